@@ -1,0 +1,1 @@
+"""Reading the chain: endpoints, heads, logs, decoding."""

@@ -1,0 +1,16 @@
+"""Names of things on the chain, one type for each kind, all lower-case `0x` hex.
+
+They stay text from the endpoint's answer to the report, so that nothing is converted on the way.
+"""
+
+from typing import NewType
+
+# 20 bytes.
+Address = NewType("Address", str)
+# 32 bytes each.
+Hash = NewType("Hash", str)
+TaskKey = NewType("TaskKey", str)
+GroupKey = NewType("GroupKey", str)
+
+ZERO_ADDRESS = Address("0x" + 40 * "0")
+ZERO_HASH = Hash("0x" + 64 * "0")

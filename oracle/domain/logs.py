@@ -1,0 +1,41 @@
+"""The raw input, as the chain gave it: logs and the calls that some events need.
+
+Everything else in the database is folded from these two and can be thrown away.
+"""
+
+from dataclasses import dataclass
+
+from oracle.domain.ids import Address, Hash
+
+
+@dataclass(slots=True)
+class Log:
+    """One entry of `eth_getLogs`; hex as the endpoint wrote it, lower case."""
+
+    block: int
+    block_hash: Hash
+    time: int
+    tx: int
+    tx_hash: Hash
+    index: int
+    address: Address
+    # 0 to 4 topics of 32 bytes.
+    topics: tuple[str, ...]
+    data: str
+
+
+@dataclass(slots=True)
+class Call:
+    """One transaction whose input says what its logs do not; `value` in wei."""
+
+    block: int
+    block_hash: Hash
+    time: int
+    tx: int
+    tx_hash: Hash
+    sender: Address
+    to: Address
+    value: int
+    input: str
+    # Whether it succeeded; a reverted call defines nothing.
+    succeeded: bool

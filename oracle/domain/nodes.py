@@ -1,0 +1,56 @@
+"""A node as the fold knows it: membership, hardware, score pool, reliability."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oracle.domain.block import Position
+from oracle.domain.events import Version
+from oracle.domain.ids import Address
+
+
+class Membership(StrEnum):
+    """Whether the node is in the network; everything but MEMBER means that it has no QoS."""
+
+    UNKNOWN = "unknown"
+    MEMBER = "member"
+    QUIT = "quit"
+    SLASHED = "slashed"
+    KICKED_OUT = "kicked_out"
+
+
+@dataclass(slots=True)
+class Node:
+    """One node, owned and changed by the fold alone; everybody else reads it.
+
+    `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above
+    255); `pool_sum` their sum. `scored` counts every task score ever. `base` and `since` are the
+    reliability of scoring.md 4 in units of 10^-18 and seconds. `prior` is the long-term score
+    that an empty pool stands for (None: the rules' default). `kickout_due_since` is the position
+    at which the kickout predicate became true, None while it is false. `changed_at` is the block
+    of the last change of this row.
+    """
+
+    address: Address
+    membership: Membership
+    paused: bool
+    # Tasks it runs now; more than one only inside a transaction (events.md, what is legal).
+    running: int
+    stake: int | None
+    gpu_name: str | None
+    gpu_vram: int | None
+    version: Version | None
+    models: tuple[str, ...]
+    in_use: tuple[str, ...]
+    timeout: int | None
+    pool: bytes
+    pool_sum: int
+    scored: int
+    base: int
+    since: int
+    # Remembered exclusion, for rules with two thresholds.
+    excluded: bool
+    prior: int | None
+    # How many of the rules' `restarts` this pool has been through (relay only).
+    restarts: int
+    kickout_due_since: Position | None
+    changed_at: int

@@ -1,0 +1,52 @@
+"""A task as the fold knows it, and the order of its life (events.md, what is legal)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oracle.domain.block import Position
+from oracle.domain.events import AbortReason, TaskKind, Version
+from oracle.domain.ids import Address, GroupKey, TaskKey
+
+
+class Ending(StrEnum):
+    SUCCEEDED = "succeeded"
+    REFUNDED = "refunded"
+    INVALIDATED = "invalidated"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+
+
+@dataclass(slots=True)
+class Task:
+    """One task, owned and changed by the fold alone. Times are block times in seconds.
+
+    `created_at` None: never seen being created. `node` None: never started. `stopped_at` is the
+    submission or error report. `scored_in` is the group that scored it: one task, one score.
+    """
+
+    key: TaskKey
+    created_at: Position | None
+    creator: Address | None
+    fee: int | None
+    min_vram: int | None
+    required_gpu: str | None
+    required_gpu_vram: int | None
+    models: tuple[str, ...]
+    version: Version | None
+    size: int | None
+    kind: TaskKind | None
+    timeout: int | None
+    group: GroupKey | None
+    queued: bool
+    node: Address | None
+    started_at: Position | None
+    started_time: int | None
+    stopped_at: Position | None
+    stopped_time: int | None
+    error_reported: bool
+    validated: bool
+    ending: Ending | None
+    ended_at: Position | None
+    ended_time: int | None
+    abort_reason: AbortReason | None
+    scored_in: GroupKey | None

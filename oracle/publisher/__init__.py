@@ -1,0 +1,1 @@
+"""Writing to the chain: calls, fees, signatures, sending, receipts. It is handed its work."""

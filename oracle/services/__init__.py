@@ -1,0 +1,1 @@
+"""One file a verb, one function a step: what the daemon does."""

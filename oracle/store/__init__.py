@@ -1,0 +1,1 @@
+"""The only room with SQL: tables, bulk paths, one transaction around everything."""

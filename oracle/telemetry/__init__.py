@@ -1,0 +1,1 @@
+"""Words for logs, numbers for dashboards."""
