@@ -1,0 +1,138 @@
+// Compiles the contracts with solc from npm and writes one artifact each under abi/.
+//   node contracts/build.mjs [NAME ...]           write what changed, of these contracts or of all
+//   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
+// Top-level contracts and those in bench/ and testing/ get an artifact; other folders hold parts of them.
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { basename, dirname, join, posix, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const SOURCES = join(ROOT, "contracts");
+const ARTIFACTS = join(ROOT, "abi");
+const FOLDERS = ["", "bench", "testing"];
+
+// bytecodeHash "none" keeps comments and paths out of the bytecode. Shanghai is the oldest rule set
+// that every chain we know of runs.
+const SETTINGS = {
+  evmVersion: "shanghai",
+  metadata: { bytecodeHash: "none" },
+  optimizer: { enabled: true, runs: 10000 },
+  viaIR: true,
+};
+
+const OUTPUTS = [
+  "abi",
+  "evm.bytecode.object",
+  "evm.deployedBytecode.object",
+  "evm.deployedBytecode.immutableReferences",
+];
+
+const solc = createRequire(join(ROOT, "package.json"))("solc");
+
+function filesIn(folder, ending) {
+  try {
+    return readdirSync(folder).filter((name) => name.endsWith(ending)).sort();
+  } catch (error) {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+function read(path) {
+  try {
+    return { contents: readFileSync(join(ROOT, path), "utf8") };
+  } catch (error) {
+    return { error: error.message };
+  }
+}
+
+// Each contract is compiled alone with what it imports: in one common run the via-IR code of a
+// contract may depend on the numbering of sources that have nothing to do with it.
+function compiled(path) {
+  const input = {
+    language: "Solidity",
+    sources: { [path]: { content: read(path).contents } },
+    settings: { ...SETTINGS, outputSelection: { [path]: { "*": OUTPUTS } } },
+  };
+  const output = JSON.parse(solc.compile(JSON.stringify(input), { import: read }));
+  for (const error of output.errors ?? []) console.error(error.formattedMessage);
+  if (output.errors?.length) throw new Error(`${path}: solc is not content (a warning counts)`);
+  const name = basename(path, ".sol");
+  const contract = output.contracts[path][name];
+  if (!contract) throw new Error(`${path}: holds no contract called ${name}`);
+  return {
+    contractName: name,
+    abi: contract.abi,
+    bytecode: `0x${contract.evm.bytecode.object}`,
+    deployedBytecode: `0x${contract.evm.deployedBytecode.object}`,
+    immutableReferences: contract.evm.deployedBytecode.immutableReferences,
+    compiler: `solc ${solc.version()}`,
+    settings: SETTINGS,
+  };
+}
+
+// The source of every contract that has an artifact, by the artifact's path.
+function sources() {
+  const found = new Map();
+  for (const folder of FOLDERS)
+    for (const file of filesIn(join(SOURCES, folder), ".sol")) {
+      const artifact = join(ARTIFACTS, folder, `${basename(file, ".sol")}.json`);
+      found.set(artifact, posix.join("contracts", folder, file));
+    }
+  return found;
+}
+
+function orphans(known) {
+  return FOLDERS.flatMap((folder) =>
+    filesIn(join(ARTIFACTS, folder), ".json")
+      .map((file) => join(ARTIFACTS, folder, file))
+      .filter((path) => !known.has(path))
+      .map((path) => ({ path, what: "has no source" })),
+  );
+}
+
+function difference(path, source) {
+  const text = `${JSON.stringify(compiled(source), null, 2)}\n`;
+  const old = read(relative(ROOT, path)).contents;
+  if (old === text) return [];
+  return [{ path, text, what: old === undefined ? "is missing" : "is stale" }];
+}
+
+function differences(names) {
+  const known = sources();
+  const wanted = [...known].filter(([, path]) => !names.length || names.includes(basename(path, ".sol")));
+  const changed = wanted.flatMap(([path, source]) => difference(path, source));
+  return names.length ? changed : [...orphans(known), ...changed];
+}
+
+function write({ path, text }) {
+  if (text === undefined) return rmSync(path);
+  mkdirSync(dirname(path), { recursive: true });
+  return writeFileSync(path, text);
+}
+
+function main(args) {
+  const check = args.includes("--check");
+  const names = args.filter((arg) => arg !== "--check");
+  const known = [...sources().values()].map((path) => basename(path, ".sol"));
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length) {
+    console.error(`no contract ${unknown[0]}; usage: node contracts/build.mjs [--check] [NAME ...]`);
+    return 2;
+  }
+  const found = differences(names);
+  for (const one of found) {
+    if (!check) write(one);
+    console.log(`${relative(ROOT, one.path)} ${one.what}${check ? "" : ": done"}`);
+  }
+  if (!found.length) console.log("abi/ is what the sources say");
+  return check && found.length ? 1 : 0;
+}
+
+try {
+  process.exitCode = main(process.argv.slice(2));
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+}

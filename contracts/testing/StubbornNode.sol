@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+/// @title A node owned by a contract that takes no ether, or calls back when it gets some
+/// @notice Only for tests. Whoever wants may speak through it.
+contract StubbornNode {
+    /// @notice The receiver does not want the ether.
+    error NoThanks();
+
+    /// @notice What is called back when ether comes; zero = refuse the ether.
+    address public target;
+
+    /// @notice The call made back.
+    bytes public answer;
+
+    /// @notice Sends a call in this contract's name, with the ether given; its revert is passed on.
+    function say(address to, bytes calldata words) external payable {
+        _call(to, words, msg.value);
+    }
+
+    /// @notice From now on, ether is answered with this call; `to` zero = refused.
+    function answerWith(address to, bytes calldata words) external {
+        (target, answer) = (to, words);
+    }
+
+    receive() external payable {
+        if (target == address(0)) revert NoThanks();
+        _call(target, answer, 0);
+    }
+
+    function _call(address to, bytes memory words, uint256 value) private {
+        (bool done, bytes memory reason) = to.call{value: value}(words);
+        if (done) return;
+        assembly ("memory-safe") {
+            revert(add(reason, 32), mload(reason))
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""The tests, in rooms named like those of the product."""

@@ -1,0 +1,1 @@
+"""The contracts, each on a real EVM."""
