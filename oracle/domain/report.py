@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Hash
@@ -138,7 +139,7 @@ def decode(records: bytes) -> list[tuple[int, int]]:
         (int.from_bytes(records[at : at + 3]), int.from_bytes(records[at + 3 : at + RECORD_BYTES]))
         for at in range(0, len(records), RECORD_BYTES)
     ]
-    if any(one[0] >= next_one[0] for one, next_one in zip(words, words[1:], strict=False)):
+    if any(one[0] >= next_one[0] for one, next_one in pairwise(words)):
         raise ValueError("the words do not ascend")
     return words
 

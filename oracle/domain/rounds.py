@@ -41,7 +41,7 @@ class NodeIndex:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Sixteen lanes as the contract holds them; the round that wrote them, and its block's time."""
+    """Sixteen lanes as the contract holds them; which round wrote them, and its block time."""
 
     index: int
     value: int
