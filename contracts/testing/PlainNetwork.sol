@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {INodeRegister} from "../INodeRegister.sol";
+import {ITaskNetwork} from "../ITaskNetwork.sol";
+
+/// @title A network of members and nothing else, for tests of the oracle
+contract PlainNetwork is ITaskNetwork {
+    INodeRegister public oracle;
+    uint256 public activeCount;
+    mapping(address => bool) public isMember;
+
+    /// @notice kickOut reverts while this is set.
+    bool public refuses;
+
+    event KickedOut(address indexed node, bytes32 evidence);
+
+    error NotTheOracle(address caller);
+    error Refused();
+
+    function setOracle(INodeRegister to) external {
+        oracle = to;
+    }
+
+    function setRefuses(bool to) external {
+        refuses = to;
+    }
+
+    function join(address node) external {
+        _join(node);
+    }
+
+    /// @notice Joins `count` nodes with addresses first, first + 1, ...
+    function joinMany(uint160 first, uint160 count) external {
+        for (uint160 i; i < count; ++i) {
+            _join(address(first + i));
+        }
+    }
+
+    function quit(address node) external {
+        _end(node);
+    }
+
+    /// @inheritdoc ITaskNetwork
+    function kickOut(address node, bytes32 evidence) external {
+        if (msg.sender != address(oracle)) revert NotTheOracle(msg.sender);
+        if (refuses) revert Refused();
+        _end(node);
+        emit KickedOut(node, evidence);
+    }
+
+    /// @notice Calls `target` in this contract's name and passes on what it reverts with.
+    function forward(address target, bytes calldata input) external {
+        (bool done, bytes memory answer) = target.call(input);
+        if (!done) {
+            assembly ("memory-safe") {
+                revert(add(answer, 32), mload(answer))
+            }
+        }
+    }
+
+    function _join(address node) private {
+        isMember[node] = true;
+        ++activeCount;
+        oracle.register(node);
+    }
+
+    function _end(address node) private {
+        isMember[node] = false;
+        --activeCount;
+    }
+}
