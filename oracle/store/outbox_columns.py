@@ -1,0 +1,37 @@
+"""Column types of the outbox: hex text and wei in Python, bytes in the database."""
+
+from sqlalchemy import Dialect, LargeBinary
+from sqlalchemy.types import TypeDecorator
+from typing_extensions import override
+
+_WEI_BYTES = 32
+
+
+class Hex(TypeDecorator[str]):
+    """Lower-case `0x` hex (addresses, hashes, calldata), stored as bytes."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
+        return None if value is None else bytes.fromhex(value[2:])
+
+    @override
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
+        return None if value is None else "0x" + bytes(value).hex()
+
+
+class Wei(TypeDecorator[int]):
+    """An amount from 0 to 2^256 - 1, stored as 32 bytes: SQLite's numbers lose digits."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> bytes | None:
+        return None if value is None else value.to_bytes(_WEI_BYTES, "big")
+
+    @override
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> int | None:
+        return None if value is None else int.from_bytes(value, "big")

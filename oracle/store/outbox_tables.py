@@ -1,0 +1,244 @@
+"""The outbox and the lease (publishing.md 3.2, decision 13).
+
+What we want (intent), the nonce it takes (slot), the bytes signed for it (attempt), and a
+journal of every step. `*_at` are unix seconds by the caller's clock; the lease runs on the
+database's own. Deadlines and `not_before` are chain time.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from oracle.store.metadata import metadata
+from oracle.store.outbox_columns import Hex, Wei
+
+# SQLite numbers rows by itself only where the key is called INTEGER.
+RowId = BigInteger().with_variant(Integer(), "sqlite")
+
+_UNFINISHED = "('ready', 'assigned', 'live', 'mined')"
+
+# One row, for both engines: who may write. `epoch` rises with every holder and fences the old one.
+lease = Table(
+    "lease",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("holder", Text),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),  # database clock
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+# One row for each account that sends: the next nonce is counted here and nowhere else.
+pub_sender = Table(
+    "pub_sender",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("address", Hex, primary_key=True),
+    Column("next_nonce", BigInteger, nullable=False),
+    Column("paused", Boolean(create_constraint=False), nullable=False, default=False),
+    Column("pause_reason", Text),
+    CheckConstraint("next_nonce >= 0", name="next_nonce"),
+)
+
+# What we want to happen on chain, once.
+pub_intent = Table(
+    "pub_intent",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("sender", Hex, nullable=False),
+    Column("contract", Hex, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("dedup_key", Text, nullable=False),  # push:round=7:period=99
+    Column("subject", Text, nullable=False, default=""),  # kickouts: ix=7
+    Column("period", BigInteger),  # pushes: the report's
+    Column("round", BigInteger),
+    Column("as_of_block", BigInteger),
+    Column("as_of_hash", Hex),
+    Column("digest", Hex),  # what was signed; the event names it
+    Column("calldata", Hex, nullable=False),
+    Column("gas_limit", BigInteger),
+    Column("max_cost_wei", Wei),  # set when ready: gas limit times the dearest fee
+    Column("priority", SmallInteger, nullable=False, default=100),
+    Column("not_before", BigInteger),
+    Column("deadline", BigInteger),
+    Column("state", Text, nullable=False),
+    Column("nonce", BigInteger),
+    Column("superseded_by", BigInteger, ForeignKey("pub_intent.id")),
+    Column("error_class", Text),
+    Column("error_text", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
+    UniqueConstraint("chain_id", "contract", "dedup_key"),
+    CheckConstraint(
+        "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'noop')", name="kind"
+    ),
+    CheckConstraint(
+        "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', "
+        "'superseded', 'cancelled', 'expired', 'rejected', 'held')",
+        name="state",
+    ),
+    CheckConstraint(
+        "state NOT IN ('assigned', 'live', 'mined', 'final', 'reverted') OR nonce IS NOT NULL",
+        name="nonce_bound",
+    ),
+)
+
+# One push on its way at a time. A mined one does not count: the next round chains to it by `prev`,
+# so a reorg makes both fall together, and waiting for finality would stretch every period to it.
+# A mined push that a reorg makes live again may stand beside its successor, hence no 'live' here:
+# the step that readies a push looks for live ones in the same transaction.
+Index(
+    "one_open_push",
+    pub_intent.c.chain_id,
+    pub_intent.c.contract,
+    unique=True,
+    sqlite_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
+    postgresql_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
+)
+_LIVE_KICK = f"kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN {_UNFINISHED}"
+Index(
+    "one_live_kick",
+    pub_intent.c.chain_id,
+    pub_intent.c.contract,
+    pub_intent.c.kind,
+    pub_intent.c.subject,
+    unique=True,
+    sqlite_where=text(_LIVE_KICK),
+    postgresql_where=text(_LIVE_KICK),
+)
+_WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
+Index(
+    "intent_work",
+    pub_intent.c.state,
+    sqlite_where=text(_WORK),
+    postgresql_where=text(_WORK),
+)
+
+# A nonce, and the intent that it now serves.
+pub_slot = Table(
+    "pub_slot",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("sender", Hex, primary_key=True),
+    Column("nonce", BigInteger, primary_key=True, autoincrement=False),
+    Column("intent_id", BigInteger, ForeignKey("pub_intent.id"), nullable=False),
+    Column("state", Text, nullable=False),
+    Column("won_attempt", BigInteger),
+    Column("block_number", BigInteger),
+    Column("block_hash", Hex),
+    Column("receipt_status", SmallInteger),
+    Column("gas_used", BigInteger),
+    Column("gas_price_wei", Wei),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("last_bump_at", BigInteger),
+    Column("finalised_at", BigInteger),
+    CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
+)
+_SLOT_WORK = "state IN ('open', 'live', 'mined')"
+Index(
+    "slot_work",
+    pub_slot.c.chain_id,
+    pub_slot.c.sender,
+    pub_slot.c.nonce,
+    sqlite_where=text(_SLOT_WORK),
+    postgresql_where=text(_SLOT_WORK),
+)
+
+# Signed bytes; stored before they leave, never changed, never signed again.
+pub_attempt = Table(
+    "pub_attempt",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("sender", Hex, nullable=False),
+    Column("nonce", BigInteger, nullable=False),
+    Column("intent_id", BigInteger, ForeignKey("pub_intent.id"), nullable=False),
+    Column("seq", SmallInteger, nullable=False),
+    Column("tx_hash", Hex, nullable=False, unique=True),
+    Column("raw_tx", LargeBinary, nullable=False),
+    Column("tx_type", SmallInteger, nullable=False),
+    Column("max_fee_wei", Wei, nullable=False),
+    Column("tip_wei", Wei, nullable=False),
+    Column("gas_limit", BigInteger, nullable=False),
+    Column("lease_epoch", BigInteger, nullable=False),
+    Column("signed_at", BigInteger, nullable=False),
+    Column("first_sent_at", BigInteger),
+    Column("last_sent_at", BigInteger),
+    Column("last_sent_block", BigInteger),  # chain head then; repeats are counted in blocks
+    Column("sends", Integer, nullable=False, default=0),
+    Column("last_error_class", Text),
+    Column("last_error_text", Text),
+    ForeignKeyConstraint(
+        ["chain_id", "sender", "nonce"],
+        ["pub_slot.chain_id", "pub_slot.sender", "pub_slot.nonce"],
+    ),
+    UniqueConstraint("chain_id", "sender", "nonce", "seq"),
+)
+
+# One row for every change of the tables above, in the commit that made it.
+pub_journal = Table(
+    "pub_journal",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("intent_id", BigInteger, index=True),
+    Column("nonce", BigInteger),
+    Column("attempt_id", BigInteger),
+    Column("event", Text, nullable=False),
+    Column("detail", Text, nullable=False, default=""),
+    Column("lease_epoch", BigInteger),
+)
+
+# What the signer put its name to. Two live ones for one round would be equivocation.
+pub_signature = Table(
+    "pub_signature",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("contract", Hex, nullable=False),
+    Column("signer", Hex, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("round", BigInteger, nullable=False),
+    Column("subject", Text, nullable=False, default=""),
+    Column("digest", Hex, nullable=False),
+    Column("prev_digest", Hex),
+    Column("as_of_block", BigInteger),
+    Column("as_of_hash", Hex),
+    Column("expires_at", BigInteger, nullable=False),  # chain time
+    Column("signature", LargeBinary, nullable=False),
+    Column("dead_why", Text),
+    Column("signed_at", BigInteger, nullable=False),
+    UniqueConstraint("signer", "digest"),
+    CheckConstraint("kind IN ('report', 'kick')", name="kind"),
+    CheckConstraint(
+        "dead_why IN ('expired', 'anchor_reorged', 'prev_reorged', 'round_taken')",
+        name="dead_why",
+    ),
+)
+Index(
+    "one_live_signature",
+    pub_signature.c.chain_id,
+    pub_signature.c.contract,
+    pub_signature.c.signer,
+    pub_signature.c.kind,
+    pub_signature.c.round,
+    pub_signature.c.subject,
+    unique=True,
+    sqlite_where=text("dead_why IS NULL"),
+    postgresql_where=text("dead_why IS NULL"),
+)
