@@ -1,0 +1,5 @@
+"""`python -m oracle` is `qos-oracle`."""
+
+from oracle.entrypoints.cli import main
+
+main()

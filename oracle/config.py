@@ -1,0 +1,244 @@
+"""Settings: a TOML file and the environment become one `Config`, or one list of complaints.
+
+Environment variables win: `QOS_ORACLE_<SECTION>__<KEY>` (docs/operating.md names every setting).
+Rooms never see these classes; `app` hands them the small values they ask for.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+from typing_extensions import override
+
+from oracle.errors import InputError
+
+ENVIRONMENT_PREFIX = "QOS_ORACLE_"
+
+
+def _split(value: object) -> object:
+    """Let the environment write a list as `a,b`."""
+    return value.split(",") if isinstance(value, str) else value
+
+
+def _http_url(value: str) -> str:
+    if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
+        raise ValueError("an endpoint is an http:// or https:// address")
+    return value
+
+
+def _address(value: str) -> str:
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", value) is None:
+        raise ValueError("an address is 0x and 40 hex digits")
+    return value.lower()
+
+
+Url = Annotated[str, AfterValidator(_http_url)]
+ContractAddress = Annotated[str, AfterValidator(_address)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Database(Section):
+    # `sqlite:///file` or `postgresql://user:password@host/name`; may hold a password.
+    url: str = Field(repr=False, min_length=1)
+
+
+class Chain(Section):
+    id: int = Field(gt=0)
+    # The first is preferred. May hold keys in path or query.
+    endpoints: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)] = Field(
+        min_length=1, repr=False
+    )
+    start_block: int = Field(default=0, ge=0)
+    finality_depth: int = Field(default=64, ge=1)
+    poll_seconds: float = Field(default=1.0, gt=0, le=600)
+
+
+class Network(Section):
+    profile: Literal["reference"] = "reference"
+    contracts: dict[str, ContractAddress] = Field(min_length=1)
+
+
+class Oracle(Section):
+    # Without an address the daemon indexes only.
+    address: ContractAddress | None = None
+    publish: bool = False
+    level: Literal["soft", "safe"] = "soft"
+    period_seconds: int = Field(default=60, ge=1)
+    heartbeat_seconds: int = Field(default=3600, ge=1)
+    # In units of 1/10,000 of QoS.
+    deviation: int = Field(default=100, ge=1, le=10_000)
+    report_ttl_seconds: int = Field(default=600, ge=1)
+
+
+class Scoring(Section):
+    set: str = "seed"
+    # Only where it differs from the rule set's own.
+    close: Literal["validated", "terminal"] | None = None
+
+
+class Keys(Section):
+    signer_keystore: Path | None = None
+    signer_password_file: Path | None = None
+    transmitter_keystore: Path | None = None
+    transmitter_password_file: Path | None = None
+
+
+class Limits(Section):
+    max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
+    max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
+    max_cost_per_day_wei: int = Field(default=10**18, ge=1)
+    # Blocks on top of the receipt's before a transaction counts as final.
+    confirmations: int = Field(default=12, ge=1)
+
+
+class Web(Section):
+    host: str = "127.0.0.1"
+    # 0 takes any free port.
+    port: int = Field(default=8080, ge=0, le=65_535)
+
+
+class LogLines(Section):
+    format: Literal["auto", "json", "text"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(BaseSettings):
+    """Every setting, checked. The attributes are the sections of the file."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        hide_input_in_errors=True,
+    )
+
+    database: Database
+    chain: Chain
+    network: Network
+    oracle: Oracle = Oracle()
+    rules: Scoring = Scoring()
+    keys: Keys = Keys()
+    limits: Limits = Limits()
+    web: Web = Web()
+    log: LogLines = LogLines()
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file; nothing else is read."""
+        return env_settings, init_settings
+
+
+def load(path: Path) -> Config:
+    """Read the file and the environment.
+
+    Raises:
+        InputError: one line for each fault of the whole configuration.
+    """
+    written = _read(path)
+    faults = _unknown_variables(os.environ)
+    config = None
+    try:
+        config = Config(**written)
+    except ValidationError as error:
+        faults += [_fault(found["loc"], found["type"], found["msg"]) for found in error.errors()]
+    except SettingsError as error:
+        faults.append(str(error))
+    if config is not None:
+        faults += _disagreements(config)
+    if config is None or faults:
+        raise InputError(_complaint(path, faults))
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such configuration; name one by --config") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: is not TOML: {error}") from error
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A misspelled section would be passed over in silence otherwise."""
+    sections = set(Config.model_fields)
+    named = (name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and "__" in name)
+    return [
+        f"{name}: no such section (sections: {', '.join(sorted(sections))})"
+        for name in sorted(named)
+        if name.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].lower() not in sections
+    ]
+
+
+def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    words = {"missing": "is missing", "extra_forbidden": "is not a setting"}
+    name = ".".join(str(part) for part in place)
+    return f"{name}: {words.get(kind, message.removeprefix('Value error, '))}"
+
+
+def _disagreements(config: Config) -> list[str]:
+    """Settings that are well-formed one by one and cannot stand together."""
+    oracle, keys = config.oracle, config.keys
+    pairs = (
+        ("signer", keys.signer_keystore, keys.signer_password_file),
+        ("transmitter", keys.transmitter_keystore, keys.transmitter_password_file),
+    )
+    faults = [
+        f"keys.{role}_keystore and keys.{role}_password_file: give both or none"
+        for role, keystore, password in pairs
+        if (keystore is None) != (password is None)
+    ]
+    if "TaskNetwork" not in config.network.contracts:
+        faults.append("network.contracts: the profile reference needs TaskNetwork")
+    if oracle.publish and oracle.address is None:
+        faults.append("oracle.publish: needs oracle.address")
+    if oracle.publish:
+        faults += [
+            f"keys.{role}_keystore: is missing, and oracle.publish is on"
+            for role, keystore, _ in pairs
+            if keystore is None
+        ]
+    if oracle.heartbeat_seconds < oracle.period_seconds:
+        faults.append("oracle.heartbeat_seconds: is shorter than oracle.period_seconds")
+    return faults
+
+
+def _complaint(path: Path, faults: list[str]) -> str:
+    if len(faults) == 1:
+        return f"{path}: {faults[0]}"
+    return "\n".join([f"{path}: {len(faults)} faults", *(f"  {fault}" for fault in faults)])

@@ -1,0 +1,92 @@
+"""The command line: every command in one place, and the one door that failures leave by.
+
+Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one line on stderr.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer import TyperException
+
+from oracle import __version__
+from oracle.errors import InputError, OracleError
+
+_COMMANDS = (
+    "demo_commands",
+    "run_commands",
+    "config_commands",
+    "status_commands",
+    "explain_commands",
+    "replay_commands",
+    "resync_commands",
+    "report_commands",
+    "kickout_commands",
+    "outbox_commands",
+    "contract_commands",
+)
+
+
+def _show_version(*, asked: bool) -> None:
+    if asked:
+        typer.echo(f"qos-oracle {__version__}")
+        raise typer.Exit
+
+
+_VERSION = typer.Option(
+    "--version",
+    help="Print the version and leave.",
+    is_eager=True,
+    callback=lambda asked: _show_version(asked=asked),
+)
+
+
+def build() -> typer.Typer:
+    """Return the whole command line; each `*_commands` module registers its own part."""
+    app = typer.Typer(
+        name="qos-oracle",
+        help="Folds a compute network's events into QoS scores and reports them on-chain.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in _COMMANDS:
+        module = f"oracle.entrypoints.{name}"
+        if importlib.util.find_spec(module) is not None:
+            importlib.import_module(module).register(app)
+    return app
+
+
+def main() -> None:
+    """Run one command and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code. A bug passes through with its traceback."""
+    try:
+        returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+    except TyperException as error:
+        return _failed(error.format_message(), error.exit_code)
+    except InputError as error:
+        return _failed(str(error), 2)
+    except OracleError as error:
+        return _failed(str(error), 1)
+    except typer.Abort:
+        return _failed("given up", 1)
+    return returned if isinstance(returned, int) else 0
+
+
+def _failed(line: str, code: int) -> int:
+    # A group without a command is answered with its help.
+    print(line if line.startswith("Usage:") else f"qos-oracle: {line}", file=sys.stderr)
+    return code
+
+
+def _root(*, version: Annotated[bool, _VERSION] = False) -> None:
+    """Folds a compute network's events into QoS scores and reports them on-chain."""
