@@ -1,0 +1,22 @@
+"""An oracle with twenty nodes, deployed once a module; each test on a clean state of it."""
+
+import pytest
+
+from tests.contracts.oracle_driver import Oracle, deployed
+from tests.evm.chain import Chain
+
+NODES = 20
+
+
+@pytest.fixture(scope="module")
+def fresh_oracle(fresh_chain: Chain) -> Oracle:
+    oracle = deployed(fresh_chain)
+    oracle.by_network("joinMany", 1, NODES)
+    fresh_chain.mine(3)
+    return oracle
+
+
+@pytest.fixture
+def oracle(chain: Chain, fresh_oracle: Oracle) -> Oracle:
+    """Nodes 0 to 19 have joined; no report yet."""
+    return fresh_oracle
