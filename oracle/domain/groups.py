@@ -22,7 +22,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """A group at the position where it closed; `scored` False when no member was ranked."""
+    """A group at the position where it closed; `scored` False when no member was ranked.
+
+    The position is its key: a chain may name one group twice (its tasks still score once).
+    """
 
     group: GroupKey
     closed_at: Position

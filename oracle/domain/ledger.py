@@ -47,7 +47,11 @@ class ReliabilityChange:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An event that was ignored whole, and the rule of events.md that it breaks."""
+    """An event that broke a rule of events.md; ignored whole, but for the few that say so.
+
+    One event may break several rules, and a group may break one rule once for each of its
+    tasks: the position is not a key; their order in `Changes` is kept.
+    """
 
     at: Position
     time: int

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from oracle.domain.block import Position
 from oracle.domain.events import AbortReason, TaskKind, Version
@@ -16,12 +17,27 @@ class Ending(StrEnum):
     TIMED_OUT = "timed_out"
 
 
+class Run(NamedTuple):
+    """One node's part in a task of a commit/disclose network, by its `round` (0 to 2)."""
+
+    round: int
+    node: Address
+    started_at: Position
+    started_time: int
+    committed_at: Position | None = None
+    disclosed_at: Position | None = None
+    reported_at: Position | None = None
+    ending: Ending | None = None
+
+
 @dataclass(slots=True)
 class Task:
     """One task, owned and changed by the fold alone. Times are block times in seconds.
 
-    `created_at` None: never seen being created. `node` None: never started. `stopped_at` is the
-    submission or error report. `scored_in` is the group that scored it: one task, one score.
+    `created_at` None: never seen being created. `node` None: never started, or by several nodes,
+    each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
+    start). `stopped_at` is the submission or error report. `scored_in` is the group that scored
+    it: one task, one score.
     """
 
     key: TaskKey
@@ -50,3 +66,4 @@ class Task:
     ended_time: int | None
     abort_reason: AbortReason | None
     scored_in: GroupKey | None
+    runs: tuple[Run, ...] = ()
