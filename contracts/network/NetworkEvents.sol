@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+/// @title What the network says about nodes and tasks
+/// @notice The events alone tell everything: nobody needs calldata or calls to follow the network. In one
+/// transaction, the event that ends a task comes before the membership event that it causes, and GroupValidated
+/// before all else that the validation does.
+interface NetworkEvents {
+    // --- Nodes ---
+
+    /// @notice A node joins, or joins again. Stake in wei, memory in whole GB, models as they are on its disk.
+    event NodeJoined(
+        address indexed node,
+        uint256 stake,
+        string gpuName,
+        uint32 gpuVram,
+        uint16 major,
+        uint16 minor,
+        uint16 patch,
+        string[] models
+    );
+
+    /// @notice The node runs another version of the software now.
+    event NodeVersionUpdated(address indexed node, uint16 major, uint16 minor, uint16 patch);
+
+    /// @notice The node's stake is now `stake` wei.
+    event NodeStakeChanged(address indexed node, uint256 stake);
+
+    /// @notice The node has one more model on disk.
+    event ModelAdded(address indexed node, string model);
+
+    /// @notice The node takes no tasks until it resumes. Asked for while busy, it is said where the task ends.
+    event NodePaused(address indexed node);
+
+    /// @notice The node takes tasks again.
+    event NodeResumed(address indexed node);
+
+    /// @notice The node left by its own will. Asked for while busy, it is said where the task ends.
+    event NodeQuit(address indexed node);
+
+    /// @notice The node gave a wrong result: it loses `amount` wei, its whole stake, and is no member any more.
+    event NodeSlashed(address indexed node, uint256 amount);
+
+    /// @notice The oracle ended the membership; `stake` wei, all of it, was credited to the node.
+    event NodeKickedOut(address indexed node, uint256 stake, bytes32 evidence);
+
+    // --- Tasks ---
+
+    /// @notice A task was created and paid for.
+    /// @param task keccak256(abi.encode(creator, the id that the creator chose))
+    /// @param group keccak256(abi.encode(creator, the group id that the creator chose)), 0 = none
+    /// @param fee wei
+    /// @param kind 0 stable diffusion, 1 language model, 2 fine tuning
+    /// @param minVram least GPU memory in GB, where no GPU is required by name
+    /// @param requiredGpu exact name of the GPU, empty = any
+    /// @param requiredGpuVram its exact memory in GB, where a name is given
+    /// @param major the node's major version must be this, (minor, patch) at least these
+    /// @param size units of work, at least 1
+    /// @param timeout seconds that a node has from its start
+    /// @param groupSize how many tasks the group has in the end, 0 = no group
+    event TaskCreated(
+        bytes32 indexed task,
+        address indexed creator,
+        bytes32 indexed group,
+        uint256 fee,
+        uint8 kind,
+        uint32 minVram,
+        string requiredGpu,
+        uint32 requiredGpuVram,
+        string[] models,
+        uint16 major,
+        uint16 minor,
+        uint16 patch,
+        uint32 size,
+        uint32 timeout,
+        uint8 groupSize
+    );
+
+    /// @notice No node was free for the task.
+    event TaskQueued(bytes32 indexed task);
+
+    /// @notice The task was given to a node; its clock starts.
+    event TaskStarted(bytes32 indexed task, address indexed node);
+
+    /// @notice The node's result is in; its clock stops. The node stays busy until the task ends.
+    event TaskSubmitted(bytes32 indexed task, address indexed node, bytes32 resultHash);
+
+    /// @notice The node says that the task cannot be run; its clock stops.
+    event TaskErrorReported(bytes32 indexed task, address indexed node);
+
+    /// @notice The result was accepted, alone or in its group.
+    event TaskValidated(bytes32 indexed task);
+
+    /// @notice The creator had the group compared. `tasks` are all its members in the creator's order. Said for
+    /// every comparison, whatever comes out of it: the group is closed, and nobody's rank changes any more.
+    event GroupValidated(bytes32 indexed group, bytes32[] tasks);
+
+    /// @notice Ended well; the fee went to the node.
+    event TaskSucceeded(bytes32 indexed task, address indexed node);
+
+    /// @notice Ended well, as a second opinion: the result matched, the fee went back to the creator.
+    event TaskRefunded(bytes32 indexed task, address indexed node);
+
+    /// @notice The result differs from the majority's; the fee went back to the creator, the node is slashed.
+    event TaskInvalidated(bytes32 indexed task, address indexed node);
+
+    /// @notice Ended without a verdict, and not by the node's fault.
+    /// @param node who ran it, 0 = nobody
+    /// @param reason 0 none, 1 timeout (in the queue), 2 model_download_failed, 3 incorrect_result, 4 fee_too_low,
+    /// 5 cancelled, 6 group_timeout, 7 error_reported, 8 creator_validation_timeout, 9 result_upload_timeout, 10 unknown
+    /// @param lastStatus 0 created, 1 queued, 2 started, 3 submitted, 4 error_reported, 5 validated
+    event TaskAborted(bytes32 indexed task, address indexed node, uint8 reason, uint8 lastStatus);
+
+    /// @notice The node did not answer in time; the fee went back to the creator.
+    event TaskTimedOut(bytes32 indexed task, address indexed node, uint8 lastStatus);
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+import {Tasks} from "./Tasks.sol";
+
+/// @title From the node's answer to the end of the task
+/// @notice Alone: a result is accepted and paid, or an error report accepted and the fee returned. In a group: the
+/// answers are compared. An answer that its creator does not judge in time may be ended by anyone; a result is
+/// then paid for, so that silence never costs a creator less than its word.
+abstract contract TaskVerdicts is Tasks {
+    /// @notice The task is judged with its group, not alone.
+    error InGroup(bytes32 task, bytes32 group);
+
+    /// @notice No such group of the sender's.
+    error UnknownGroup(bytes32 group);
+
+    /// @notice Some tasks of the group are not created, or have neither an answer nor an end.
+    error GroupNotReady(bytes32 group, uint8 settled, uint8 size);
+
+    /// @notice The list does not name each task of the group once.
+    error WrongMembers(bytes32 group);
+
+    /// @notice The creator has time up to and with `deadline`.
+    error StillTime(bytes32 task, uint256 deadline);
+
+    // --- The creator ---
+
+    /// @notice Accepts the result of a task that is in no group; its fee is credited to the node.
+    function validateTask(bytes32 key) external {
+        _checkAlone(key, _own(key));
+        _expect(key, Status.Submitted);
+        emit TaskValidated(key);
+        _succeed(key);
+    }
+
+    /// @notice Accepts that a task in no group cannot be run; its fee is credited to the creator.
+    function acceptError(bytes32 key) external {
+        Task storage task = _own(key);
+        _checkAlone(key, task);
+        _expect(key, Status.ErrorReported);
+        _abortAndRelease(key, Reason.ErrorReported, task.creator);
+    }
+
+    /// @notice Compares the answers of a group whose tasks all have one, or have ended.
+    /// @dev An answer is a result hash, or the error report, which counts as an answer like any other. The verdict
+    /// is the answer given by more than half of the group's size, ended members counted in the size.
+    ///   - Verdict a result: who gave it is validated; the fastest of them succeeds, the others are refunded. Every
+    ///     other answer is invalidated and its node slashed.
+    ///   - Verdict the error: who reported it is aborted (error_reported); every result is invalidated.
+    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported).
+    /// Whatever happens, GroupValidated is said and the group is closed. Only the one success is paid to a node.
+    /// @param groupId as the creator called it
+    /// @param keys the names of exactly the group's tasks, in any order
+    function validateGroup(bytes32 groupId, bytes32[] calldata keys) external {
+        bytes32 key = keyOf(msg.sender, groupId);
+        Group storage group = _groups[key];
+        if (group.standing == GroupStanding.Unknown) revert UnknownGroup(key);
+        if (group.standing != GroupStanding.Open) revert GroupClosed(key);
+        if (group.readyAt == 0) revert GroupNotReady(key, group.settled, group.size);
+        _checkMembers(key, group.size, keys);
+
+        group.standing = GroupStanding.Validated;
+        emit GroupValidated(key, keys);
+        (bool found, bytes32 verdict) = _verdict(keys);
+        if (!found) _judgeUndecided(keys);
+        else if (verdict == 0) _judgeFailed(keys);
+        else _judgeAgreed(keys, verdict);
+    }
+
+    // --- Anyone ---
+
+    /// @notice Ends an answer that its creator did not judge in time: alone `validationTimeout` after the answer, in
+    /// a group `validationTimeout` after the last of its tasks was settled, or `groupTimeout` after the answer while
+    /// some are not. The group is then given up: nobody can have it compared, no task of it starts any more, and its
+    /// other answers may be ended at once. A result is paid to the node, an error report's fee to the creator.
+    function endUnvalidated(bytes32 key) external {
+        Task storage task = _tasks[key];
+        if (!_isAnswered(task)) revert WrongStatus(key, task.status);
+        (Reason reason, uint256 deadline) = _patience(task);
+        if (block.timestamp <= deadline) revert StillTime(key, deadline);
+        if (task.group != 0) _groups[task.group].standing = GroupStanding.Lapsed;
+        _abortAndRelease(key, reason, task.status == Status.Submitted ? task.node : task.creator);
+    }
+
+    // --- Inside ---
+
+    function _checkAlone(bytes32 key, Task storage task) private view {
+        if (task.group != 0) revert InGroup(key, task.group);
+    }
+
+    function _checkMembers(bytes32 group, uint8 size, bytes32[] calldata keys) private view {
+        if (keys.length != size) revert WrongMembers(group);
+        uint256 seen = 0;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (task.group != group) revert WrongMembers(group);
+            seen |= 1 << task.place;
+        }
+        // As many places as tasks: none was named twice.
+        if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
+    }
+
+    /// @return found more than half of the group gave this answer
+    /// @return verdict the answer, 0 = the error report
+    function _verdict(bytes32[] calldata keys) private view returns (bool found, bytes32 verdict) {
+        for (uint256 i = 0; i < keys.length; ++i) {
+            if (!_isAnswered(_tasks[keys[i]])) continue;
+            verdict = _tasks[keys[i]].resultHash;
+            if (_votes(keys, verdict) * 2 > keys.length) return (true, verdict);
+        }
+        return (false, 0);
+    }
+
+    function _votes(bytes32[] calldata keys, bytes32 answer) private view returns (uint256 votes) {
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (_isAnswered(task) && task.resultHash == answer) votes += 1;
+        }
+    }
+
+    function _judgeAgreed(bytes32[] calldata keys, bytes32 verdict) private {
+        bytes32 fastest = _fastest(keys, verdict);
+        for (uint256 i = 0; i < keys.length; ++i) {
+            bytes32 key = keys[i];
+            Task storage task = _tasks[key];
+            if (!_isAnswered(task)) continue;
+            if (task.resultHash != verdict) {
+                _invalidate(key);
+                continue;
+            }
+            emit TaskValidated(key);
+            if (key == fastest) _succeed(key);
+            else _refund(key);
+        }
+    }
+
+    function _judgeFailed(bytes32[] calldata keys) private {
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (task.status == Status.Submitted) _invalidate(keys[i]);
+            else if (task.status == Status.ErrorReported) _abortAndRelease(keys[i], Reason.ErrorReported, task.creator);
+        }
+    }
+
+    function _judgeUndecided(bytes32[] calldata keys) private {
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (!_isAnswered(task)) continue;
+            Reason reason = task.status == Status.Submitted ? Reason.IncorrectResult : Reason.ErrorReported;
+            _abortAndRelease(keys[i], reason, task.creator);
+        }
+    }
+
+    /// @dev The least time from start to answer among those that gave this one; of equals, the task created first.
+    function _fastest(bytes32[] calldata keys, bytes32 answer) private view returns (bytes32 fastest) {
+        uint256 least = type(uint256).max;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (!_isAnswered(task) || task.resultHash != answer) continue;
+            uint256 elapsed = (uint256(task.finishedAt - task.startedAt) << 64) | task.serial;
+            if (elapsed < least) (least, fastest) = (elapsed, keys[i]);
+        }
+    }
+
+    /// @return reason why the answer is ended when the creator's time is over
+    /// @return deadline last second of that time
+    function _patience(Task storage task) private view returns (Reason reason, uint256 deadline) {
+        if (task.group == 0) {
+            return (Reason.CreatorValidationTimeout, uint256(task.finishedAt) + _settings.validationTimeout);
+        }
+        Group storage group = _groups[task.group];
+        bool ready = group.readyAt != 0;
+        reason = ready ? Reason.CreatorValidationTimeout : Reason.GroupTimeout;
+        if (group.standing == GroupStanding.Lapsed) return (reason, 0);
+        deadline = ready
+            ? uint256(group.readyAt) + _settings.validationTimeout
+            : uint256(task.finishedAt) + _settings.groupTimeout;
+    }
+
+    function _abortAndRelease(bytes32 key, Reason reason, address payee) private {
+        _release(_abort(key, reason, payee));
+    }
+}
