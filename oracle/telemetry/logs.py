@@ -1,0 +1,107 @@
+"""Log lines: readable on a terminal, JSON otherwise, and nothing secret in either.
+
+Every line goes through `_redacted`: addresses of endpoints and databases lose all but scheme,
+host and port, values under secret names and values given to `hide` are blacked out.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+from urllib.parse import urlsplit
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+BLACKED_OUT = "[redacted]"
+
+_SECRET_NAME = re.compile(
+    r"(?i)(password|passphrase|secret|private_?key|mnemonic|api_?key|authorization|(^|_)token($|_))"
+)
+_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]+", re.IGNORECASE)
+
+_hidden: set[str] = set()
+
+
+def hide(value: str) -> None:
+    """Black this value out wherever it turns up from now on; blanks are ignored."""
+    if value.strip():
+        _hidden.add(value)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with URLs cut down to scheme, host and port, and hidden values gone."""
+    for secret in _hidden:
+        text = text.replace(secret, BLACKED_OUT)
+    return _URL.sub(lambda found: _origin(found.group()), text)
+
+
+def configure(form: str, level: str, stream: TextIO | None = None) -> None:
+    """Send our lines and the libraries' warnings to `stream` (stderr) in one form.
+
+    `form` is auto, json or text; `level` is debug, info, warning or error.
+    """
+    out = stream or sys.stderr
+    readable = form == "text" or (form == "auto" and out.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _redacted,
+    ]
+    structlog.configure(
+        processors=[*shared, _renderer(readable=readable, colors=out.isatty())],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    _adopt_libraries(out, shared, readable=readable)
+
+
+def _adopt_libraries(out: TextIO, shared: list[Processor], *, readable: bool) -> None:
+    """Libraries speak stdlib logging: the same form, warnings and worse only."""
+    plain_line = logging.StreamHandler(out)
+    plain_line.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _renderer(readable=readable, colors=out.isatty()),
+            ],
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[plain_line], force=True)
+
+
+def _renderer(*, readable: bool, colors: bool) -> Processor:
+    if not readable:
+        return structlog.processors.JSONRenderer(default=str)
+    return structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=24)
+
+
+def _redacted(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: _clean(key, value) for key, value in event.items()}
+
+
+def _clean(key: str, value: object) -> object:
+    if _SECRET_NAME.search(key):
+        return BLACKED_OUT
+    if isinstance(value, Mapping):
+        return {inner: _clean(str(inner), kept) for inner, kept in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(key, kept) for kept in value]
+    return without_secrets(str(value)) if isinstance(value, str | BaseException) else value
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        port = ""
+    # SQLite's addresses are files: nothing in them is secret.
+    if parts.scheme.startswith("sqlite"):
+        return url
+    return f"{parts.scheme}://{parts.hostname or ''}{port}"

@@ -1,0 +1,208 @@
+"""Every metric of the daemon (docs/operating.md says what each is for).
+
+Namespace `oracle_`, base units, a registry of our own, bounded labels only: never a node, an
+address or a hash. Counters and seconds are written where things happen; what is counted from the
+database is handed over whole as a `Census` and read from memory when Prometheus asks.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from oracle import __version__
+
+# The time at which a counter was born doubles the series and tells nobody anything.
+disable_created_metrics()
+
+REGISTRY = CollectorRegistry()
+
+BLOCK = Gauge(
+    "oracle_block_number",
+    "Newest block of each kind; folded is the last one that the database holds.",
+    ["state"],
+    registry=REGISTRY,
+)
+LAG_BLOCKS = Gauge("oracle_lag_blocks", "Blocks from folded to head.", registry=REGISTRY)
+LAG_SECONDS = Gauge(
+    "oracle_lag_seconds", "Block time from folded to head, in seconds.", registry=REGISTRY
+)
+EVENTS = Counter("oracle_events_total", "Events folded.", ["kind"], registry=REGISTRY)
+LOGS = Counter("oracle_logs_total", "Logs written to the database.", registry=REGISTRY)
+ANOMALIES = Counter(
+    "oracle_anomalies_total", "Events that broke a rule and were passed over.", registry=REGISTRY
+)
+REORGS = Counter("oracle_reorgs_total", "Reorganisations undone.", registry=REGISTRY)
+REORG_DEPTH = Histogram(
+    "oracle_reorg_depth_blocks",
+    "Blocks undone by a reorganisation.",
+    buckets=(1, 2, 3, 5, 8, 13, 21, 34, 64),
+    registry=REGISTRY,
+)
+
+_FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+RPC_SECONDS = Histogram(
+    "oracle_rpc_seconds",
+    "Time of an answered or failed JSON-RPC request; a batch counts once.",
+    ["method"],
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    registry=REGISTRY,
+)
+RPC_CALLS = Counter("oracle_rpc_calls_total", "JSON-RPC calls.", ["method"], registry=REGISTRY)
+RPC_ERRORS = Counter(
+    "oracle_rpc_errors_total", "JSON-RPC calls that failed.", ["method"], registry=REGISTRY
+)
+FOLD_SECONDS = Histogram(
+    "oracle_fold_seconds", "Folding one window.", buckets=_FAST, registry=REGISTRY
+)
+COMMIT_SECONDS = Histogram(
+    "oracle_commit_seconds", "Writing and committing one window.", buckets=_FAST, registry=REGISTRY
+)
+STEP_SECONDS = Histogram(
+    "oracle_step_seconds",
+    "One turn of a step of the daemon.",
+    ["step"],
+    buckets=(*_FAST, 10, 30),
+    registry=REGISTRY,
+)
+STEP_FAILURES = Counter(
+    "oracle_step_failures_total",
+    "Turns that failed and are tried again.",
+    ["step"],
+    registry=REGISTRY,
+)
+BUILD = Gauge("oracle_build_info", "Always 1; says what runs.", ["version"], registry=REGISTRY)
+BUILD.labels(__version__).set(1)
+STARTED = Gauge(
+    "oracle_start_time_seconds", "Unix time at which the daemon started.", registry=REGISTRY
+)
+
+# Upper bounds of the distributions, as shares of the best possible.
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What is counted from the database, at one folded block.
+
+    `nodes` by status; `kickouts` by state (`due`, `done`); `outbox` by (kind, state). The three
+    distributions hold one share (0 to 1) per member. `round_age` in seconds of block time, None
+    before the first round; `balance_wei` None while unknown.
+    """
+
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    excluded: int = 0
+    long_term: tuple[float, ...] = ()
+    reliability: tuple[float, ...] = ()
+    qos: tuple[float, ...] = ()
+    kickouts: Mapping[str, int] = field(default_factory=dict)
+    round: int = 0
+    round_age: int | None = None
+    outbox: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    gas_used: int = 0
+    spent_wei: int = 0
+    balance_wei: int | None = None
+
+
+class _CensusCollector(Collector):
+    """Shows the last census; before the first one it shows nothing."""
+
+    def __init__(self) -> None:
+        self.census: Census | None = None
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        census = self.census
+        if census is None:
+            return
+        yield _labelled("oracle_nodes", "Nodes by status.", ["status"], _single(census.nodes))
+        yield GaugeMetricFamily(
+            "oracle_excluded_nodes", "Members that are not to be selected.", value=census.excluded
+        )
+        yield _distribution("oracle_long_term_ratio", "Long-term score", census.long_term)
+        yield _distribution("oracle_reliability_ratio", "Reliability", census.reliability)
+        yield _distribution("oracle_qos_ratio", "QoS", census.qos)
+        yield _labelled(
+            "oracle_kickouts", "Kickouts by state.", ["state"], _single(census.kickouts)
+        )
+        yield GaugeMetricFamily("oracle_round", "Last accepted round.", value=census.round)
+        if census.round_age is not None:
+            yield GaugeMetricFamily(
+                "oracle_round_age_seconds",
+                "Age of the last accepted round.",
+                value=census.round_age,
+            )
+        yield _labelled(
+            "oracle_outbox_intents",
+            "Outbox by kind and state.",
+            ["kind", "state"],
+            {(kind, state): count for (kind, state), count in census.outbox.items()},
+        )
+        yield CounterMetricFamily(
+            "oracle_gas_used", "Gas of our final transactions.", value=census.gas_used
+        )
+        yield CounterMetricFamily(
+            "oracle_spent_wei", "Fees of our final transactions.", value=census.spent_wei
+        )
+        if census.balance_wei is not None:
+            yield GaugeMetricFamily(
+                "oracle_transmitter_balance_wei",
+                "What the transmitter has left.",
+                value=census.balance_wei,
+            )
+
+
+_COLLECTOR = _CensusCollector()
+REGISTRY.register(_COLLECTOR)
+
+
+def show(census: Census) -> None:
+    """Let `/metrics` tell this census from now on."""
+    _COLLECTOR.census = census
+
+
+def text() -> bytes:
+    """Return everything in Prometheus' text format; reads memory only."""
+    return generate_latest(REGISTRY)
+
+
+def _single(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
+    return {(label,): count for label, count in counts.items()}
+
+
+def _labelled(
+    name: str, text: str, labels: list[str], counts: Mapping[tuple[str, ...], int]
+) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for label_values, count in sorted(counts.items()):
+        family.add_metric(label_values, count)
+    return family
+
+
+def _distribution(name: str, text: str, shares: tuple[float, ...]) -> Metric:
+    """A histogram of what is, not of what happened: buckets go down as well as up."""
+    tally = [0] * (len(SHARES) + 1)
+    for share in shares:
+        tally[bisect_left(SHARES, share)] += 1
+    family = HistogramMetricFamily(name, f"{text} of the members now, 0 to 1.")
+    family.add_metric([], list(_cumulated(tally)), sum(shares))
+    return family
+
+
+def _cumulated(tally: list[int]) -> Iterator[tuple[str, float]]:
+    total = 0
+    for bound, count in zip((*SHARES, float("inf")), tally, strict=True):
+        total += count
+        yield ("+Inf" if bound == float("inf") else str(bound)), total
