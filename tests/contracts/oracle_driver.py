@@ -249,10 +249,15 @@ def setup(network: str, accounts: Sequence[str], **changes: Any) -> dict[str, An
     return right | changes
 
 
+def as_tuple(fields: dict[str, Any]) -> tuple[Any, ...]:
+    """A struct as web3 takes it in a constructor; the keys stand in the order of the fields."""
+    return tuple(as_tuple(part) if isinstance(part, dict) else part for part in fields.values())
+
+
 def deployed(chain: Chain, **changes: Any) -> Oracle:
     """An oracle and a plain network that know each other; nobody has joined."""
     network = chain.deploy("testing/PlainNetwork")
     arguments = setup(network.address, chain.accounts[1:4], **changes)
-    contract = chain.deploy("QoSOracle", arguments)
+    contract = chain.deploy("QoSOracle", as_tuple(arguments))
     chain.send(network.functions.setOracle(contract.address))
     return Oracle(chain, contract, network, *chain.accounts[1:5])

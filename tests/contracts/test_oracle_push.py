@@ -275,6 +275,7 @@ def test_the_wrong_domain_is_nobodys_signature(oracle: Oracle):
 def test_after_a_fork_of_the_chain_the_old_chains_reports_are_nobodys(chain: Chain, oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     old = report.chain_id
+    chain.rpc("anvil_impersonateAccount", oracle.transmitter)  # Anvil's keys stay with the old id
     chain.rpc("anvil_setChainId", 4242)
     try:
         with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
@@ -282,6 +283,7 @@ def test_after_a_fork_of_the_chain_the_old_chains_reports_are_nobodys(chain: Cha
         oracle.push(oracle.report((0, SIXTEEN)))
     finally:
         chain.rpc("anvil_setChainId", old)
+        chain.rpc("anvil_stopImpersonatingAccount", oracle.transmitter)
     assert oracle.round == 1
 
 
