@@ -1,12 +1,29 @@
 """Turns stored logs and calls into events, by the profile of the network."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
+from oracle.chain.abi import Abi, load
+from oracle.chain.decode import Decoder, decoder_of
+from oracle.chain.oracle_contract import (
+    CONTRACT,
+    ORACLE,
+    ROUND,
+    ROUND_ACCEPTED,
+    round_accepted,
+)
+from oracle.chain.profiles import Meaning, Profile
+from oracle.chain.reference import REFERENCE
+from oracle.domain.block import Position
 from oracle.domain.contract_events import ContractEvent
 from oracle.domain.events import DomainEvent
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
+from oracle.errors import FatalError, InputError
+
+PROFILES: dict[str, Profile] = {REFERENCE.name: REFERENCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,31 +34,116 @@ class Decoded:
     contract_events: list[ContractEvent]
 
 
-class Reader:
-    """Reads what the contracts of one network said; never asks the chain."""
+class _Route(NamedTuple):
+    """What to make of one event of one contract, and in which list it ends."""
 
-    # Lower case; what `eth_getLogs` is asked for.
-    addresses: tuple[Address, ...]
-    topics: tuple[str, ...]
+    decode: Decoder
+    make: Callable[..., Any]
+    by_oracle: bool
+    needs_call: bool
+
+
+class Reader:
+    """Reads what the contracts of one network said; never asks the chain.
+
+    `addresses` and `topics` are lower case: what `eth_getLogs` is asked for.
+    """
+
+    def __init__(
+        self, abis: Mapping[Address, Abi], meanings: Mapping[str, Sequence[Meaning]]
+    ) -> None:
+        self._routes = {
+            address: _routes(abi, meanings[abi.contract]) for address, abi in abis.items()
+        }
+        self.addresses = tuple(self._routes)
+        topics = {topic: None for routes in self._routes.values() for topic in routes}
+        self.topics = tuple(topics)
+        self.contracts = {
+            address: (abi.contract, tuple(self._routes[address])) for address, abi in abis.items()
+        }
 
     @classmethod
-    def open(cls, profile: str, contracts: Mapping[str, str], oracle: str | None) -> "Reader":
+    def open(cls, profile: str, contracts: Mapping[str, str], oracle: str | None) -> Self:
         """Return the reader of the profile (`reference`) for contracts at these addresses.
 
         Raises:
             InputError: unknown profile, a contract without an address or the other way round,
-                or a malformed address.
+                one address twice, or a malformed address.
         """
-        raise NotImplementedError
+        known = PROFILES.get(profile)
+        if known is None:
+            raise InputError(f"[network] profile: no {profile!r}; there is {', '.join(PROFILES)}")
+        for name in sorted(known.contracts.keys() ^ contracts.keys()):
+            what = "is missing" if name in known.contracts else f"is no contract of {profile}"
+            raise InputError(f"[network] contracts: {name} {what}")
+        placed = dict(contracts) if oracle is None else {**contracts, CONTRACT: oracle}
+        abis = {_address(name, written): load(name) for name, written in placed.items()}
+        if len(abis) < len(placed):
+            raise InputError("[network] contracts: two contracts have the same address")
+        return cls(abis, {**known.contracts, CONTRACT: ORACLE})
 
     def needs_call(self, log: Log) -> bool:
         """Tell whether the log can only be read beside the call that made it."""
-        raise NotImplementedError
+        route = self._routes.get(log.address, {}).get(log.topics[0])
+        return route is not None and route.needs_call
 
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
-        """Return what the logs and calls say, in order of position.
+        """Return what the logs and calls say, in order of position; other logs are passed over.
 
         Raises:
             FatalError: a log of an event that we know cannot be read; the log is named.
         """
-        raise NotImplementedError
+        made_by = {(call.block_hash, call.tx_hash): call for call in calls}
+        routes = self._routes
+        decoded = Decoded([], [])
+        say, say_of_oracle = decoded.events.append, decoded.contract_events.append
+        for log in logs:
+            route = routes[log.address].get(log.topics[0]) if log.address in routes else None
+            if route is None:
+                continue
+            decode, make, by_oracle, needs_call = route
+            at = Position(log.block, log.tx, log.index)
+            try:
+                values = decode(log.topics, log.data)
+                if needs_call:
+                    say_of_oracle(make(_call(made_by, log), at, log.time, *values))
+                elif by_oracle:
+                    say_of_oracle(make(at, log.time, *values))
+                else:
+                    say(make(at, log.time, *values))
+            except ValueError as error:
+                raise FatalError(f"cannot read {self._name(log)}: {error}") from error
+        return decoded
+
+    def _name(self, log: Log) -> str:
+        contract, _ = self.contracts[log.address]
+        return (
+            f"log {log.index} of block {log.block} ({contract} at {log.address}, {log.topics[0]})"
+        )
+
+
+def _call(made_by: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
+    call = made_by.get((log.block_hash, log.tx_hash))
+    if call is None:
+        raise ValueError("the call that made it is not there")
+    return call
+
+
+def _routes(abi: Abi, meanings: Sequence[Meaning]) -> dict[str, _Route]:
+    by_oracle = abi.contract == CONTRACT
+    routes = {}
+    for meaning in meanings:
+        event = abi.event(meaning.event)
+        decode = decoder_of(event, meaning.inputs)
+        routes[event.digest] = _Route(decode, meaning.make, by_oracle, needs_call=False)
+    if by_oracle:
+        event = abi.event(ROUND_ACCEPTED)
+        decode = decoder_of(event, ROUND)
+        routes[event.digest] = _Route(decode, round_accepted, by_oracle, needs_call=True)
+    return routes
+
+
+def _address(contract: str, written: str) -> Address:
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", written) is None:
+        raise InputError(f"{contract}: {written!r} is no address (0x and 40 hex digits)")
+    return Address(written.lower())
