@@ -1,0 +1,160 @@
+"""Folds one stretch of blocks over the store, inside the transaction that stores it.
+
+The rows that the events need are loaded first, all in bulk; what the fold changed is written
+last. What is still running stays in memory for the next stretch.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+
+from oracle.chain.reader import Decoded
+from oracle.domain.block import BlockRef
+from oracle.domain.contract_events import ContractEvent
+from oracle.domain.events import DomainEvent
+from oracle.domain.fold import Fold, groups_named, members_of, nodes_named, tasks_named
+from oracle.domain.ids import TaskKey
+from oracle.domain.rounds import Rounds
+from oracle.domain.rules import Rules
+from oracle.services.ports import Reader
+from oracle.services.reporting import Reporter
+from oracle.store.cursor import Cursor
+from oracle.store.store import Unit
+
+# How many rows stay in memory between two stretches; beyond that all are read anew.
+MOST_TASKS = 200_000
+MOST_NODES = 200_000
+
+# What is done at a stop: the unit and the contract's state stand exactly as of the block.
+AtStop = Callable[[Unit, Rounds, BlockRef], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Blocks to fold in one go, up to `last`: what they said, and where to stop on the way.
+
+    Blocks above `final` leave pre-images. `stops` ascend; one below the first block stops at once.
+    """
+
+    last: int
+    said: Decoded
+    final: int
+    stops: Sequence[BlockRef] = ()
+
+
+class Folder:
+    """The fold of one database, with the rows that it works on."""
+
+    def __init__(self, rules: Rules, reader: Reader, reporter: Reporter | None) -> None:
+        """`reporter` None: there is no oracle contract, and no report is ever cut."""
+        self.rules = rules
+        self.reader = reader
+        self.reporter = reporter
+        self._fold = Fold(rules)
+        self._rounds: Rounds | None = None
+        self._cursor: Cursor | None = None
+        # Tasks that the stretch at hand changed.
+        self._touched: set[TaskKey] = set()
+
+    @contextmanager
+    def following(self, cursor: Cursor | None) -> Iterator[None]:
+        """Fold on from `cursor`; after any failure inside, everything is read anew.
+
+        It must stand around the whole transaction: what a lost commit changed in memory is lost.
+        """
+        if cursor is None or self._cursor != cursor:
+            self.forget()
+        try:
+            yield
+        except BaseException:
+            self.forget()
+            raise
+
+    def came_to(self, cursor: Cursor | None) -> None:
+        """Remember that the rows in memory belong to `cursor`."""
+        self._cursor = cursor
+
+    def forget(self) -> None:
+        """Keep no row: the state went back, or is not what memory says."""
+        self._fold = Fold(self.rules)
+        self._rounds = None
+        self._cursor = None
+        self._touched = set()
+        if self.reporter is not None:
+            self.reporter.forget()
+
+    def fold(self, unit: Unit, stretch: Stretch, at_stop: AtStop | None = None) -> None:
+        """Fold a stretch and write what it changed; the cursor is the caller's to move."""
+        rounds = self._loaded_rounds(unit)
+        self._load(unit, stretch.said.events)
+        rest = stretch.said
+        for stop in stretch.stops:
+            piece, rest = _parted(rest, stop.number)
+            self._fold_piece(unit, rounds, piece, stretch.final)
+            if at_stop is not None:
+                at_stop(unit, rounds, stop)
+        self._fold_piece(unit, rounds, rest, stretch.final)
+        self._let_go()
+
+    def _loaded_rounds(self, unit: Unit) -> Rounds:
+        if self._rounds is None:
+            self._rounds = unit.rounds.load()
+            self._fold.last = unit.last_event.get()
+        return self._rounds
+
+    def _load(self, unit: Unit, events: Sequence[DomainEvent]) -> None:
+        """Bring in the rows that these events need and that are not in memory."""
+        fold = self._fold
+        named = tasks_named(events)
+        fold.tasks.update(unit.tasks.named(named - fold.tasks.keys()))
+        groups = groups_named(events, fold.tasks, self.rules)
+        fold.groups.update(unit.groups.named(groups - fold.groups.keys()))
+        members = members_of(fold.groups[group] for group in groups if group in fold.groups)
+        fold.tasks.update(unit.tasks.named(members - named - fold.tasks.keys()))
+        nodes = nodes_named(events, fold.tasks)
+        fold.nodes.update(unit.nodes.named(nodes - fold.nodes.keys()))
+
+    def _fold_piece(self, unit: Unit, rounds: Rounds, said: Decoded, final: int) -> None:
+        """Fold whole blocks and write them down: final ones at once, the others with a journal."""
+        settled, open_ = _parted(said, final)
+        if settled.events:
+            self._fold.many(settled.events)
+        for number, events in groupby(open_.events, key=_block_of):
+            self._fold.block(number, list(events), journal=True)
+        rounds.block(final, settled.contract_events, journal=False)
+        for number, contract_events in groupby(open_.contract_events, key=_block_of):
+            rounds.block(number, list(contract_events), journal=True)
+        changes = self._fold.drain()
+        unit.changes(changes)
+        unit.rounds.write(rounds.drain())
+        self._touched.update(changes.tasks)
+
+    def _let_go(self) -> None:
+        """Keep what is still running; what has ended is seldom named again."""
+        fold = self._fold
+        for key in self._touched:
+            task = fold.tasks.get(key)
+            if task is not None and task.ending is not None:
+                del fold.tasks[key]
+        self._touched.clear()
+        fold.groups.clear()
+        if len(fold.tasks) > MOST_TASKS:
+            fold.tasks.clear()
+        if len(fold.nodes) > MOST_NODES:
+            fold.nodes.clear()
+
+
+def _parted(said: Decoded, number: int) -> tuple[Decoded, Decoded]:
+    """Part events into those up to block `number` and those above it."""
+    event = bisect_right(said.events, number, key=_block_of)
+    contract_event = bisect_right(said.contract_events, number, key=_block_of)
+    return (
+        Decoded(said.events[:event], said.contract_events[:contract_event]),
+        Decoded(said.events[event:], said.contract_events[contract_event:]),
+    )
+
+
+def _block_of(event: DomainEvent | ContractEvent) -> int:
+    return event.at.block

@@ -1,0 +1,140 @@
+"""Folds the stored raw rows anew, without asking the chain; reports must come out as they were.
+
+One transaction: whoever reads meanwhile sees the old state, an interruption leaves it, and a dry
+run is the real one thrown away at its end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+
+from oracle.domain.block import BlockRange, BlockRef
+from oracle.domain.logs import Log
+from oracle.domain.rounds import Rounds
+from oracle.errors import InputError
+from oracle.services.folding import Folder, Stretch
+from oracle.store.reports import ReportState, StoredReport
+from oracle.store.store import Store, Unit
+
+# Logs folded before what they changed is written down; memory stays flat.
+LOGS_AT_ONCE = 5_000
+
+# Told the block reached and the block to reach.
+Progress = Callable[[int, int], None]
+
+
+def no_progress(_block: int, _last: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """What folding anew up to block `last` showed.
+
+    `same`: the projections came out byte for byte. `differing`: periods whose report did not.
+    """
+
+    last: int
+    logs: int
+    same: bool
+    reports: int
+    differing: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Check:
+    """Draws every kept report up again while the fold passes its block, and compares."""
+
+    folder: Folder
+    kept: dict[int, StoredReport]
+    differing: list[int]
+
+    def at_stop(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
+        reporter = self.folder.reporter
+        stored = self.kept[as_of.number].report
+        if reporter is not None and reporter.draw_up(unit, rounds, as_of) != stored:
+            self.differing.append(stored.period)
+
+
+class _ThrownAwayError(Exception):
+    """Takes a dry run's transaction back."""
+
+
+@contextmanager
+def trial(store: Store, *, dry_run: bool) -> Iterator[Unit]:
+    """Open a transaction that is taken back at its end when it is a dry run."""
+    try:
+        with store.transaction() as unit:
+            yield unit
+            if dry_run:
+                raise _ThrownAwayError
+    except _ThrownAwayError:
+        pass
+
+
+def refold(
+    store: Store, folder: Folder, *, dry_run: bool = False, progress: Progress = no_progress
+) -> Refolded:
+    """Throw away everything folded and fold it again up to the cursor.
+
+    Raises:
+        InputError: nothing is indexed yet.
+    """
+    with folder.following(None), trial(store, dry_run=dry_run) as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet: there is nothing to fold again")
+        refolded = refold_up_to(unit, folder, cursor.number, progress)
+    folder.forget()
+    return refolded
+
+
+def refold_up_to(unit: Unit, folder: Folder, last: int, progress: Progress) -> Refolded:
+    """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
+
+    Blocks above the final one are journaled, so that they can be rewound as before.
+    """
+    before = unit.projections.digest()
+    unit.projections.clear()
+    folder.forget()
+    cursor = unit.cursor.get()
+    final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
+    check = _Check(folder, _kept_reports(unit, last), [])
+    stops = [stored.report.as_of for stored in check.kept.values()]
+    logs_folded = 0
+    for blocks, logs in _batches(unit, last):
+        calls = list(unit.calls.between(blocks.first, blocks.last))
+        due = [stop for stop in stops if blocks.first <= stop.number <= blocks.last]
+        stretch = Stretch(blocks.last, folder.reader.read(logs, calls), final, due)
+        folder.fold(unit, stretch, check.at_stop)
+        logs_folded += len(logs)
+        progress(blocks.last, last)
+    unit.undo.prune_to(min(final, last))
+    same = unit.projections.digest() == before
+    return Refolded(last, logs_folded, same, len(check.kept), tuple(check.differing))
+
+
+def _kept_reports(unit: Unit, last: int) -> dict[int, StoredReport]:
+    """Return the reports that must come out again, by as-of block.
+
+    Missed ones may have been cut at a block that left the chain since.
+    """
+    return {
+        stored.report.as_of.number: stored
+        for stored in unit.reports.above(-1)
+        if stored.state is not ReportState.MISSED and stored.report.as_of.number <= last
+    }
+
+
+def _batches(unit: Unit, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
+    """Yield the canonical logs up to block `last` in whole blocks; the ranges leave no gap."""
+    first = 0
+    batch: list[Log] = []
+    for number, logs in groupby(unit.logs.between(0, last), key=attrgetter("block")):
+        if len(batch) >= LOGS_AT_ONCE:
+            yield BlockRange(first, number - 1), batch
+            first, batch = number, []
+        batch.extend(logs)
+    yield BlockRange(first, last), batch

@@ -1,0 +1,205 @@
+"""A chain that does as it is told: mines, forks, lags, and answers like `chain.Source`.
+
+Hashes are real (of the parent and of what the block says), so a fork differs from what it forked
+off. Logs carry their event as text, and `ScriptedReader` reads it back: rows that were stored
+can be folded again without the chain.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from oracle.chain.heads import Heads
+from oracle.chain.reader import Decoded
+from oracle.chain.source import Window
+from oracle.domain import contract_events, events
+from oracle.domain.block import BlockRange, BlockRef, Position
+from oracle.domain.contract_events import ContractEvent
+from oracle.domain.events import DomainEvent
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.logs import Call, Log
+from oracle.errors import TransientError
+
+NETWORK = Address("0x" + "4e" * 20)
+ORACLE = Address("0x" + "0a" * 20)
+REPORTER = Address("0x" + "7a" * 20)
+_TOPIC = "0x" + "70" * 32
+Event = DomainEvent | ContractEvent
+
+
+def _hash(*parts: object) -> Hash:
+    text = "|".join(str(part) for part in parts)
+    return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
+
+
+def _written(event: Event) -> str:
+    text = type(event).__name__.encode() + b" " + msgspec.json.encode(event, enc_hook=str)
+    return "0x" + text.hex()
+
+
+def _read(written: str) -> Event:
+    name, _, text = bytes.fromhex(written[2:]).partition(b" ")
+    kind = getattr(events, name.decode(), None) or getattr(contract_events, name.decode())
+    event: Event = msgspec.json.decode(text, type=kind)
+    return event
+
+
+class ScriptedReader:
+    """Reads the logs of a scripted chain; a RoundAccepted needs its call, as on a real one."""
+
+    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+        inputs = {call.tx_hash: call.input for call in calls}
+        decoded = Decoded([], [])
+        for log in logs:
+            event = _read(log.data if log.data != "0x" else inputs[log.tx_hash])
+            if log.address == NETWORK:
+                decoded.events.append(event)  # type: ignore[arg-type]  # by its address
+            else:
+                decoded.contract_events.append(event)  # type: ignore[arg-type]
+        return decoded
+
+
+@dataclass(frozen=True)
+class Block:
+    ref: BlockRef
+    logs: list[Log]
+    calls: list[Call]
+
+
+@dataclass
+class ScriptedChain:
+    """Satisfies services.ports.Chain; block 0 is mined at the start.
+
+    `most_blocks`: how much a window holds. `lag`: how many of the newest blocks it hides.
+    """
+
+    finality_depth: int = 8
+    most_blocks: int = 1000
+    seconds_per_block: int = 10
+    lag: int = 0
+    blocks: list[Block] = field(default_factory=list)
+    # Other chains that answer the next requests, one each.
+    answers: deque["ScriptedChain"] = field(default_factory=deque)
+    windows_served: list[BlockRange] = field(default_factory=list)
+    _salt: int = 0
+    _final: BlockRef | None = None
+
+    def __post_init__(self) -> None:
+        if not self.blocks:
+            self.mine()
+
+    @property
+    def newest(self) -> BlockRef:
+        return self.blocks[-1].ref
+
+    def mine(self, *said: Event, after: int | None = None) -> BlockRef:
+        """Add a block in which this is said, each in a transaction of its own."""
+        parent = self.blocks[-1].ref if self.blocks else BlockRef(-1, ZERO_HASH, ZERO_HASH, 1_000)
+        number = parent.number + 1
+        time = parent.time + (self.seconds_per_block if after is None else after)
+        placed = [
+            replace(event, at=Position(number, place, place), time=time)
+            for place, event in enumerate(said)
+        ]
+        hash_ = _hash(parent.hash, number, time, self._salt, placed)
+        ref = BlockRef(number, hash_, parent.hash, time)
+        made = [_log_and_call(ref, event) for event in placed]
+        logs = [log for log, _ in made]
+        self.blocks.append(Block(ref, logs, [call for _, call in made if call is not None]))
+        return ref
+
+    def mine_many(self, count: int) -> None:
+        for _ in range(count):
+            self.mine()
+
+    def fork(self, depth: int) -> "ScriptedChain":
+        """Forget the newest blocks; what is mined next differs. Returns the chain as it was."""
+        before = self.copy()
+        del self.blocks[len(self.blocks) - depth :]
+        self._salt += 1
+        return before
+
+    def copy(self) -> "ScriptedChain":
+        return ScriptedChain(
+            self.finality_depth,
+            self.most_blocks,
+            self.seconds_per_block,
+            blocks=list(self.blocks),
+            _salt=self._salt,
+        )
+
+    # What services.ports.Chain asks.
+
+    def heads(self) -> Heads:
+        seen = self._answering()._seen()
+        final = seen[max(0, len(seen) - 1 - self.finality_depth)].ref
+        if self._final is None or final.number > self._final.number:
+            self._final = final
+        return Heads(seen[-1].ref, None, self._final)
+
+    def header(self, number: int) -> BlockRef | None:
+        seen = self._answering()._seen()
+        return seen[number].ref if number < len(seen) else None
+
+    def headers(self, blocks: BlockRange) -> list[BlockRef]:
+        seen = self._answering()._seen()
+        if blocks.last >= len(seen):
+            raise TransientError(f"block {blocks.last} is missing")
+        return [block.ref for block in seen[blocks.first : blocks.last + 1]]
+
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+        seen = self._answering()._seen()
+        last = min(blocks.last, blocks.first + self.most_blocks - 1)
+        if last >= len(seen):
+            raise TransientError(f"block {last} is missing")
+        served = seen[blocks.first : last + 1]
+        window = Window(
+            range=BlockRange(blocks.first, last),
+            first_parent=served[0].ref.parent_hash,
+            last=served[-1].ref,
+            headers=[block.ref for block in served] if with_headers else [],
+            logs=[log for block in served for log in block.logs],
+            calls=[call for block in served for call in block.calls],
+        )
+        self.windows_served.append(window.range)
+        return window
+
+    def _answering(self) -> "ScriptedChain":
+        return self.answers.popleft() if self.answers else self
+
+    def _seen(self) -> list[Block]:
+        return self.blocks[: len(self.blocks) - self.lag]
+
+
+def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:
+    at = event.at
+    is_network = type(event).__module__ == events.__name__
+    is_round = isinstance(event, contract_events.RoundAccepted)
+    tx_hash = _hash(block.hash, at.tx)
+    log = Log(
+        block=block.number,
+        block_hash=block.hash,
+        time=block.time,
+        tx=at.tx,
+        tx_hash=tx_hash,
+        index=at.log,
+        address=NETWORK if is_network else ORACLE,
+        topics=(_TOPIC,),
+        data="0x" if is_round else _written(event),
+    )
+    call = Call(
+        block=block.number,
+        block_hash=block.hash,
+        time=block.time,
+        tx=at.tx,
+        tx_hash=tx_hash,
+        sender=REPORTER,
+        to=ORACLE,
+        value=0,
+        input=_written(event),
+        succeeded=True,
+    )
+    return log, call if is_round else None
