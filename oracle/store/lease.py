@@ -1,0 +1,91 @@
+"""Who may write: one lease for the database, timed by the database's own clock (decision 13).
+
+`epoch` rises with every new holder; a writer that was overtaken finds its epoch gone and stops.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, Connection, cast, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.elements import ColumnElement
+
+from oracle.errors import FatalError
+from oracle.store.outbox_tables import lease
+
+_ROW = 1
+_SECOND = 1000
+# Days between the Julian epoch and 1970, and milliseconds in a day (SQLite's clock).
+_JULIAN_1970, _DAY = 2440587.5, 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative."""
+
+    holder: str | None
+    epoch: int
+    seconds_left: float
+
+
+class Lease:
+    """The lease row, inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def current(self) -> Held:
+        """Return who holds it; an epoch of 0 means that nobody ever did."""
+        columns = select(lease.c.holder, lease.c.epoch, lease.c.until_ms - self._now())
+        row = self._connection.execute(columns).one_or_none()
+        return Held(None, 0, 0.0) if row is None else Held(row[0], row[1], row[2] / _SECOND)
+
+    def take(self, holder: str, seconds: float) -> int | None:
+        """Take the lease where it is free or over; return its epoch, None: another holds it."""
+        self._lay_row()
+        taken = (
+            update(lease)
+            .where(lease.c.holder.is_(None) | (lease.c.until_ms < self._now()))
+            .values(
+                holder=holder,
+                epoch=lease.c.epoch + 1,
+                until_ms=self._now() + round(seconds * _SECOND),
+            )
+            .returning(lease.c.epoch)
+        )
+        return self._connection.execute(taken).scalar_one_or_none()
+
+    def renew(self, epoch: int, seconds: float) -> bool:
+        """Hold it for `seconds` from now; False: another has taken over."""
+        until = self._now() + round(seconds * _SECOND)
+        mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
+        changed = self._connection.execute(update(lease).where(mine).values(until_ms=until))
+        return changed.rowcount == 1
+
+    def release(self, epoch: int) -> None:
+        """Give it back; nothing happens where another has taken over."""
+        mine = lease.c.epoch == epoch
+        self._connection.execute(
+            update(lease).where(mine).values(holder=None, until_ms=self._now())
+        )
+
+    def guard(self, epoch: int) -> None:
+        """Keep every other writer out until this transaction ends.
+
+        Raises:
+            FatalError: another process has taken over; nothing of this transaction may stay.
+        """
+        mine = select(lease.c.id).where((lease.c.epoch == epoch) & lease.c.holder.is_not(None))
+        if self._connection.execute(mine.with_for_update()).one_or_none() is None:
+            raise FatalError("another process has taken over the lease of this database")
+
+    def _lay_row(self) -> None:
+        """Write the one row, free, where it is not there yet; two first starts do not clash."""
+        dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
+        row = dialect.insert(lease).values(id=_ROW, holder=None, epoch=0, until_ms=0)
+        self._connection.execute(row.on_conflict_do_nothing())
+
+    def _now(self) -> ColumnElement[int]:
+        """Milliseconds since 1970 as the database tells them, not the start of a transaction."""
+        if self._connection.dialect.name == "sqlite":
+            return cast((func.julianday("now") - _JULIAN_1970) * _DAY, BigInteger)
+        return cast(func.extract("epoch", func.clock_timestamp()) * _SECOND, BigInteger)

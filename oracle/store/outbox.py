@@ -1,0 +1,20 @@
+"""The outbox (publishing.md 3): what we want on chain, and how far it has come."""
+
+from sqlalchemy import Connection
+
+from oracle.store.outbox_intents import Intents
+from oracle.store.outbox_journal import Journal
+from oracle.store.outbox_senders import Senders
+from oracle.store.outbox_signatures import Signatures
+from oracle.store.outbox_slots import Slots
+
+
+class Outbox:
+    """Its rooms, inside one transaction; each writes its own lines of the journal."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.journal = Journal(connection)
+        self.senders = Senders(connection, self.journal)
+        self.intents = Intents(connection, self.journal)
+        self.slots = Slots(connection, self.journal, self.intents)
+        self.signatures = Signatures(connection, self.journal)

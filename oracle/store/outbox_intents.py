@@ -1,0 +1,196 @@
+"""What we want on chain, from planned to its end (publishing.md 3.3); each change journalled."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError
+from oracle.store.outbox_journal import Journal
+from oracle.store.outbox_rows import (
+    ON_ITS_WAY,
+    UNFINISHED,
+    About,
+    Account,
+    Intent,
+    IntentKind,
+    IntentState,
+    Stamp,
+    Wish,
+)
+from oracle.store.outbox_tables import pub_intent
+
+# What a change of state may set beside it.
+Values = Mapping[str, str | int | None]
+
+_NO_VALUES: Values = {}
+_NO_NONCE_YET = (IntentState.PLANNED, IntentState.READY)
+
+
+class Intents:
+    """The table pub_intent, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def add(self, wish: Wish, stamp: Stamp) -> int | None:
+        """Write a wish down as planned; None: one of this dedup key is there already."""
+        same = and_(
+            pub_intent.c.chain_id == wish.account.chain_id,
+            pub_intent.c.contract == wish.contract,
+            pub_intent.c.dedup_key == wish.dedup_key,
+        )
+        if self._connection.execute(select(pub_intent.c.id).where(same)).first() is not None:
+            return None
+        row = _row_of(wish) | {
+            "state": IntentState.PLANNED.value,
+            "created_at": stamp.at,
+            "updated_at": stamp.at,
+        }
+        written = self._connection.execute(
+            insert(pub_intent).values(row).returning(pub_intent.c.id)
+        )
+        intent_id = int(written.scalar_one())
+        self._journal.write("planned", stamp, About(intent_id), wish.dedup_key)
+        return intent_id
+
+    def move(
+        self, intent: Intent, to: IntentState, stamp: Stamp, values: Values = _NO_VALUES
+    ) -> None:
+        """Change the state, and what comes with it.
+
+        Raises:
+            FatalError: the row is not as it was read: another writer was here.
+        """
+        mine = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)
+        changed = self._connection.execute(
+            update(pub_intent)
+            .where(mine)
+            .values({**values, "state": to.value, "updated_at": stamp.at})
+        )
+        if changed.rowcount != 1:
+            raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
+        detail = " ".join(f"{name}={value}" for name, value in values.items() if name != "nonce")
+        self._journal.write(to.value, stamp, About(intent.id, intent.nonce), detail)
+
+    def named(self, intent_id: int) -> Intent | None:
+        row = self._connection.execute(_ALL.where(pub_intent.c.id == intent_id)).one_or_none()
+        return None if row is None else _intent(row)
+
+    def in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
+        """Return the account's intents in these states: urgent ones first, then the oldest."""
+        return self._where(
+            _ALL.where(
+                pub_intent.c.chain_id == account.chain_id,
+                pub_intent.c.sender == account.address,
+                pub_intent.c.state.in_([state.value for state in states]),
+            ).order_by(pub_intent.c.priority, pub_intent.c.id)
+        )
+
+    def unfinished(self, account: Account) -> list[Intent]:
+        """Return what has not come to an end: planned, ready, assigned, live, mined."""
+        return self.in_states(account, UNFINISHED)
+
+    def push_on_its_way(self, account: Account) -> Intent | None:
+        """Return the push that keeps others waiting; a mined one does not."""
+        pushes = self.in_states(account, ON_ITS_WAY)
+        return next((one for one in pushes if one.wish.kind is IntentKind.PUSH), None)
+
+    def tries(self, account: Account, kind: IntentKind, subject: str, around: int) -> int:
+        """Count the intents of a kind about a subject in a round, ended ones too."""
+        counted = select(func.count()).where(
+            pub_intent.c.chain_id == account.chain_id,
+            pub_intent.c.kind == kind.value,
+            pub_intent.c.subject == subject,
+            pub_intent.c.round == around,
+        )
+        return int(self._connection.execute(counted).scalar_one())
+
+    def newest(self, limit: int, state: IntentState | None = None) -> list[Intent]:
+        """Return the last `limit` intents, newest first."""
+        chosen = _ALL if state is None else _ALL.where(pub_intent.c.state == state.value)
+        return self._where(chosen.order_by(pub_intent.c.id.desc()).limit(limit))
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Count intents by (kind, state)."""
+        rows = self._connection.execute(
+            select(pub_intent.c.kind, pub_intent.c.state, func.count()).group_by(
+                pub_intent.c.kind, pub_intent.c.state
+            )
+        )
+        return {(row[0], row[1]): row[2] for row in rows}
+
+    def forget_above(self, block: int, stamp: Stamp) -> int:
+        """End what was planned on blocks above `block` and has no nonce; count them.
+
+        What has a nonce stays: the contract refuses it, and its receipt says so.
+        """
+        stale = self._where(
+            _ALL.where(
+                pub_intent.c.as_of_block > block,
+                pub_intent.c.state.in_([state.value for state in _NO_NONCE_YET]),
+            )
+        )
+        for intent in stale:
+            self.move(intent, IntentState.EXPIRED, stamp, {"error_class": "anchor_reorged"})
+        return len(stale)
+
+    def _where(self, chosen: Select[Any]) -> list[Intent]:
+        return [_intent(row) for row in self._connection.execute(chosen)]
+
+
+_ALL = select(pub_intent)
+
+
+def _row_of(wish: Wish) -> dict[str, str | int | None]:
+    return {
+        "chain_id": wish.account.chain_id,
+        "sender": wish.account.address,
+        "contract": wish.contract,
+        "kind": wish.kind.value,
+        "dedup_key": wish.dedup_key,
+        "subject": wish.subject,
+        "period": wish.period,
+        "round": wish.round,
+        "as_of_block": wish.as_of_block,
+        "as_of_hash": wish.as_of_hash,
+        "digest": wish.digest,
+        "calldata": wish.calldata,
+        "priority": wish.priority,
+        "not_before": wish.not_before,
+        "deadline": wish.deadline,
+    }
+
+
+def _intent(row: Row[Any]) -> Intent:
+    wish = Wish(
+        account=Account(row.chain_id, Address(row.sender)),
+        contract=Address(row.contract),
+        kind=IntentKind(row.kind),
+        dedup_key=row.dedup_key,
+        calldata=row.calldata,
+        subject=row.subject,
+        period=row.period,
+        round=row.round,
+        as_of_block=row.as_of_block,
+        as_of_hash=None if row.as_of_hash is None else Hash(row.as_of_hash),
+        digest=None if row.digest is None else Hash(row.digest),
+        priority=row.priority,
+        not_before=row.not_before,
+        deadline=row.deadline,
+    )
+    return Intent(
+        id=row.id,
+        wish=wish,
+        state=IntentState(row.state),
+        nonce=row.nonce,
+        gas_limit=row.gas_limit,
+        max_cost_wei=row.max_cost_wei,
+        error_class=row.error_class,
+        error_text=row.error_text,
+        superseded_by=row.superseded_by,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,194 @@
+"""What the outbox says in Python: wishes, intents, slots, attempts, signatures."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from oracle.domain.ids import Address, Hash
+
+
+class IntentKind(StrEnum):
+    PUSH = "push"
+    PROPOSE_KICK = "propose_kick"
+    EXECUTE_KICK = "execute_kick"
+    CANCEL_KICK = "cancel_kick"
+    NOOP = "noop"
+
+
+class IntentState(StrEnum):
+    """publishing.md 3.3: planned, ready, assigned, live, mined; the rest are ends or parking."""
+
+    PLANNED = "planned"
+    READY = "ready"
+    ASSIGNED = "assigned"
+    LIVE = "live"
+    MINED = "mined"
+    FINAL = "final"
+    REVERTED = "reverted"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    REJECTED = "rejected"
+    HELD = "held"
+
+
+# A push in one of these is on its way: no second one is begun.
+ON_ITS_WAY = (
+    IntentState.PLANNED,
+    IntentState.READY,
+    IntentState.ASSIGNED,
+    IntentState.LIVE,
+)
+UNFINISHED = (*ON_ITS_WAY, IntentState.MINED)
+
+
+class SlotState(StrEnum):
+    OPEN = "open"
+    LIVE = "live"
+    MINED = "mined"
+    FINAL = "final"
+    FOREIGN = "foreign"
+
+
+class Account(NamedTuple):
+    """Who sends, on which chain."""
+
+    chain_id: int
+    address: Address
+
+
+class Stamp(NamedTuple):
+    """Every write says when, in unix seconds, and under which epoch of the lease."""
+
+    at: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted on chain. `not_before` and `deadline` in chain time, unix seconds.
+
+    `dedup_key` names the wish for ever: a second one of the same key is refused. `subject` is
+    what only one open kickout call of a kind may be about (`ix=7`).
+    """
+
+    account: Account
+    contract: Address
+    kind: IntentKind
+    dedup_key: str
+    calldata: str
+    subject: str = ""
+    period: int | None = None
+    round: int | None = None
+    as_of_block: int | None = None
+    as_of_hash: Hash | None = None
+    digest: Hash | None = None
+    priority: int = 100
+    not_before: int | None = None
+    deadline: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A wish and how far it has come; costs in wei."""
+
+    id: int
+    wish: Wish
+    state: IntentState
+    nonce: int | None
+    gas_limit: int | None
+    max_cost_wei: int | None
+    error_class: str | None
+    error_text: str | None
+    superseded_by: int | None
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A nonce, the intent that it serves, and the receipt once there is one."""
+
+    account: Account
+    nonce: int
+    intent_id: int
+    state: SlotState
+    won_attempt: int | None
+    block_number: int | None
+    block_hash: Hash | None
+    succeeded: bool | None
+    gas_used: int | None
+    gas_price_wei: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedCall:
+    """Bytes about to be stored, and what they cost at most; fees in wei per gas."""
+
+    tx_hash: Hash
+    raw: bytes
+    max_fee_wei: int
+    tip_wei: int
+    gas_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Signed bytes in the database; the same for ever."""
+
+    id: int
+    nonce: int
+    intent_id: int
+    seq: int
+    signed: SignedCall
+    sends: int
+    last_sent_block: int | None
+    last_error_class: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """What a receipt says; `gas_price_wei` is the price that was really paid."""
+
+    block_number: int
+    block_hash: Hash
+    succeeded: bool
+    gas_used: int
+    gas_price_wei: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStatement:
+    """What a signer put its name to; `expires_at` in chain time."""
+
+    chain_id: int
+    contract: Address
+    signer: Address
+    kind: str
+    round: int
+    subject: str
+    digest: Hash
+    signature: bytes
+    expires_at: int
+    prev_digest: Hash | None = None
+    as_of_block: int | None = None
+    as_of_hash: Hash | None = None
+
+
+class About(NamedTuple):
+    """What a line of the journal is about."""
+
+    intent_id: int | None = None
+    nonce: int | None = None
+    attempt_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    at: int
+    intent_id: int | None
+    nonce: int | None
+    attempt_id: int | None
+    event: str
+    detail: str
+    epoch: int | None

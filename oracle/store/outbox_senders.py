@@ -1,0 +1,73 @@
+"""The accounts that send: their next nonce, and whether they rest."""
+
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+
+from oracle.errors import FatalError
+from oracle.store.outbox_journal import Journal
+from oracle.store.outbox_rows import About, Account, Stamp
+from oracle.store.outbox_tables import pub_sender
+
+
+class Senders:
+    """The table pub_sender, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def next_nonce(self, account: Account) -> int | None:
+        """Return the nonce that the next intent takes; None: the account is not enrolled."""
+        chosen = select(pub_sender.c.next_nonce).where(_is(account))
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+    def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Begin to count an account's nonces from what the chain says."""
+        self._connection.execute(
+            insert(pub_sender).values(
+                chain_id=account.chain_id,
+                address=account.address,
+                next_nonce=next_nonce,
+                paused=False,
+            )
+        )
+        self._journal.write("enrolled", stamp, About(nonce=next_nonce), account.address)
+
+    def take_nonce(self, account: Account) -> int:
+        """Take the next nonce; it belongs to whoever writes its slot in this transaction.
+
+        Raises:
+            FatalError: the account is not enrolled.
+        """
+        taken = (
+            update(pub_sender)
+            .where(_is(account))
+            .values(next_nonce=pub_sender.c.next_nonce + 1)
+            .returning(pub_sender.c.next_nonce)
+        )
+        after = self._connection.execute(taken).scalar_one_or_none()
+        if after is None:
+            raise FatalError(f"{account.address} is not enrolled as a sender")
+        return int(after) - 1
+
+    def paused_because(self, account: Account) -> str | None:
+        """Return why the account opens no new nonce; None: it does."""
+        chosen = select(pub_sender.c.pause_reason).where(_is(account), pub_sender.c.paused)
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+    def pause(self, account: Account, reason: str, stamp: Stamp) -> None:
+        """Open no new nonce until a human lets it go on; what is open is watched as before."""
+        self._connection.execute(
+            update(pub_sender).where(_is(account)).values(paused=True, pause_reason=reason)
+        )
+        self._journal.write("paused", stamp, About(), reason)
+
+    def resume(self, account: Account, stamp: Stamp) -> None:
+        """Let a paused account go on."""
+        self._connection.execute(
+            update(pub_sender).where(_is(account)).values(paused=False, pause_reason=None)
+        )
+        self._journal.write("resumed", stamp, About(), account.address)
+
+
+def _is(account: Account) -> ColumnElement[bool]:
+    return and_(pub_sender.c.chain_id == account.chain_id, pub_sender.c.address == account.address)
