@@ -1,0 +1,192 @@
+"""Which words a report sends, and that its bytes depend on nothing but the chain."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.block import BlockRef, Position
+from oracle.domain.contract_events import IndexAssigned, RoundAccepted
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.lanes import lane_in, lanes_of, with_lane, word_of
+from oracle.domain.report import (
+    MAX_WORDS,
+    ReportSettings,
+    cut,
+    decode,
+    encode,
+    period_of,
+    rules_id,
+)
+from oracle.domain.rounds import Rounds
+from oracle.domain.rules import RELAY, SEED
+
+SETTINGS = ReportSettings()
+AT = 1_000_000
+
+
+def block(number=100, time=AT):
+    return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
+
+
+def accepted(words, *, round_=1, time=AT - 60):
+    return RoundAccepted(
+        at=Position(50 + round_, 0, 0),
+        time=time,
+        round=round_,
+        as_of=40 + round_,
+        as_of_hash=ZERO_HASH,
+        data_hash=ZERO_HASH,
+        digest=Hash(f"0x{round_:064x}"),
+        rules=1,
+        transmitter=ZERO_ADDRESS,
+        words=tuple(words.items()),
+    )
+
+
+def on_chain(words, **how):
+    rounds = Rounds()
+    rounds.block(51, [accepted(words, **how)], journal=False)
+    return rounds
+
+
+def sent(rounds, wanted, *, at=None, settings=SETTINGS):
+    return dict(decode(cut(at or block(), rounds, wanted, settings).records))
+
+
+def one_lane(lane, index=3):
+    return {word_of(index): with_lane(0, index, lane)}
+
+
+words = st.dictionaries(st.integers(0, 2**20 - 1), st.integers(0, 2**256 - 1), max_size=8)
+lanes = st.integers(0, 10_002)
+
+
+@given(words)
+def test_records_are_read_back_as_they_were_written(wanted):
+    assert decode(encode(sorted(wanted.items()))) == sorted(wanted.items())
+
+
+@pytest.mark.parametrize("records", [b"x", encode([(2, 1), (1, 1)]), encode([(1, 1), (1, 2)])])
+def test_records_that_no_encoder_wrote_are_refused(records):
+    with pytest.raises(ValueError, match="records|ascend"):
+        decode(records)
+
+
+@given(st.integers(0, 2**256 - 1), st.integers(0, 2**24 - 1), lanes)
+def test_setting_a_lane_leaves_the_other_fifteen_alone(word, index, lane):
+    changed = with_lane(word, index, lane)
+
+    assert lane_in(changed, index) == lane
+    before, after = list(lanes_of(word)), list(lanes_of(changed))
+    before[index % 16] = after[index % 16] = 0
+    assert before == after
+
+
+def test_a_word_that_never_was_on_chain_is_sent():
+    assert sent(Rounds(), one_lane(5002)) == one_lane(5002)
+
+
+def test_a_word_that_stands_on_chain_is_not_sent_again():
+    assert sent(on_chain(one_lane(5002)), one_lane(5002)) == {}
+
+
+@pytest.mark.parametrize(("lane", "is_sent"), [(5101, False), (5102, True), (4902, True)])
+def test_a_change_is_sent_from_the_deviation_on(lane, is_sent):
+    assert bool(sent(on_chain(one_lane(5002)), one_lane(lane))) is is_sent
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(2, 1), (1, 2), (2001, 2002), (2002, 2001), (0, 1)],
+    ids=["excluded", "selectable again", "over the kickout line", "under it", "first report"],
+)
+def test_crossing_a_line_is_sent_at_once_however_small_the_step(before, after):
+    assert sent(on_chain(one_lane(before)), one_lane(after)) == one_lane(after)
+
+
+def test_after_a_heartbeat_without_a_write_every_word_is_sent():
+    same = {0: 5002, 1: 6002}
+    at = block(time=AT + SETTINGS.heartbeat_seconds)
+
+    assert sent(on_chain(same, time=AT + 1), same, at=at) == {}
+    assert sent(on_chain(same, time=AT), same, at=at) == same
+
+
+def test_what_does_not_fit_is_led_by_the_words_that_cross_a_line():
+    before = {index: with_lane(0, 0, 5002) for index in range(MAX_WORDS + 1)}
+    wanted = {index: with_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
+    wanted[MAX_WORDS] = with_lane(0, 0, 1)
+
+    chosen = sent(on_chain(before), wanted)
+
+    assert len(chosen) == MAX_WORDS
+    assert MAX_WORDS in chosen
+    assert MAX_WORDS - 1 not in chosen
+
+
+def test_a_report_builds_on_the_last_round_at_its_as_of_block():
+    report = cut(block(), on_chain(one_lane(5002)), one_lane(7002), SETTINGS)
+
+    assert (report.head_round, report.prev) == (1, Hash(f"0x{1:064x}"))
+    assert report.deadline == AT + SETTINGS.ttl_seconds
+
+
+@given(words, words, st.randoms(use_true_random=False))
+def test_the_order_in_which_words_became_known_does_not_change_a_byte(before, wanted, shuffler):
+    mixed = list(wanted.items())
+    shuffler.shuffle(mixed)
+
+    plain = cut(block(), on_chain(dict(sorted(before.items()))), wanted, SETTINGS)
+    other = cut(block(), on_chain(before), dict(mixed), SETTINGS)
+
+    assert plain.fingerprint == other.fingerprint
+
+
+def test_the_fingerprint_tells_reports_of_different_blocks_apart():
+    prints = {
+        cut(at, Rounds(), one_lane(5002), SETTINGS).fingerprint
+        for at in (block(), block(number=101), block(time=AT + 1))
+    }
+    assert len(prints) == 3
+
+
+def test_the_rules_id_changes_with_everything_that_reporters_must_share():
+    ids = {
+        rules_id(SEED, "reference", SETTINGS),
+        rules_id(RELAY, "reference", SETTINGS),
+        rules_id(SEED, "crynux-vss", SETTINGS),
+        *(
+            rules_id(SEED, "reference", ReportSettings(**{name: 77}))
+            for name in (
+                "period_seconds",
+                "heartbeat_seconds",
+                "deviation",
+                "ttl_seconds",
+                "kick_below",
+            )
+        ),
+    }
+    assert len(ids) == 8
+
+
+@pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])
+def test_settings_of_zero_are_refused(name):
+    with pytest.raises(ValueError, match=name):
+        ReportSettings(**{name: 0})
+
+
+def test_a_period_is_a_whole_number_of_its_length():
+    assert [period_of(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
+
+
+def test_an_index_names_its_node_until_another_is_assigned():
+    alice = Address("0x" + 40 * "a")
+    rounds = Rounds()
+    rounds.block(
+        9,
+        [
+            IndexAssigned(at=Position(9, 0, 0), time=1, node=alice, index=4),
+            IndexAssigned(at=Position(9, 0, 1), time=1, node=alice, index=7),
+        ],
+        journal=False,
+    )
+    assert rounds.index_by_node[alice] == 7
