@@ -1,0 +1,54 @@
+# `make` lists the targets. Each is one command; ./demo and ./check do not need make.
+.DEFAULT_GOAL := help
+.PHONY: help install demo check test lint format types floors contracts slow bench cover wheel migration clean
+
+BIN := .venv/bin
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install:  ## Make .venv and node_modules, and install the commit hooks
+	python3 bootstrap.py check
+	pre-commit install
+
+demo:  ## Show the whole product on a local chain (ARGS="--keep" leaves it running)
+	./demo $(ARGS)
+
+check:  ## Everything that must be true before a commit; what CI runs
+	./check
+
+test:  ## Run the quick tests (ARGS="-k outbox" for some of them)
+	pytest -m 'not slow' -n 2 --dist loadfile $(ARGS)
+
+lint:  ## Read the code for style
+	ruff check .
+	ruff format --check .
+
+format:  ## Rewrite the code in house style
+	ruff check --fix .
+	ruff format .
+
+types:  ## Read the code for types
+	mypy
+
+floors:  ## Read the code for its architecture
+	lint-imports
+
+contracts:  ## Compile the Solidity contracts into abi/
+	node contracts/build.mjs
+
+slow:  ## Run the long tests
+	pytest -m slow $(ARGS)
+
+bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
+	python benchmarks/run.py $(BENCH)
+
+cover:  ## Run the quick tests and show what they miss
+	pytest -m 'not slow' --cov --cov-report=term-missing
+
+wheel:  ## Build the wheel into dist/
+	python -m build --wheel
+
+clean:  ## Remove what tools leave behind
+	rm -rf dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
