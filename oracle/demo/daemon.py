@@ -1,0 +1,69 @@
+"""The real daemon, as an operator runs it: a process of its own, told everything by settings."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from oracle.errors import FatalError
+from oracle.shipped import shipped
+
+# Law of the house: SIGTERM ends it at a commit boundary in under five seconds.
+_PATIENCE_SECONDS = 10
+
+
+class Daemon:
+    """A running `qos-oracle run --publish`; its log lines go to a file."""
+
+    def __init__(self, running: "subprocess.Popen[bytes]", log: Path) -> None:
+        self._running = running
+        self._log = log
+
+    def check(self) -> None:
+        """Raise FatalError when it has ended by itself, with its last log line."""
+        if (code := self._running.poll()) is not None:
+            lines = self._log.read_text("utf-8", "replace").strip().splitlines()
+            last = lines[-1] if lines else "it said nothing"
+            raise FatalError(f"the daemon ended with exit code {code}: {last}")
+
+    def stop(self) -> int:
+        """Ask it to end, as systemd would; return its exit code.
+
+        Raises:
+            FatalError: it does not end in time; it is killed.
+        """
+        self._running.terminate()
+        try:
+            return self._running.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            raise FatalError(f"the daemon did not end in {_PATIENCE_SECONDS} s") from None
+
+
+# Tests put a program of their own here, to break what the daemon does.
+PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
+
+
+@contextmanager
+def daemon(
+    settings: Mapping[str, str], log: Path, program: Sequence[str] = PROGRAM
+) -> Iterator[Daemon]:
+    """Run the daemon with the shipped demo configuration and these settings on top.
+
+    `settings` maps `SECTION__KEY` to what the environment variable says.
+    """
+    environment = dict(os.environ)
+    for name, value in settings.items():
+        environment[f"QOS_ORACLE_{name}"] = value
+    command = [*program, "run", "--config", str(shipped("config/demo.toml")), "--publish"]
+    with (
+        log.open("wb") as lines,
+        subprocess.Popen(command, env=environment, stdout=lines, stderr=lines) as running,  # noqa: S603 - ourselves
+    ):
+        try:
+            yield Daemon(running, log)
+        finally:
+            if running.poll() is None:
+                running.kill()
