@@ -1,13 +1,18 @@
 """The fold's working set: what it was given, what it changed, what it wants written down."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from oracle.domain.block import Position
+from oracle.domain.events import DomainEvent
 from oracle.domain.groups import GroupResult, OpenGroup
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.nodes import Node
-from oracle.domain.tasks import Task
+from oracle.domain.legality import Breach
+from oracle.domain.nodes import Node, new_node
+from oracle.domain.pool import restarts_until
+from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task, new_task
+from oracle.domain.vocabulary import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +109,61 @@ class Changes:
     kickouts: list[KickoutDue] = field(default_factory=list)
     last: LastEvent | None = None
     pre_images: list[PreImages] = field(default_factory=list)
+
+
+class Ledger:
+    """The rows that the fold works on, and the book of what it did to them.
+
+    An absent key means that there is no such row: whoever folds loads first. `block` is the
+    block being folded; `images` keeps what rows were before it, None while nothing is kept.
+    """
+
+    __slots__ = ("block", "changes", "groups", "images", "nodes", "rules", "tasks")
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.nodes: dict[Address, Node] = {}
+        self.tasks: dict[TaskKey, Task] = {}
+        self.groups: dict[GroupKey, OpenGroup] = {}
+        self.changes = Changes()
+        self.images: PreImages | None = None
+        self.block = 0
+
+    def node(self, address: Address, time: int) -> Node:
+        """Return the node in order to change it; `time` is when we first hear of it, if we do."""
+        node = self.nodes.get(address)
+        images = self.images
+        if images is not None and address not in images.nodes:
+            images.nodes[address] = None if node is None else replace(node)
+        if node is None:
+            node = self.nodes[address] = new_node(address, time, restarts_until(time, self.rules))
+        node.changed_at = self.block
+        self.changes.nodes[address] = node
+        return node
+
+    def task(self, key: TaskKey) -> Task:
+        """Return the task in order to change it; a new row where there was none."""
+        task = self.tasks.get(key)
+        images = self.images
+        if images is not None and key not in images.tasks:
+            images.tasks[key] = None if task is None else replace(task)
+        if task is None:
+            task = self.tasks[key] = new_task(key)
+        self.changes.tasks[key] = task
+        return task
+
+    def group(self, key: GroupKey) -> OpenGroup:
+        """Return the open group in order to change it; a new row where there was none."""
+        group = self.groups.get(key)
+        images = self.images
+        if images is not None and key not in images.groups:
+            images.groups[key] = None if group is None else replace(group)
+        if group is None:
+            group = self.groups[key] = OpenGroup(key, (), closed=False)
+        self.changes.groups[key] = group
+        return group
+
+    def anomaly(self, event: DomainEvent, breach: Breach) -> None:
+        """Note that an event broke a rule."""
+        anomaly = Anomaly(event.at, event.time, breach.value, name_of(event))
+        self.changes.anomalies.append(anomaly)

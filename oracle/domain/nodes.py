@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from oracle.domain.block import Position
 from oracle.domain.events import Version
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 
 
@@ -54,3 +55,30 @@ class Node:
     restarts: int
     kickout_due_since: Position | None
     changed_at: int
+
+
+def new_node(address: Address, time: int, restarts: int) -> Node:
+    """Return a node as we first hear of it: no member, nothing known, H = 1."""
+    return Node(
+        address=address,
+        membership=Membership.UNKNOWN,
+        paused=False,
+        running=0,
+        stake=None,
+        gpu_name=None,
+        gpu_vram=None,
+        version=None,
+        models=(),
+        in_use=(),
+        timeout=None,
+        pool=b"",
+        pool_sum=0,
+        scored=0,
+        base=UNIT,
+        since=time,
+        excluded=False,
+        prior=None,
+        restarts=restarts,
+        kickout_due_since=None,
+        changed_at=0,
+    )

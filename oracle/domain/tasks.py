@@ -67,3 +67,35 @@ class Task:
     abort_reason: AbortReason | None
     scored_in: GroupKey | None
     runs: tuple[Run, ...] = ()
+
+
+def new_task(key: TaskKey) -> Task:
+    """Return a task of which nothing is known yet."""
+    return Task(
+        key=key,
+        created_at=None,
+        creator=None,
+        fee=None,
+        min_vram=None,
+        required_gpu=None,
+        required_gpu_vram=None,
+        models=(),
+        version=None,
+        size=None,
+        kind=None,
+        timeout=None,
+        group=None,
+        queued=False,
+        node=None,
+        started_at=None,
+        started_time=None,
+        stopped_at=None,
+        stopped_time=None,
+        error_reported=False,
+        validated=False,
+        ending=None,
+        ended_at=None,
+        ended_time=None,
+        abort_reason=None,
+        scored_in=None,
+    )

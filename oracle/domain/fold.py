@@ -1,0 +1,105 @@
+"""History becomes state: events in, changed rows out, one event after the other (events.md).
+
+A pure function of events and rules. Whoever folds loads the rows first (`needs`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from oracle.domain import endings, events as said, execution, grouping, membership, runs
+from oracle.domain.block import Position
+from oracle.domain.events import DomainEvent
+from oracle.domain.ledger import Changes, LastEvent, Ledger, PreImages
+from oracle.domain.legality import Breach
+from oracle.domain.rules import Rules
+
+_FIRST = Position(-1, 0, 0, 0)
+
+_DEEDS: dict[type[DomainEvent], Callable[[Ledger, Any], None]] = {
+    said.NodeJoined: membership.joined,
+    said.NodeUpdated: membership.updated,
+    said.ModelAdded: membership.model_added,
+    said.NodePaused: membership.paused,
+    said.NodeResumed: membership.resumed,
+    said.NodeQuit: membership.left,
+    said.NodeSlashed: membership.left,
+    said.NodeKickedOut: membership.left,
+    said.TaskCreated: execution.created,
+    said.TaskQueued: execution.queued,
+    said.TaskStarted: execution.started,
+    said.TaskSubmitted: execution.submitted,
+    said.TaskErrorReported: execution.error_reported,
+    said.ResultCommitted: runs.answered,
+    said.ResultDisclosed: runs.answered,
+    said.TaskValidated: execution.validated,
+    said.TaskSucceeded: endings.ended,
+    said.TaskRefunded: endings.ended,
+    said.TaskInvalidated: endings.ended,
+    said.TaskAborted: endings.ended,
+    said.TaskTimedOut: endings.ended,
+    said.GroupValidated: grouping.validated,
+}
+
+
+class Fold:
+    """Folds events into `ledger`, whose rows the caller owns between two calls.
+
+    `last` is the newest event folded, None before the first; set it when a fold goes on.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.ledger = Ledger(rules)
+        self.last: LastEvent | None = None
+
+    def block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
+        """Fold the events of one block, sorted by position; `journal` keeps pre-images.
+
+        Raises:
+            ValueError: an event of another block, or not after the last one folded.
+        """
+        if not events:
+            return
+        if events[0].at.block != number or events[-1].at.block != number:
+            raise ValueError(f"events of other blocks given as block {number}")
+        if not journal:
+            self.many(events)
+            return
+        images = PreImages(number, {}, {}, {}, (self.last,))
+        self.ledger.images = images
+        try:
+            self.many(events)
+        finally:
+            self.ledger.images = None
+        self.ledger.changes.pre_images.append(images)
+
+    def many(self, events: Iterable[DomainEvent]) -> None:
+        """Fold a run of events, sorted by position, over any number of blocks.
+
+        Raises:
+            ValueError: an event that is not after the last one folded.
+        """
+        ledger, deeds = self.ledger, _DEEDS
+        at, time = _FIRST if self.last is None else self.last.at, 0
+        if self.last is not None:
+            time = self.last.time
+        event = None
+        for event in events:
+            if event.at <= at:
+                raise ValueError(f"event at {tuple(event.at)} is not after {tuple(at)}")
+            if event.time < time:
+                ledger.anomaly(event, Breach.TIME_FELL)
+            at, time = event.at, event.time
+            ledger.block = at.block
+            deeds[type(event)](ledger, event)
+        if event is not None:
+            self.last = ledger.changes.last = LastEvent(at, time)
+
+    def drain(self) -> Changes:
+        """Hand out what has to be written down since the last drain.
+
+        The rows in it are the ledger's own: write them before folding on.
+        """
+        changes = self.ledger.changes
+        self.ledger.changes = Changes()
+        return changes

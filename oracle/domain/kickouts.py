@@ -1,0 +1,22 @@
+"""Opens and closes the spells in which a kickout is due (decision 10, scoring.md 5)."""
+
+from oracle.domain.block import Position
+from oracle.domain.ledger import KickoutDue, Ledger
+from oracle.domain.nodes import Membership, Node
+
+
+def judge(ledger: Ledger, node: Node, at: Position) -> None:
+    """Look at a node whose pool or membership has just changed."""
+    rules = ledger.rules
+    due = (
+        node.membership is Membership.MEMBER
+        and len(node.pool) == rules.pool_size
+        and node.pool_sum < rules.kickout_below * rules.pool_size
+    )
+    opened = node.kickout_due_since
+    if due and opened is None:
+        node.kickout_due_since = at
+        ledger.changes.kickouts.append(KickoutDue(node.address, at, None))
+    elif not due and opened is not None:
+        node.kickout_due_since = None
+        ledger.changes.kickouts.append(KickoutDue(node.address, opened, at))

@@ -1,0 +1,215 @@
+"""Every number of the scoring rules, as one value with a name and a version (scoring.md 1 to 6).
+
+`SEED` is the current QoS document to the letter; `RELAY` is what the production relay does.
+"""
+
+import json
+import re
+from dataclasses import Field, dataclass, fields
+from typing import Any, Self
+
+from oracle.domain.fixed_point import UNIT
+
+# Pools are kept as bytes.
+_LARGEST_SCORE = 255
+_CLOSES = ("validated", "terminal")
+# Written as decimals in JSON; every other number is a whole one.
+_FRACTIONS = frozenset({
+    "new_node_long_term", "rejoin_floor", "penalty", "first_penalty", "first_penalty_from",
+    "boost", "exclude_enter", "exclude_exit",
+})  # fmt: skip
+_FRACTION = re.compile(r"(\d)(?:\.(\d{1,18}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """One rule set. Fractions are in units of 10^-18, times in seconds.
+
+    Raises:
+        ValueError: a number outside of what the rules mean; the field is named.
+    """
+
+    name: str
+    version: int
+
+    # When a group is scored: where the chain says so, or when all its tasks have ended
+    # (scoring.md 2).
+    close: str = "validated"
+    # Tasks of a group that has to be closed by counting.
+    group_size: int = 3
+    # By rank; the last one holds for every rank below (seeds/000, figure "task score").
+    rank_scores: tuple[int, ...] = (10, 5, 2)
+    # A member that started but has no result when the group closes (seeds/000, Task Score).
+    absent_score: int = 0
+    # Only members that timed out bring their absent score into the pool (relay).
+    pool_zero_only_on_timeout: bool = False
+    # A member aborted for `creator_validation_timeout` means that nobody scores (relay).
+    creator_timeout_rejects_group: bool = False
+
+    # Q_max, the best long-term score (seeds/000).
+    q_max: int = 10
+    pool_size: int = 50
+    # Long-term score of an empty pool (seeds/000, Node QoS Score).
+    new_node_long_term: int = UNIT // 2
+    # A mean of exactly 0 counts as an empty pool (relay).
+    zero_mean_is_new: bool = False
+    # A node that re-joins below this gets it as its prior, and a fresh pool (relay).
+    rejoin_floor: int | None = None
+    # Whether a node that was kicked out re-joins with an empty pool (scoring.md 5).
+    kickout_clears_pool: bool = True
+    # How many copies of the truncated mean a pool becomes that was lost (relay).
+    reseed_copies: int = 0
+    # When all pools were lost, ascending block times (relay).
+    restarts: tuple[int, ...] = ()
+
+    # Reliability H: healing, penalty, boost (seeds/000, Short-term Reliability Factor).
+    tau_seconds: int = 1800
+    penalty: int = 3 * UNIT // 10
+    # The lighter penalty for a node at or above `first_penalty_from` (relay).
+    first_penalty: int | None = None
+    first_penalty_from: int = UNIT
+    boost: int = 15 * UNIT // 100
+    # Excluded from selection below `enter`, until `exit`; equal: no memory (seeds/000, Hard
+    # Exclusion).
+    exclude_enter: int = UNIT // 10
+    exclude_exit: int = UNIT // 10
+
+    # Kickout is due when the sum of a full pool is below this times `pool_size` (seeds/000).
+    kickout_below: int = 2
+
+    def __post_init__(self) -> None:
+        for field, sound, meaning in self._demands():
+            if not sound:
+                raise ValueError(f"{field}: {meaning}")
+
+    def _demands(self) -> tuple[tuple[str, bool, str], ...]:
+        return (*self._pool_demands(), *self._reliability_demands())
+
+    def _pool_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        scores = (*self.rank_scores, self.absent_score)
+        ascending = all(a < b for a, b in zip(self.restarts, self.restarts[1:], strict=False))
+        floor = self.rejoin_floor
+        return (
+            ("name", bool(self.name), "must not be empty"),
+            ("version", self.version >= 1, "must be 1 or more"),
+            ("close", self.close in _CLOSES, f"must be one of {', '.join(_CLOSES)}"),
+            ("group_size", self.group_size >= 1, "must be 1 or more"),
+            ("rank_scores", bool(self.rank_scores), "must not be empty"),
+            ("rank_scores", all(0 <= s <= self.q_max for s in scores), "must be 0 to q_max"),
+            ("q_max", 1 <= self.q_max <= _LARGEST_SCORE, f"must be 1 to {_LARGEST_SCORE}"),
+            ("pool_size", self.pool_size >= 1, "must be 1 or more"),
+            ("new_node_long_term", 0 <= self.new_node_long_term <= UNIT, "must be 0 to 1"),
+            ("rejoin_floor", floor is None or 0 <= floor <= UNIT, "must be 0 to 1"),
+            ("reseed_copies", 0 <= self.reseed_copies < self.pool_size, "must be below pool_size"),
+            ("restarts", ascending, "must be ascending block times"),
+            ("kickout_below", 0 <= self.kickout_below <= self.q_max, "must be 0 to q_max"),
+        )
+
+    def _reliability_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        enter, leave, first = self.exclude_enter, self.exclude_exit, self.first_penalty
+        fair = first is None or 0 < first <= UNIT
+        above = "must be above 0, at most 1"
+        return (
+            ("tau_seconds", self.tau_seconds >= 1, "must be 1 or more"),
+            ("penalty", 0 < self.penalty <= UNIT, above),
+            ("first_penalty", fair, above),
+            ("first_penalty_from", 0 < self.first_penalty_from <= UNIT, above),
+            ("boost", 0 <= self.boost <= UNIT, "must be 0 to 1"),
+            ("exclude_enter", 0 < enter <= leave, "must be above 0, at most exclude_exit"),
+            ("exclude_exit", leave <= UNIT, "must be at most 1"),
+        )
+
+    @property
+    def remembers_exclusion(self) -> bool:
+        """Whether exclusion has two thresholds, so that a node has to remember it."""
+        return self.exclude_enter != self.exclude_exit
+
+    def to_json(self) -> str:
+        """Write canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
+        values = {field.name: _written(field, getattr(self, field.name)) for field in fields(self)}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote; fields left out have the values of `seed`.
+
+        Raises:
+            ValueError: no JSON object, a field unknown, missing, or of a wrong type or value.
+        """
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("rules must be a JSON object")  # noqa: TRY004 - the text is at fault
+        known = {field.name: field for field in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise ValueError(f"{name}: no such rule")
+        for name in ("name", "version"):
+            if name not in values:
+                raise ValueError(f"{name}: missing")
+        return cls(**{name: _read(known[name], value) for name, value in values.items()})
+
+
+SEED = Rules(name="seed", version=1)
+
+# crynux.md 3.2, relay of 2026-08 (24ffc26).
+RELAY = Rules(
+    name="relay",
+    version=1,
+    pool_zero_only_on_timeout=True,
+    creator_timeout_rejects_group=True,
+    zero_mean_is_new=True,
+    rejoin_floor=3 * UNIT // 10,
+    kickout_clears_pool=False,
+    reseed_copies=49,
+    first_penalty=95 * UNIT // 100,
+    first_penalty_from=99 * UNIT // 100,
+    exclude_enter=2 * UNIT // 10,
+    exclude_exit=8 * UNIT // 10,
+)
+
+_NAMED = {rules.name: rules for rules in (SEED, RELAY)}
+
+
+def rules_named(name: str) -> Rules:
+    """Return a built-in rule set.
+
+    Raises:
+        ValueError: there is none of that name; the message lists those there are.
+    """
+    if name not in _NAMED:
+        raise ValueError(f"no rule set {name!r}: there is {', '.join(_NAMED)}")
+    return _NAMED[name]
+
+
+def _written(field: Field[Any], value: object) -> object:
+    if field.name in _FRACTIONS and isinstance(value, int):
+        text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
+        return text.removesuffix(".")
+    return value
+
+
+def _read(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field of Rules
+    if value is None and field.default is None:
+        return None
+    if field.name in _FRACTIONS:
+        return _fraction(field.name, value)
+    if isinstance(field.default, tuple):
+        if not isinstance(value, list) or not all(type(entry) is int for entry in value):
+            raise ValueError(f"{field.name}: must be a list of whole numbers")
+        return tuple(value)
+    # The two fields without a default are `name` and `version`.
+    expected = {"name": str, "version": int}.get(field.name) or type(field.default)
+    if type(value) is not expected:
+        raise ValueError(f"{field.name}: must be {_SAID[expected]}")
+    return value
+
+
+_SAID: dict[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+def _fraction(name: str, value: object) -> int:
+    match = _FRACTION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f'{name}: must be a decimal in quotes, such as "0.3"')
+    whole, digits = match.groups()
+    return int(whole) * UNIT + int((digits or "").ljust(18, "0"))
