@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import requests
+
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "
 
@@ -28,13 +30,21 @@ def anvil(*flags: str) -> Iterator[str]:
         command += ["--cache-path", cache, *(flags or FREE_BY_HAND)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
             try:
-                yield f"http://{_address(running)}"
+                url = f"http://{_address(running)}"
+                _hush(url)
+                yield url
             finally:
                 running.terminate()
 
 
 # No block without being told, and gas costs nothing: balances are then exact.
 FREE_BY_HAND = ("--no-mining", "--gas-price", "0", "--block-base-fee-per-gas", "0")
+
+
+def _hush(url: str) -> None:
+    """Nobody reads on: Anvil would stop in the middle of a request once the pipe is full."""
+    call = {"jsonrpc": "2.0", "id": 0, "method": "anvil_setLoggingEnabled", "params": [False]}
+    requests.post(url, json=call, timeout=10).raise_for_status()
 
 
 def _address(running: subprocess.Popen[str]) -> str:
