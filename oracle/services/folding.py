@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRef
 from oracle.domain.contract_events import ContractEvent
 from oracle.domain.events import DomainEvent
-from oracle.domain.fold import Fold, groups_named, members_of, nodes_named, tasks_named
+from oracle.domain.fold import Fold
 from oracle.domain.ids import TaskKey
+from oracle.domain.needs import groups_named, members_of, nodes_named, tasks_named
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 from oracle.services.ports import Reader
@@ -26,6 +28,9 @@ from oracle.store.store import Unit
 # How many rows stay in memory between two stretches; beyond that all are read anew.
 MOST_TASKS = 200_000
 MOST_NODES = 200_000
+
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 
 # What is done at a stop: the unit and the contract's state stand exactly as of the block.
 AtStop = Callable[[Unit, Rounds, BlockRef], None]
@@ -106,15 +111,15 @@ class Folder:
 
     def _load(self, unit: Unit, events: Sequence[DomainEvent]) -> None:
         """Bring in the rows that these events need and that are not in memory."""
-        fold = self._fold
+        rows = self._fold.ledger
         named = tasks_named(events)
-        fold.tasks.update(unit.tasks.named(named - fold.tasks.keys()))
-        groups = groups_named(events, fold.tasks, self.rules)
-        fold.groups.update(unit.groups.named(groups - fold.groups.keys()))
-        members = members_of(fold.groups[group] for group in groups if group in fold.groups)
-        fold.tasks.update(unit.tasks.named(members - named - fold.tasks.keys()))
-        nodes = nodes_named(events, fold.tasks)
-        fold.nodes.update(unit.nodes.named(nodes - fold.nodes.keys()))
+        rows.tasks.update(unit.tasks.named(named - rows.tasks.keys()))
+        groups = groups_named(events, _those(rows.tasks, named), self.rules)
+        rows.groups.update(unit.groups.named(groups - rows.groups.keys()))
+        members = members_of(_those(rows.groups, groups).values())
+        rows.tasks.update(unit.tasks.named(members - rows.tasks.keys()))
+        nodes = nodes_named(events, _those(rows.tasks, named | members))
+        rows.nodes.update(unit.nodes.named(nodes - rows.nodes.keys()))
 
     def _fold_piece(self, unit: Unit, rounds: Rounds, said: Decoded, final: int) -> None:
         """Fold whole blocks and write them down: final ones at once, the others with a journal."""
@@ -133,17 +138,20 @@ class Folder:
 
     def _let_go(self) -> None:
         """Keep what is still running; what has ended is seldom named again."""
-        fold = self._fold
+        rows = self._fold.ledger
         for key in self._touched:
-            task = fold.tasks.get(key)
-            if task is not None and task.ending is not None:
-                del fold.tasks[key]
+            if rows.tasks[key].ending is not None:
+                del rows.tasks[key]
         self._touched.clear()
-        fold.groups.clear()
-        if len(fold.tasks) > MOST_TASKS:
-            fold.tasks.clear()
-        if len(fold.nodes) > MOST_NODES:
-            fold.nodes.clear()
+        rows.groups.clear()
+        if len(rows.tasks) > MOST_TASKS:
+            rows.tasks.clear()
+        if len(rows.nodes) > MOST_NODES:
+            rows.nodes.clear()
+
+
+def _those(rows: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
+    return {key: rows[key] for key in keys if key in rows}
 
 
 def _parted(said: Decoded, number: int) -> tuple[Decoded, Decoded]:

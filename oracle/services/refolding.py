@@ -21,12 +21,52 @@ from oracle.store.store import Store, Unit
 # Logs folded before what they changed is written down; memory stays flat.
 LOGS_AT_ONCE = 5_000
 
-# Told the block reached and the block to reach.
-Progress = Callable[[int, int], None]
+
+def _tell_nobody(_block: int, _last: int) -> None:
+    """Nobody waits for the progress."""
 
 
-def no_progress(_block: int, _last: int) -> None:
-    """Tell nobody."""
+def _go_on() -> None:
+    """Nobody else wants to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a resync command goes about it.
+
+    `dry_run`: the transaction is thrown away at its end. `progress` is told the block reached and
+    the last one. `lease` is the epoch under which this process may write, None in tests.
+    `keep_lease` is called now and then while no transaction is open.
+    """
+
+    dry_run: bool = False
+    progress: Callable[[int, int], None] = _tell_nobody
+    lease: int | None = None
+    keep_lease: Callable[[], None] = _go_on
+
+    @contextmanager
+    def transaction(self, store: Store) -> Iterator[Unit]:
+        """Open the one transaction, which keeps other writers out until its end.
+
+        Raises:
+            FatalError: another process has taken over the lease; nothing was changed.
+        """
+        try:
+            with store.transaction() as unit:
+                if self.lease is not None:
+                    unit.lease.guard(self.lease)
+                yield unit
+                self._end()
+        except _ThrownAwayError:
+            return
+
+    def _end(self) -> None:
+        if self.dry_run:
+            raise _ThrownAwayError
+
+
+class _ThrownAwayError(Exception):
+    """Takes a dry run's transaction back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,40 +98,22 @@ class _Check:
             self.differing.append(stored.period)
 
 
-class _ThrownAwayError(Exception):
-    """Takes a dry run's transaction back."""
-
-
-@contextmanager
-def trial(store: Store, *, dry_run: bool) -> Iterator[Unit]:
-    """Open a transaction that is taken back at its end when it is a dry run."""
-    try:
-        with store.transaction() as unit:
-            yield unit
-            if dry_run:
-                raise _ThrownAwayError
-    except _ThrownAwayError:
-        pass
-
-
-def refold(
-    store: Store, folder: Folder, *, dry_run: bool = False, progress: Progress = no_progress
-) -> Refolded:
+def refold(store: Store, folder: Folder, manner: Manner) -> Refolded:
     """Throw away everything folded and fold it again up to the cursor.
 
     Raises:
         InputError: nothing is indexed yet.
     """
-    with folder.following(None), trial(store, dry_run=dry_run) as unit:
+    with folder.following(None), manner.transaction(store) as unit:
         cursor = unit.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to fold again")
-        refolded = refold_up_to(unit, folder, cursor.number, progress)
+        refolded = refold_up_to(unit, folder, cursor.number, manner)
     folder.forget()
     return refolded
 
 
-def refold_up_to(unit: Unit, folder: Folder, last: int, progress: Progress) -> Refolded:
+def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refolded:
     """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
 
     Blocks above the final one are journaled, so that they can be rewound as before.
@@ -110,7 +132,7 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, progress: Progress) -> R
         stretch = Stretch(blocks.last, folder.reader.read(logs, calls), final, due)
         folder.fold(unit, stretch, check.at_stop)
         logs_folded += len(logs)
-        progress(blocks.last, last)
+        manner.progress(blocks.last, last)
     unit.undo.prune_to(min(final, last))
     same = unit.projections.digest() == before
     return Refolded(last, logs_folded, same, len(check.kept), tuple(check.differing))

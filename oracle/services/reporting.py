@@ -22,7 +22,7 @@ class Reporter:
         """`anchor_window`: how many blocks under the head the contract can still check."""
         self._rules = rules
         self.settings = settings
-        self._anchor_window = anchor_window
+        self.anchor_window = anchor_window
         self._words: dict[int, int] = {}
         self._seen: dict[int, NodeIndex] = {}
         self._last: BlockRef | None = None
@@ -34,7 +34,7 @@ class Reporter:
         """
         length = self.settings.period_seconds
         opens_period = period_of(block.time, length) > period_of(parent.time, length)
-        return opens_period and newest - parent.number <= self._anchor_window
+        return opens_period and newest - parent.number <= self.anchor_window
 
     def cut(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> Report | None:
         """Write down the report as of `as_of`, where `unit` and `rounds` stand exactly.

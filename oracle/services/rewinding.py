@@ -11,7 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.services.folding import Folder
 from oracle.services.ports import Chain
-from oracle.services.refolding import Progress, no_progress, refold_up_to, trial
+from oracle.services.refolding import Manner, refold_up_to
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
 
@@ -62,15 +62,7 @@ def rewind_if_forked(chain: Chain, store: Store, folder: Folder) -> Rewound | No
     return rewound
 
 
-def rewind_to(
-    chain: Chain,
-    store: Store,
-    folder: Folder,
-    number: int,
-    *,
-    dry_run: bool = False,
-    progress: Progress = no_progress,
-) -> Rewound:
+def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: Manner) -> Rewound:
     """Go back to block `number`: by the journal, or where it ends by folding anew.
 
     Raises:
@@ -87,12 +79,12 @@ def rewind_to(
         raise TransientError(f"the chain does not give block {number} now")
     by_refold = reach is None or reach > number
     reason = f"rewound to block {number} by command"
-    with folder.following(None), trial(store, dry_run=dry_run) as unit:
+    with folder.following(None), manner.transaction(store) as unit:
         if not by_refold:
             unit.undo.rollback_to(number)
         rewound = _go_back(unit, cursor, block, reason, by_refold=by_refold)
         if by_refold:
-            refold_up_to(unit, folder, number, progress)
+            refold_up_to(unit, folder, number, manner)
     folder.forget()
     return rewound
 

@@ -1,0 +1,121 @@
+"""Fetches blocks again and puts in the raw rows that are missing; then everything is folded anew.
+
+An endpoint that left a log out once is found by asking again, best another one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from oracle.chain.source import Window
+from oracle.domain.block import BlockRange
+from oracle.domain.logs import Call, Log
+from oracle.errors import FatalError, InputError, TransientError
+from oracle.services.folding import Folder
+from oracle.services.ports import Chain
+from oracle.services.refolding import Manner, Refolded, refold_up_to
+from oracle.store.cursor import Cursor
+from oracle.store.store import Store, Unit
+
+
+@dataclass(slots=True)
+class Backfilled:
+    """What the chain says about blocks that we had, and we did not.
+
+    `missing_*` were put in. `unserved` counts logs that we have and the chain did not give now;
+    they stay: an endpoint that prunes forgets logs. `refolded` None: there was no difference.
+    """
+
+    blocks: BlockRange
+    served: int = 0
+    missing_logs: list[Log] = field(default_factory=list)
+    missing_calls: list[Call] = field(default_factory=list)
+    unserved: int = 0
+    refolded: Refolded | None = None
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.missing_logs or self.missing_calls)
+
+
+def backfill(
+    chain: Chain, store: Store, folder: Folder, blocks: BlockRange, manner: Manner
+) -> Backfilled:
+    """Fetch `blocks` again, put in what is missing, and fold anew if anything was.
+
+    Raises:
+        InputError: the range leaves what is indexed.
+        TransientError: the chain is just changing, or does not answer.
+        FatalError: a final block is another one on the chain than here.
+    """
+    with store.reading() as unit:
+        cursor = _cursor_over(unit, blocks)
+    found = Backfilled(blocks)
+    for window in _windows(chain, blocks):
+        with store.reading() as unit:
+            _compare(unit, cursor, window, found)
+        manner.keep_lease()
+        manner.progress(window.range.last, blocks.last)
+    if found.differs:
+        with folder.following(None), manner.transaction(store) as unit:
+            _check_cursor(unit, cursor)
+            unit.logs.append(found.missing_logs)
+            unit.calls.append(found.missing_calls)
+            found.refolded = refold_up_to(unit, folder, cursor.number, manner)
+        folder.forget()
+    return found
+
+
+def _windows(chain: Chain, blocks: BlockRange) -> Iterator[Window]:
+    first = blocks.first
+    while first <= blocks.last:
+        window = chain.window(BlockRange(first, blocks.last), with_headers=False)
+        yield window
+        first = window.range.last + 1
+
+
+def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None:
+        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    if blocks.first < identity.start_block or blocks.last > cursor.number:
+        raise InputError(
+            f"cannot backfill blocks {blocks.first} to {blocks.last}: "
+            f"indexed are {identity.start_block} to {cursor.number}"
+        )
+    return cursor
+
+
+def _compare(unit: Unit, cursor: Cursor, window: Window, found: Backfilled) -> None:
+    """Note what the window has and we have not, and the other way round."""
+    _check_same_chain(unit, cursor, window)
+    found.served += len(window.logs)
+    found.missing_logs += unit.logs.missing(window.logs)
+    found.missing_calls += unit.calls.missing(window.calls)
+    served = {(log.block, log.index, log.block_hash) for log in window.logs}
+    ours = unit.logs.between(window.range.first, window.range.last)
+    found.unserved += sum((log.block, log.index, log.block_hash) not in served for log in ours)
+
+
+def _check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
+    """Compare hashes wherever both sides know one: rows of another fork must not come in."""
+    theirs = {log.block: log.block_hash for log in window.logs}
+    theirs[window.last.number] = window.last.hash
+    ours = {
+        block.number: block.hash
+        for block in unit.blocks.between(window.range.first, window.range.last)
+    }
+    ours |= {
+        log.block: log.block_hash
+        for log in unit.logs.between(window.range.first, window.range.last)
+    }
+    for number in sorted(theirs.keys() & ours.keys()):
+        if theirs[number] != ours[number]:
+            difference = f"block {number} is {theirs[number]} on the chain and {ours[number]} here"
+            if cursor.final_number is None or number > cursor.final_number:
+                raise TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
+            raise FatalError(f"{difference}, and final: check the endpoints before anything else")
+
+
+def _check_cursor(unit: Unit, cursor: Cursor) -> None:
+    if unit.cursor.get() != cursor:
+        raise FatalError("the cursor moved meanwhile: stop the daemon and try again")
