@@ -1,0 +1,189 @@
+"""Repeats the daemon's steps: one worker, one turn at a time, until told to stop.
+
+The only place where a failure may end: a TransientError is told and tried again at the next turn,
+anything else ends the daemon. Steps are short (decision 4), so a stop waits for the turn at hand
+and no longer.
+"""
+
+import logging.config
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
+from apscheduler.executors.base import BaseExecutor, run_job
+from apscheduler.schedulers.background import BackgroundScheduler
+from typing_extensions import override
+
+from oracle.errors import TransientError
+from oracle.telemetry import metrics
+
+# What a turn may take after a stop; then it is left alone in the middle of a network call. No
+# transaction is open there.
+PATIENCE_SECONDS = 4.0
+# A loop is silent when it missed this many turns, and at least this many seconds.
+MISSED_TURNS = 5
+LEAST_SILENCE_SECONDS = 60.0
+
+Clock = Callable[[], float]
+
+_QUIET = {"version": 1, "incremental": True, "loggers": {"apscheduler": {"level": "CRITICAL"}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One of the daemon's loops.
+
+    `turn` does one piece of work and returns what to say about it; None: nothing was to be done,
+    look again in `every_seconds`.
+    """
+
+    name: str
+    every_seconds: float
+    turn: Callable[[], Mapping[str, object] | None]
+
+
+@dataclass(slots=True)
+class Beats:
+    """When each loop last turned, in seconds of `clock`; read by other threads."""
+
+    clock: Clock
+    _last: dict[str, float] = field(default_factory=dict)
+    _allowed: dict[str, float] = field(default_factory=dict)
+
+    def expect(self, steps: Sequence[Step]) -> None:
+        """Listen to these loops from now on."""
+        for step in steps:
+            silence = max(MISSED_TURNS * step.every_seconds, LEAST_SILENCE_SECONDS)
+            self._allowed[step.name] = silence
+            self.beat(step.name)
+
+    def beat(self, name: str) -> None:
+        """Note that the loop has turned."""
+        self._last[name] = self.clock()
+
+    def silent(self) -> list[str]:
+        """Return the loops that have not turned for too long."""
+        now = self.clock()
+        return [
+            name for name, allowed in self._allowed.items() if now - self._last[name] > allowed
+        ]
+
+
+def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
+    """Turn every step until `stop` is set.
+
+    Raises:
+        Exception: whatever a step raised that does not pass by itself.
+    """
+    failures: list[BaseException] = []
+    worker = _Worker()
+    scheduler = BackgroundScheduler(
+        executors={"default": worker},
+        job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
+        timezone="UTC",
+    )
+    # It warns of every turn that takes longer than its period, and tells every failure twice.
+    logging.config.dictConfig(_QUIET)
+
+    def after_turn(event: JobExecutionEvent) -> None:
+        if event.exception is not None:
+            failures.append(event.exception)
+            stop.set()
+        elif event.retval and not stop.is_set():
+            # More to do: queue up again at once, behind the others.
+            scheduler.modify_job(event.job_id, next_run_time=event.scheduled_run_time)
+
+    scheduler.add_listener(after_turn, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
+    beats.expect(steps)
+    for step in steps:
+        scheduler.add_job(_turned, "interval", (step, stop, beats), seconds=step.every_seconds)
+    scheduler.start()
+    for job in scheduler.get_jobs():
+        job.modify(next_run_time=job.next_run_time - job.trigger.interval)
+    try:
+        stop.wait()
+    finally:
+        scheduler.shutdown(wait=False)
+        worker.join(PATIENCE_SECONDS)
+    if failures:
+        raise failures[0]
+
+
+def run_once(steps: Sequence[Step]) -> None:
+    """Turn every step until none has anything to do.
+
+    Raises:
+        Exception: whatever a step raised; there is no next turn.
+    """
+    while sum(_exhausted(step) for step in steps):
+        pass
+
+
+def _exhausted(step: Step) -> bool:
+    """Turn the step until it has nothing to do; tell whether it did anything."""
+    worked = False
+    while (done := _measured(step)) is not None:
+        _say(step, done)
+        worked = True
+    return worked
+
+
+def _turned(step: Step, stop: threading.Event, beats: Beats) -> bool:
+    """Turn once and tell whether there may be more to do."""
+    if stop.is_set():
+        return False
+    try:
+        done = _measured(step)
+    except TransientError as error:
+        metrics.STEP_FAILURES.labels(step.name).inc()
+        structlog.get_logger().warning("step_failed", step=step.name, reason=str(error))
+        return False
+    finally:
+        beats.beat(step.name)
+    _say(step, done)
+    return done is not None
+
+
+def _measured(step: Step) -> Mapping[str, object] | None:
+    with metrics.STEP_SECONDS.labels(step.name).time():
+        return step.turn()
+
+
+def _say(step: Step, done: Mapping[str, object] | None) -> None:
+    if done:
+        structlog.get_logger().info("step_done", step=step.name, **done)
+
+
+class _Worker(BaseExecutor):  # type: ignore[misc]  # APScheduler has no annotations
+    """One thread that does what is due, in order; a daemon thread, so it never delays an exit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due: queue.SimpleQueue[tuple[Any, Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
+
+    @override
+    def start(self, scheduler: Any, alias: str) -> None:
+        super().start(scheduler, alias)
+        self._thread.start()
+
+    @override
+    def shutdown(self, wait: bool = True) -> None:
+        self._due.put(None)
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    @override
+    def _do_submit_job(self, job: Any, run_times: Any) -> None:
+        self._due.put((job, run_times))
+
+    def _work(self) -> None:
+        while (due := self._due.get()) is not None:
+            job, run_times = due
+            events = run_job(job, "default", run_times, "apscheduler.executors.default")
+            self._run_job_success(job.id, events)

@@ -1,0 +1,69 @@
+"""One writer for one database: takes the lease, keeps it, gives it back (decision 13).
+
+Every command that writes works inside `leased`; commands that only read never need it.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oracle.errors import FatalError
+from oracle.store.store import Store
+
+# A holder that died is waited for this long; one that lives renews three times in between.
+LEASE_SECONDS = 30.0
+RENEW_SECONDS = 10.0
+
+
+def holder_name(command: str) -> str:
+    """Name this process for whoever finds the lease taken: `run on host, process 123`."""
+    return f"{command} on {socket.gethostname()}, process {os.getpid()}"
+
+
+@contextmanager
+def leased(store: Store, command: str) -> Iterator[int]:
+    """Hold the lease around a piece of work; yields its epoch, which guards every write.
+
+    Raises:
+        FatalError: another process holds it; the message names the holder.
+    """
+    epoch = take(store, command)
+    try:
+        yield epoch
+    finally:
+        release(store, epoch)
+
+
+def take(store: Store, command: str) -> int:
+    """Take the lease and return its epoch.
+
+    Raises:
+        FatalError: another process holds it; the message names the holder.
+    """
+    with store.transaction() as unit:
+        epoch = unit.lease.take(holder_name(command), LEASE_SECONDS)
+        if epoch is None:
+            held = unit.lease.current()
+            raise FatalError(
+                f"another process works on this database: {held.holder}; stop it, or wait "
+                f"{max(1, round(held.seconds_left))} s if it is dead"
+            )
+    return epoch
+
+
+def renew(store: Store, epoch: int) -> None:
+    """Hold the lease for another while.
+
+    Raises:
+        FatalError: another process has taken over; this one must not write any more.
+    """
+    with store.transaction() as unit:
+        if not unit.lease.renew(epoch, LEASE_SECONDS):
+            raise FatalError("another process has taken over the lease of this database")
+
+
+def release(store: Store, epoch: int) -> None:
+    """Give the lease back, so that the next process need not wait for its end."""
+    with store.transaction() as unit:
+        unit.lease.release(epoch)

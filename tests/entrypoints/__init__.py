@@ -1,0 +1,1 @@
+"""Tests of the doors: command line, HTTP, the daemon as a process."""

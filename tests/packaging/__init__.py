@@ -1,0 +1,1 @@
+"""What users install: the wheel, outside the checkout."""

@@ -1,0 +1,160 @@
+"""The loops: what they survive, what ends them, and how they stop."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+import structlog
+
+from oracle.errors import FatalError, TransientError
+from oracle.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, run, run_once
+
+Turn = Callable[[], Mapping[str, object] | None]
+
+
+def step(turn: Turn, name="index", every_seconds=0.01):
+    return Step(name, every_seconds, turn)
+
+
+def running(steps, stop):
+    daemon = threading.Thread(target=run, args=(steps, stop, Beats(time.monotonic)))
+    daemon.start()
+    return daemon
+
+
+def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
+    stop, turns = threading.Event(), list[None]()
+
+    def turn():
+        turns.append(None)
+        if len(turns) == 1:
+            raise TransientError("the endpoint is away")
+        stop.set()
+
+    with structlog.testing.capture_logs() as lines:
+        run([step(turn)], stop, Beats(time.monotonic))
+
+    assert len(turns) == 2
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("step_failed", "the endpoint is away")
+    ]
+
+
+@pytest.mark.parametrize("failure", [FatalError("wrong chain"), KeyError("a bug")])
+def test_any_other_failure_ends_the_daemon_with_itself(failure):
+    def turn():
+        raise failure
+
+    with pytest.raises(type(failure)) as raised:
+        run([step(turn)], threading.Event(), Beats(time.monotonic))
+
+    assert raised.value is failure
+
+
+def test_a_step_with_more_to_do_is_turned_again_without_waiting():
+    stop, turns = threading.Event(), list[None]()
+
+    def turn():
+        turns.append(None)
+        if len(turns) == 20:
+            stop.set()
+        return {"blocks": 1}
+
+    started = time.monotonic()
+    run([step(turn, every_seconds=3600)], stop, Beats(time.monotonic))
+
+    assert len(turns) == 20
+    assert time.monotonic() - started < 5
+
+
+def test_a_busy_step_lets_the_others_have_their_turn():
+    stop, order = threading.Event(), []
+
+    def busy():
+        order.append("index")
+        return {"blocks": 1}
+
+    def other():
+        order.append("publish")
+        if order.count("publish") == 3:
+            stop.set()
+
+    run([step(busy), step(other, "publish")], stop, Beats(time.monotonic))
+
+    assert order.count("publish") == 3
+
+
+def test_a_stop_waits_for_the_turn_at_hand():
+    stop, inside, finish, ended = (threading.Event() for _ in range(4))
+
+    def turn():
+        inside.set()
+        finish.wait(10)
+        ended.set()
+
+    daemon = running([step(turn)], stop)
+    inside.wait(10)
+    stop.set()
+    daemon.join(0.2)
+    assert daemon.is_alive()
+    finish.set()
+    daemon.join(10)
+    assert ended.is_set()
+    assert not daemon.is_alive()
+
+
+def test_a_stop_does_not_wait_for_an_endpoint_that_hangs():
+    stop, inside, never = (threading.Event() for _ in range(3))
+
+    def turn():
+        inside.set()
+        never.wait(60)
+
+    daemon = running([step(turn)], stop)
+    inside.wait(10)
+    stop.set()
+    daemon.join(5)
+    assert not daemon.is_alive()
+    never.set()
+
+
+def test_once_turns_every_step_until_none_has_anything_to_do():
+    left, order = {"index": 2, "publish": 1}, []
+
+    def turn_of(name):
+        def turn():
+            if left[name] == 0:
+                return None
+            left[name] -= 1
+            order.append(name)
+            return {"left": left[name]}
+
+        return turn
+
+    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")])
+
+    assert order == ["index", "index", "publish"]
+
+
+def test_once_gives_up_at_the_first_failure():
+    def turn():
+        raise TransientError("the endpoint is away")
+
+    with pytest.raises(TransientError):
+        run_once([step(turn)])
+
+
+def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
+    now = 0.0
+    beats = Beats(lambda: now)
+    beats.expect([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
+
+    now = LEAST_SILENCE_SECONDS
+    assert beats.silent() == []
+    now += 1
+    assert beats.silent() == ["index"]
+    beats.beat("index")
+    assert beats.silent() == []
+    now = 301.0
+    assert beats.silent() == ["index", "slow"]
