@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oracle.chain.calldata import call_input, creation_code
 from oracle.demo.anvil import LocalChain
 from oracle.demo.cast import BLOCK_SECONDS, CAST, Character
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
-from oracle.publisher.interface import interface
 
 ETHER = 10**18
 STAKE = 400 * ETHER
@@ -58,7 +58,7 @@ class Stage:
     ) -> dict[str, str]:
         """Return the transaction by which `sender` calls a function of the contract."""
         to = self.network if contract == "TaskNetwork" else self.oracle
-        written = interface(contract).call(function, *arguments)
+        written = call_input(contract, function, *arguments)
         return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": GAS}
 
 
@@ -81,10 +81,10 @@ def set_stage(
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     admin, dispatcher, creator, treasury = accounts[:4]
     network = _created(
-        chain, clock, admin, interface("TaskNetwork").creation(admin, dispatcher, treasury, STAKE)
+        chain, clock, admin, creation_code("TaskNetwork", admin, dispatcher, treasury, STAKE)
     )
     setup = _setup(network, admin, signer, rules_hash)
-    oracle = _created(chain, clock, admin, interface("QoSOracle").creation(setup))
+    oracle = _created(chain, clock, admin, creation_code("QoSOracle", setup))
     names = [one.name for one in CAST]
     stage = Stage(
         chain, network, oracle, dispatcher, creator, dict(zip(names, accounts[4:], strict=True))

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from oracle.chain.calldata import call_input, call_output
 from oracle.demo.cast import (
     CAST,
     GROUP_SIZE,
@@ -19,7 +20,6 @@ from oracle.demo.cast import (
 )
 from oracle.demo.stage import ETHER, MODEL, VERSION, Stage
 from oracle.domain.ids import Address
-from oracle.publisher.interface import interface
 
 Transaction = dict[str, str]
 _FEE = ETHER // 10
@@ -78,7 +78,7 @@ class Traffic:
         return [
             one
             for one, answer in zip(here, answers, strict=True)
-            if interface("QoSOracle").answer("isSelectable", answer)[0]
+            if call_output("QoSOracle", "isSelectable", answer)[0]
         ]
 
     def _deal(self, wave: int, place: int, group: list[Character]) -> list[Assignment]:
@@ -134,10 +134,10 @@ class Traffic:
         stage = self._stage
         asked = {
             "to": stage.network,
-            "data": interface("TaskNetwork").call("keyOf", stage.creator, task),
+            "data": call_input("TaskNetwork", "keyOf", stage.creator, task),
         }
         answer = stage.chain.ask("eth_call", asked, "latest")
-        key: bytes = interface("TaskNetwork").answer("keyOf", answer)[0]
+        key: bytes = call_output("TaskNetwork", "keyOf", answer)[0]
         return key
 
 
@@ -148,7 +148,7 @@ def _order(one: Assignment, group: bytes) -> tuple[object, ...]:
 
 
 def _is_selectable(node: Address) -> str:
-    return interface("QoSOracle").call("isSelectable", node)
+    return call_input("QoSOracle", "isSelectable", node)
 
 
 def _group_id(wave: int, place: int) -> bytes:

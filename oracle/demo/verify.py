@@ -14,13 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from oracle.chain.abi import load
+from oracle.chain.calldata import call_input, call_output
 from oracle.chain.reader import Reader
 from oracle.demo.anvil import LocalChain
 from oracle.domain.ids import Address, Hash
 from oracle.domain.jsonl import event_to_json
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
-from oracle.publisher.interface import interface
 
 # Decimal digits of a QoS that the contract keeps: scoreOf answers in 1/10,000.
 _DIGITS = 4
@@ -77,7 +78,7 @@ def verify(url: str, network: Address, oracle: Address) -> Verdict:
     """
     chain = LocalChain(url)
     try:
-        accepted = _logs(chain, oracle, interface("QoSOracle").topic("RoundAccepted"))
+        accepted = _logs(chain, oracle, load("QoSOracle").event("RoundAccepted").digest)
         if not accepted:
             raise FatalError("the oracle contract has accepted no round")
         round_, as_of = int(accepted[-1]["topics"][1], 16), int(accepted[-1]["data"][2:66], 16)
@@ -139,9 +140,9 @@ def _replayed(lines: Sequence[str], time: int) -> list[dict[str, Any]]:
 
 def _compared(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> Compared:
     node = replayed["node"]
-    asked = {"to": oracle, "data": interface("QoSOracle").call("scoreOf", node)}
+    asked = {"to": oracle, "data": call_input("QoSOracle", "scoreOf", node)}
     answer = chain.ask("eth_call", asked, "latest")
-    _, selectable, qos, *_ = interface("QoSOracle").answer("scoreOf", answer)
+    _, selectable, qos, *_ = call_output("QoSOracle", "scoreOf", answer)
     return Compared(node, _wanted(replayed), (bool(selectable), int(qos)))
 
 
