@@ -1,0 +1,3 @@
+"""Fixtures for every floor: real databases."""
+
+pytest_plugins = ["tests.databases"]

