@@ -1,7 +1,21 @@
 """Whether a database has our tables, and bringing it up to the code's (Alembic)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+
+from sqlalchemy import Connection, inspect
+from sqlalchemy.engine import URL
+
+from oracle.errors import InputError, OracleError, TransientError
+from oracle.shipped import shipped
+from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
+from oracle.store.failures import shown, translated
+
+# The newest file in migrations/versions; a test compares. Here, because Alembic is slow to import
+# and only `migrate` needs it.
+REVISION = "0001"
 
 
 class SchemaAge(StrEnum):
@@ -28,7 +42,16 @@ def schema_state(url: str) -> SchemaState:
     Raises:
         InputError: it cannot be reached or read.
     """
-    raise NotImplementedError
+    address = parsed(url)
+    if is_missing_file(address):
+        return _state([], None)
+    with _reaching(address):
+        engine = reading_engine(address)
+        try:
+            with engine.begin() as connection:
+                return _state_of(connection)
+        finally:
+            engine.dispose()
 
 
 def migrate(url: str) -> SchemaState:
@@ -38,4 +61,91 @@ def migrate(url: str) -> SchemaState:
         InputError: it cannot be reached or written, is newer than the code, or is not ours.
         TransientError: another process is writing to it.
     """
-    raise NotImplementedError
+    address = parsed(url)
+    with _reaching(address):
+        engine = writing_engine(address)
+        try:
+            with engine.begin() as connection:
+                before = _state_of(connection)
+                _refuse(before, address, (SchemaAge.NEWER, SchemaAge.FOREIGN))
+                if before.age is not SchemaAge.CURRENT:
+                    _upgrade(connection)
+                return before
+        finally:
+            engine.dispose()
+
+
+def check_schema(url: str, *, create: bool) -> None:
+    """Refuse a database whose tables are not the code's; `create` fills an empty one.
+
+    Raises:
+        InputError: it cannot be reached or read, or its tables are not the code's.
+    """
+    state = schema_state(url)
+    if create and state.age is SchemaAge.EMPTY:
+        migrate(url)
+        return
+    _refuse(state, parsed(url), tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT))
+
+
+def _refuse(state: SchemaState, address: URL, ages: tuple[SchemaAge, ...]) -> None:
+    if state.age not in ages:
+        return
+    complaint = {
+        SchemaAge.EMPTY: "has no tables yet; run `qos-oracle migrate`",
+        SchemaAge.OLDER: f"is older than the program (revision {state.found}, wanted "
+        f"{state.wanted}); run `qos-oracle migrate`",
+        SchemaAge.NEWER: f"is newer than the program (revision {state.found}, known "
+        f"{state.wanted}); install the newer qos-oracle",
+        SchemaAge.FOREIGN: "holds the tables of another program; name an empty one",
+        SchemaAge.CURRENT: "is up to date",
+    }[state.age]
+    raise InputError(f"{shown(address)} {complaint}")
+
+
+def _state_of(connection: Connection) -> SchemaState:
+    tables = inspect(connection).get_table_names()
+    if "alembic_version" not in tables:
+        return _state(tables, None)
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    return _state(tables, found)
+
+
+def _state(tables: list[str], found: str | None) -> SchemaState:
+    if found is None:
+        others = set(tables) - {"alembic_version"}
+        age = SchemaAge.FOREIGN if others else SchemaAge.EMPTY
+    elif found == REVISION:
+        age = SchemaAge.CURRENT
+    elif not (found.isdigit() and len(found) == len(REVISION)):
+        age = SchemaAge.FOREIGN
+    else:
+        # Our revisions are numbers of equal length.
+        age = SchemaAge.OLDER if found < REVISION else SchemaAge.NEWER
+    return SchemaState(age, found, REVISION)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415  slow to import, and only this needs it
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+@contextmanager
+def _reaching(address: URL) -> Iterator[None]:
+    """Let only our own errors out; a server that does not answer now is the user's to start."""
+    try:
+        yield
+    except OracleError:
+        raise
+    except Exception as error:
+        ours = translated(error, address)
+        if ours is None:
+            raise
+        if isinstance(ours, TransientError) and "writing" not in str(ours):
+            raise InputError(str(ours)) from error
+        raise ours from error

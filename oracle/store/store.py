@@ -1,25 +1,35 @@
 """The store: one transaction over everything, committed where the story ends (house.md 3.7)."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from types import TracebackType
+from typing import Self
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import URL
 
 from oracle.domain.ledger import Changes
 from oracle.store.blocks import BlockRoom
 from oracle.store.calls import CallRoom
 from oracle.store.cursor import CursorRoom
+from oracle.store.engine import parsed, reading_engine, writing_engine
+from oracle.store.failures import translated
 from oracle.store.groups import GroupRoom, ResultRoom
 from oracle.store.history import AnomalyRoom, ReliabilityRoom, ScoreRoom
 from oracle.store.identity import IdentityRoom
 from oracle.store.kickouts import KickoutRoom
 from oracle.store.lanes import LaneRoom
 from oracle.store.last_event import LastEventRoom
+from oracle.store.lease import Lease
 from oracle.store.logs import LogRoom
 from oracle.store.nodes import NodeRoom
+from oracle.store.outbox import Outbox
 from oracle.store.progress import ProgressRoom
 from oracle.store.projections import ProjectionRoom
 from oracle.store.reports import ReportRoom
 from oracle.store.rounds import RoundRoom
+from oracle.store.schema import check_schema
 from oracle.store.tasks import TaskRoom
 from oracle.store.undo import UndoRoom
 
@@ -48,14 +58,30 @@ class Unit:
         self.undo = UndoRoom(connection)
         self.projections = ProjectionRoom(connection)
         self.progress = ProgressRoom(connection)
+        self.outbox = Outbox(connection)
+        self.lease = Lease(connection)
 
     def changes(self, changes: Changes) -> None:
         """Write everything that a fold drained, in bulk; its pre-images into the journal."""
-        raise NotImplementedError
+        self.nodes.save(changes.nodes.values())
+        self.tasks.save(changes.tasks.values())
+        self.groups.save(changes.groups.values())
+        self.scores.append(changes.scores)
+        self.reliability.append(changes.reliability)
+        self.results.append(changes.results)
+        self.anomalies.append(changes.anomalies)
+        self.kickouts.write(changes.kickouts)
+        if changes.last is not None:
+            self.last_event.set(changes.last)
+        self.undo.write(changes.pre_images)
 
 
 class Store:
-    """A database whose tables are the code's; made by `open`, closed by `close`."""
+    """A database whose tables are the code's; made by `open`, closed by `close` or a `with`."""
+
+    def __init__(self, url: URL) -> None:
+        """Use `open`, which checks what it opens."""
+        self._url = url
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -67,25 +93,60 @@ class Store:
             InputError: unreachable, unwritable, wrong password, tables older or newer than the
                 code or missing; one line that says what to do.
         """
-        raise NotImplementedError
+        check_schema(url, create=create)
+        return cls(parsed(url))
 
-    def transaction(self) -> AbstractContextManager[Unit]:
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
         """Write: committed on a clean exit, rolled back by any exception.
 
         Raises:
             TransientError: another writer holds the database, or the connection was lost.
             InputError: the database cannot be written.
         """
-        raise NotImplementedError
+        with self._translating(), self._writing.begin() as connection:
+            yield Unit(connection)
 
-    def reading(self) -> AbstractContextManager[Unit]:
+    @contextmanager
+    def reading(self) -> Iterator[Unit]:
         """Read one snapshot, on a connection of its own, beside a writer; keep it short.
 
         Raises:
             TransientError: the connection was lost.
         """
-        raise NotImplementedError
+        with self._translating(), self._reading.begin() as connection:
+            yield Unit(connection)
 
     def close(self) -> None:
         """Give all connections back."""
-        raise NotImplementedError
+        for engine in (self._writing, self._reading):
+            engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def _writing(self) -> Engine:
+        return writing_engine(self._url)
+
+    @cached_property
+    def _reading(self) -> Engine:
+        return reading_engine(self._url)
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            ours = translated(error, self._url)
+            if ours is None:
+                raise
+            raise ours from error

@@ -1,0 +1,17 @@
+"""Runs migrations on the connection that `oracle.store.schema` hands over, in its transaction."""
+
+from alembic import context
+
+from oracle.store import chain_tables, node_tables, outbox_tables, round_tables
+from oracle.store.metadata import metadata
+
+# Importing them puts their tables into the metadata, which `alembic check` compares.
+TABLES = (chain_tables, node_tables, outbox_tables, round_tables)
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    transaction_per_migration=False,
+)
+with context.begin_transaction():
+    context.run_migrations()

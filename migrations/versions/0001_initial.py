@@ -1,0 +1,643 @@
+"""All tables of the first version: raw rows, projections, journal, reports, outbox, lease.
+
+Revision 0001, after None. One transaction on both databases.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+# SQLite numbers rows by itself only where the key is called INTEGER.
+ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+# Each before those that it refers to.
+TABLES = (
+    "pub_attempt",
+    "pub_slot",
+    "pub_intent",
+    "undo",
+    "task",
+    "score",
+    "report",
+    "reliability_change",
+    "pub_signature",
+    "pub_sender",
+    "pub_journal",
+    "progress",
+    "open_group",
+    "node_index",
+    "node",
+    "mark",
+    "log",
+    "lease",
+    "last_event",
+    "lane_word",
+    "lane",
+    "kickout",
+    "kick",
+    "identity",
+    "group_result",
+    "group_member",
+    "cursor",
+    "call",
+    "block",
+    "anomaly",
+    "accepted_round",
+)
+
+
+def upgrade() -> None:
+    op.create_table(
+        "accepted_round",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("round", sa.BigInteger(), nullable=False),
+        sa.Column("as_of", sa.BigInteger(), nullable=False),
+        sa.Column("as_of_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("data_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("rules", sa.BigInteger(), nullable=False),
+        sa.Column("transmitter", sa.LargeBinary(), nullable=False),
+        sa.Column("words", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_accepted_round")),
+    )
+    op.create_index(op.f("ix_accepted_round_round"), "accepted_round", ["round"], unique=False)
+    op.create_table(
+        "anomaly",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("event", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "tx", "log", "sub", "seq", name=op.f("pk_anomaly")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "block",
+        sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.Column("parent_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("canonical", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("number", "hash", name=op.f("pk_block")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "one_canonical_block",
+        "block",
+        ["number"],
+        unique=True,
+        sqlite_where=sa.text("canonical"),
+        postgresql_where=sa.text("canonical"),
+    )
+    op.create_table(
+        "call",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("block_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("tx_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("sender", sa.LargeBinary(), nullable=False),
+        sa.Column("recipient", sa.LargeBinary(), nullable=False),
+        sa.Column("value", sa.LargeBinary(), nullable=False),
+        sa.Column("input", sa.LargeBinary(), nullable=False),
+        sa.Column("succeeded", sa.Boolean(), nullable=False),
+        sa.Column("canonical", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "tx_index", "block_hash", name=op.f("pk_call")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "cursor",
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("final_number", sa.BigInteger(), nullable=True),
+        sa.Column("final_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_cursor_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_cursor")),
+    )
+    op.create_table(
+        "group_member",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("place", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("task", sa.LargeBinary(), nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=True),
+        sa.Column("rank", sa.BigInteger(), nullable=True),
+        sa.Column("elapsed", sa.BigInteger(), nullable=True),
+        sa.Column("score", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint(
+            "block", "tx", "log", "sub", "place", name=op.f("pk_group_member")
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        op.f("ix_group_member_node_group_member_block"),
+        "group_member",
+        ["node", "block"],
+        unique=False,
+    )
+    op.create_table(
+        "group_result",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("task_group", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("scored", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_group_result")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        op.f("ix_group_result_task_group"), "group_result", ["task_group"], unique=False
+    )
+    op.create_table(
+        "identity",
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("genesis_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("contracts", sa.Text(), nullable=False),
+        sa.Column("oracle", sa.LargeBinary(), nullable=True),
+        sa.Column("start_block", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_identity_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_identity")),
+    )
+    op.create_table(
+        "kick",
+        sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("round", sa.BigInteger(), nullable=False),
+        sa.Column("evidence", sa.LargeBinary(), nullable=False),
+        sa.Column("ready_at", sa.BigInteger(), nullable=False),
+        sa.Column("proposed_at", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("lane_index", name=op.f("pk_kick")),
+    )
+    op.create_table(
+        "kickout",
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("closed_block", sa.BigInteger(), nullable=True),
+        sa.Column("closed_tx", sa.BigInteger(), nullable=True),
+        sa.Column("closed_log", sa.BigInteger(), nullable=True),
+        sa.Column("closed_sub", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("node", "block", "tx", "log", "sub", name=op.f("pk_kickout")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "open_kickout",
+        "kickout",
+        ["block"],
+        unique=False,
+        sqlite_where=sa.text("closed_block IS NULL"),
+        postgresql_where=sa.text("closed_block IS NULL"),
+    )
+    op.create_table(
+        "lane",
+        sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("lane", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("lane_index", name=op.f("pk_lane")),
+    )
+    op.create_table(
+        "lane_word",
+        sa.Column("word_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("value", sa.LargeBinary(), nullable=False),
+        sa.Column("round", sa.BigInteger(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("word_index", name=op.f("pk_lane_word")),
+    )
+    op.create_table(
+        "last_event",
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_last_event_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_last_event")),
+    )
+    op.create_table(
+        "lease",
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("holder", sa.Text(), nullable=True),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("until_ms", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_lease_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_lease")),
+    )
+    op.create_table(
+        "log",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("block_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("tx_index", sa.BigInteger(), nullable=False),
+        sa.Column("tx_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("topics", sa.LargeBinary(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.Column("canonical", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "log_index", "block_hash", name=op.f("pk_log")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "mark",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_mark")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "node",
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("membership", sa.Text(), nullable=False),
+        sa.Column("paused", sa.Boolean(), nullable=False),
+        sa.Column("running", sa.BigInteger(), nullable=False),
+        sa.Column("stake", sa.LargeBinary(), nullable=True),
+        sa.Column("gpu_name", sa.Text(), nullable=True),
+        sa.Column("gpu_vram", sa.BigInteger(), nullable=True),
+        sa.Column("version", sa.Text(), nullable=True),
+        sa.Column("models", sa.Text(), nullable=False),
+        sa.Column("in_use", sa.Text(), nullable=False),
+        sa.Column("timeout", sa.BigInteger(), nullable=True),
+        sa.Column("pool", sa.LargeBinary(), nullable=False),
+        sa.Column("pool_sum", sa.BigInteger(), nullable=False),
+        sa.Column("scored", sa.BigInteger(), nullable=False),
+        sa.Column("base", sa.BigInteger(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.Column("excluded", sa.Boolean(), nullable=False),
+        sa.Column("prior", sa.BigInteger(), nullable=True),
+        sa.Column("restarts", sa.BigInteger(), nullable=False),
+        sa.Column("kickout_due_since", sa.Text(), nullable=True),
+        sa.Column("changed_at", sa.BigInteger(), nullable=False),
+        sa.Column("recovers_until", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("address", name=op.f("pk_node")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(op.f("ix_node_changed_at"), "node", ["changed_at"], unique=False)
+    op.create_index(op.f("ix_node_recovers_until"), "node", ["recovers_until"], unique=False)
+    op.create_table(
+        "node_index",
+        sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("retired", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("lane_index", name=op.f("pk_node_index")),
+    )
+    op.create_index(op.f("ix_node_index_node"), "node_index", ["node"], unique=False)
+    op.create_table(
+        "open_group",
+        sa.Column("task_group", sa.LargeBinary(), nullable=False),
+        sa.Column("tasks", sa.LargeBinary(), nullable=False),
+        sa.Column("closed", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("task_group", name=op.f("pk_open_group")),
+    )
+    op.create_table(
+        "progress",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_progress")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "pub_journal",
+        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("intent_id", sa.BigInteger(), nullable=True),
+        sa.Column("nonce", sa.BigInteger(), nullable=True),
+        sa.Column("attempt_id", sa.BigInteger(), nullable=True),
+        sa.Column("event", sa.Text(), nullable=False),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("lease_epoch", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_journal")),
+    )
+    op.create_index(op.f("ix_pub_journal_intent_id"), "pub_journal", ["intent_id"], unique=False)
+    op.create_table(
+        "pub_sender",
+        sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("next_nonce", sa.BigInteger(), nullable=False),
+        sa.Column("paused", sa.Boolean(), nullable=False),
+        sa.Column("pause_reason", sa.Text(), nullable=True),
+        sa.CheckConstraint("next_nonce >= 0", name=op.f("ck_pub_sender_next_nonce")),
+        sa.PrimaryKeyConstraint("chain_id", "address", name=op.f("pk_pub_sender")),
+    )
+    op.create_table(
+        "pub_signature",
+        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("contract", sa.LargeBinary(), nullable=False),
+        sa.Column("signer", sa.LargeBinary(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("round", sa.BigInteger(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("prev_digest", sa.LargeBinary(), nullable=True),
+        sa.Column("as_of_block", sa.BigInteger(), nullable=True),
+        sa.Column("as_of_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("signature", sa.LargeBinary(), nullable=False),
+        sa.Column("dead_why", sa.Text(), nullable=True),
+        sa.Column("signed_at", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint(
+            "dead_why IN ('expired', 'anchor_reorged', 'prev_reorged', 'round_taken')",
+            name=op.f("ck_pub_signature_dead_why"),
+        ),
+        sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f("ck_pub_signature_kind")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_signature")),
+        sa.UniqueConstraint("signer", "digest", name=op.f("uq_pub_signature_signer_digest")),
+    )
+    op.create_index(
+        "one_live_signature",
+        "pub_signature",
+        ["chain_id", "contract", "signer", "kind", "round", "subject"],
+        unique=True,
+        sqlite_where=sa.text("dead_why IS NULL"),
+        postgresql_where=sa.text("dead_why IS NULL"),
+    )
+    op.create_table(
+        "reliability_change",
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("cause", sa.Text(), nullable=False),
+        sa.Column("task", sa.LargeBinary(), nullable=True),
+        sa.Column("h_before", sa.BigInteger(), nullable=False),
+        sa.Column("h_after", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "node", "block", "tx", "log", "sub", name=op.f("pk_reliability_change")
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        op.f("ix_reliability_change_block"), "reliability_change", ["block"], unique=False
+    )
+    op.create_table(
+        "report",
+        sa.Column("period", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("as_of_number", sa.BigInteger(), nullable=False),
+        sa.Column("as_of_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("as_of_parent", sa.LargeBinary(), nullable=False),
+        sa.Column("as_of_time", sa.BigInteger(), nullable=False),
+        sa.Column("head_round", sa.BigInteger(), nullable=False),
+        sa.Column("prev", sa.LargeBinary(), nullable=False),
+        sa.Column("deadline", sa.BigInteger(), nullable=False),
+        sa.Column("records", sa.LargeBinary(), nullable=False),
+        sa.Column("fingerprint", sa.LargeBinary(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("round", sa.BigInteger(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=True),
+        sa.CheckConstraint(
+            "state IN ('due', 'skipped', 'missed', 'landed')", name=op.f("ck_report_state")
+        ),
+        sa.PrimaryKeyConstraint("period", name=op.f("pk_report")),
+    )
+    op.create_index(
+        "due_report",
+        "report",
+        ["period"],
+        unique=False,
+        sqlite_where=sa.text("state = 'due'"),
+        postgresql_where=sa.text("state = 'due'"),
+    )
+    op.create_index(op.f("ix_report_as_of_number"), "report", ["as_of_number"], unique=False)
+    op.create_table(
+        "score",
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("task", sa.LargeBinary(), nullable=False),
+        sa.Column("task_group", sa.LargeBinary(), nullable=False),
+        sa.Column("rank", sa.BigInteger(), nullable=True),
+        sa.Column("elapsed", sa.BigInteger(), nullable=True),
+        sa.Column("score", sa.BigInteger(), nullable=False),
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("node", "seq", name=op.f("pk_score")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(op.f("ix_score_block"), "score", ["block"], unique=False)
+    op.create_table(
+        "task",
+        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.Column("created_at", sa.Text(), nullable=True),
+        sa.Column("creator", sa.LargeBinary(), nullable=True),
+        sa.Column("fee", sa.LargeBinary(), nullable=True),
+        sa.Column("min_vram", sa.BigInteger(), nullable=True),
+        sa.Column("required_gpu", sa.Text(), nullable=True),
+        sa.Column("required_gpu_vram", sa.BigInteger(), nullable=True),
+        sa.Column("models", sa.Text(), nullable=True),
+        sa.Column("version", sa.Text(), nullable=True),
+        sa.Column("size", sa.BigInteger(), nullable=True),
+        sa.Column("kind", sa.Text(), nullable=True),
+        sa.Column("timeout", sa.BigInteger(), nullable=True),
+        sa.Column("task_group", sa.LargeBinary(), nullable=True),
+        sa.Column("queued", sa.Boolean(), nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=True),
+        sa.Column("started_at", sa.Text(), nullable=True),
+        sa.Column("started_time", sa.BigInteger(), nullable=True),
+        sa.Column("stopped_at", sa.Text(), nullable=True),
+        sa.Column("stopped_time", sa.BigInteger(), nullable=True),
+        sa.Column("error_reported", sa.Boolean(), nullable=False),
+        sa.Column("validated", sa.Boolean(), nullable=False),
+        sa.Column("ending", sa.Text(), nullable=True),
+        sa.Column("ended_at", sa.Text(), nullable=True),
+        sa.Column("ended_time", sa.BigInteger(), nullable=True),
+        sa.Column("abort_reason", sa.Text(), nullable=True),
+        sa.Column("scored_in", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_task")),
+    )
+    op.create_table(
+        "undo",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.Column("pre_image", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("block", "kind", "key", name=op.f("pk_undo")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "pub_intent",
+        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("sender", sa.LargeBinary(), nullable=False),
+        sa.Column("contract", sa.LargeBinary(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("dedup_key", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("period", sa.BigInteger(), nullable=True),
+        sa.Column("round", sa.BigInteger(), nullable=True),
+        sa.Column("as_of_block", sa.BigInteger(), nullable=True),
+        sa.Column("as_of_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=True),
+        sa.Column("calldata", sa.LargeBinary(), nullable=False),
+        sa.Column("gas_limit", sa.BigInteger(), nullable=True),
+        sa.Column("max_cost_wei", sa.LargeBinary(), nullable=True),
+        sa.Column("priority", sa.SmallInteger(), nullable=False),
+        sa.Column("not_before", sa.BigInteger(), nullable=True),
+        sa.Column("deadline", sa.BigInteger(), nullable=True),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("nonce", sa.BigInteger(), nullable=True),
+        sa.Column("superseded_by", sa.BigInteger(), nullable=True),
+        sa.Column("error_class", sa.Text(), nullable=True),
+        sa.Column("error_text", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint(
+            "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'noop')",
+            name=op.f("ck_pub_intent_kind"),
+        ),
+        sa.CheckConstraint(
+            "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', 'superseded', 'cancelled', 'expired', 'rejected', 'held')",
+            name=op.f("ck_pub_intent_state"),
+        ),
+        sa.CheckConstraint(
+            "state NOT IN ('assigned', 'live', 'mined', 'final', 'reverted') OR nonce IS NOT NULL",
+            name=op.f("ck_pub_intent_nonce_bound"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["chain_id", "sender"],
+            ["pub_sender.chain_id", "pub_sender.address"],
+            name=op.f("fk_pub_intent_chain_id_sender"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["superseded_by"], ["pub_intent.id"], name=op.f("fk_pub_intent_superseded_by")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_intent")),
+        sa.UniqueConstraint(
+            "chain_id",
+            "contract",
+            "dedup_key",
+            name=op.f("uq_pub_intent_chain_id_contract_dedup_key"),
+        ),
+    )
+    op.create_index(
+        "intent_work",
+        "pub_intent",
+        ["state"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"),
+        postgresql_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"),
+    )
+    op.create_index(
+        "one_live_kick",
+        "pub_intent",
+        ["chain_id", "contract", "kind", "subject"],
+        unique=True,
+        sqlite_where=sa.text(
+            "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned', 'live', 'mined')"
+        ),
+        postgresql_where=sa.text(
+            "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned', 'live', 'mined')"
+        ),
+    )
+    op.create_index(
+        "one_open_push",
+        "pub_intent",
+        ["chain_id", "contract"],
+        unique=True,
+        sqlite_where=sa.text("kind = 'push' AND state IN ('ready', 'assigned')"),
+        postgresql_where=sa.text("kind = 'push' AND state IN ('ready', 'assigned')"),
+    )
+    op.create_table(
+        "pub_slot",
+        sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sender", sa.LargeBinary(), nullable=False),
+        sa.Column("nonce", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("intent_id", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("won_attempt", sa.BigInteger(), nullable=True),
+        sa.Column("block_number", sa.BigInteger(), nullable=True),
+        sa.Column("block_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("receipt_status", sa.SmallInteger(), nullable=True),
+        sa.Column("gas_used", sa.BigInteger(), nullable=True),
+        sa.Column("gas_price_wei", sa.LargeBinary(), nullable=True),
+        sa.Column("opened_at", sa.BigInteger(), nullable=False),
+        sa.Column("last_bump_at", sa.BigInteger(), nullable=True),
+        sa.Column("finalised_at", sa.BigInteger(), nullable=True),
+        sa.CheckConstraint(
+            "state IN ('open', 'live', 'mined', 'final', 'foreign')",
+            name=op.f("ck_pub_slot_state"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["intent_id"], ["pub_intent.id"], name=op.f("fk_pub_slot_intent_id")
+        ),
+        sa.PrimaryKeyConstraint("chain_id", "sender", "nonce", name=op.f("pk_pub_slot")),
+    )
+    op.create_index(
+        "slot_work",
+        "pub_slot",
+        ["chain_id", "sender", "nonce"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('open', 'live', 'mined')"),
+        postgresql_where=sa.text("state IN ('open', 'live', 'mined')"),
+    )
+    op.create_table(
+        "pub_attempt",
+        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("sender", sa.LargeBinary(), nullable=False),
+        sa.Column("nonce", sa.BigInteger(), nullable=False),
+        sa.Column("intent_id", sa.BigInteger(), nullable=False),
+        sa.Column("seq", sa.SmallInteger(), nullable=False),
+        sa.Column("tx_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("raw_tx", sa.LargeBinary(), nullable=False),
+        sa.Column("tx_type", sa.SmallInteger(), nullable=False),
+        sa.Column("max_fee_wei", sa.LargeBinary(), nullable=False),
+        sa.Column("tip_wei", sa.LargeBinary(), nullable=False),
+        sa.Column("gas_limit", sa.BigInteger(), nullable=False),
+        sa.Column("lease_epoch", sa.BigInteger(), nullable=False),
+        sa.Column("signed_at", sa.BigInteger(), nullable=False),
+        sa.Column("first_sent_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_sent_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_sent_block", sa.BigInteger(), nullable=True),
+        sa.Column("sends", sa.Integer(), nullable=False),
+        sa.Column("last_error_class", sa.Text(), nullable=True),
+        sa.Column("last_error_text", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["chain_id", "sender", "nonce"],
+            ["pub_slot.chain_id", "pub_slot.sender", "pub_slot.nonce"],
+            name=op.f("fk_pub_attempt_chain_id_sender_nonce"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["intent_id"], ["pub_intent.id"], name=op.f("fk_pub_attempt_intent_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_attempt")),
+        sa.UniqueConstraint(
+            "chain_id",
+            "sender",
+            "nonce",
+            "seq",
+            name=op.f("uq_pub_attempt_chain_id_sender_nonce_seq"),
+        ),
+        sa.UniqueConstraint("tx_hash", name=op.f("uq_pub_attempt_tx_hash")),
+    )
+
+
+def downgrade() -> None:
+    for table in TABLES:
+        op.drop_table(table)

@@ -1,0 +1,112 @@
+"""How our values stand in columns: hex as bytes, positions and lists as text, wei as 32 bytes.
+
+One pair of functions a kind; nothing else converts.
+"""
+
+from functools import lru_cache
+
+import msgspec
+
+from oracle.domain.block import Position
+from oracle.domain.events import Version
+
+_WEI_BYTES = 32
+_HASH_BYTES = 32
+# What BIGINT can hold. Beyond it stand only sizes and time limits that somebody made up, and no
+# rule tells two such numbers apart.
+_LARGEST = 2**63 - 1
+
+
+def raw(text: str) -> bytes:
+    """`0x` hex as bytes."""
+    return bytes.fromhex(text[2:])
+
+
+def hexed(value: bytes) -> str:
+    """Bytes as lower-case `0x` hex."""
+    return "0x" + value.hex()
+
+
+def raw_or_none(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text[2:])
+
+
+def hexed_or_none(value: bytes | None) -> str | None:
+    return None if value is None else "0x" + value.hex()
+
+
+def joined(hashes: tuple[str, ...]) -> bytes:
+    """32-byte hashes, one after the other."""
+    return bytes.fromhex("".join([text[2:] for text in hashes]))
+
+
+def split(value: bytes) -> tuple[str, ...]:
+    """32-byte hashes out of what `joined` made."""
+    text = value.hex()
+    width = 2 * _HASH_BYTES
+    return tuple(["0x" + text[at : at + width] for at in range(0, len(text), width)])
+
+
+def wei(amount: int) -> bytes:
+    """An amount from 0 to 2^256 - 1 as 32 bytes, which sort as it does."""
+    return amount.to_bytes(_WEI_BYTES, "big")
+
+
+def wei_or_none(amount: int | None) -> bytes | None:
+    return None if amount is None else amount.to_bytes(_WEI_BYTES, "big")
+
+
+def amount_or_none(value: bytes | None) -> int | None:
+    return None if value is None else int.from_bytes(value, "big")
+
+
+def bounded(number: int | None) -> int | None:
+    """A number that BIGINT can hold: larger ones become 2^63 - 1."""
+    return number if number is None or number <= _LARGEST else _LARGEST
+
+
+def position_text(at: Position | None) -> str | None:
+    """`block:tx:log:sub`."""
+    return None if at is None else f"{at[0]}:{at[1]}:{at[2]}:{at[3]}"
+
+
+def position(text: str | None) -> Position | None:
+    return None if text is None else Position(*map(int, text.split(":")))
+
+
+@lru_cache(maxsize=256)
+def version_text(version: Version | None) -> str | None:
+    return None if version is None else ".".join(map(str, version))
+
+
+@lru_cache(maxsize=256)
+def version_of(text: str | None) -> Version | None:
+    if text is None:
+        return None
+    major, minor, patch = text.split(".")
+    return int(major), int(minor), int(patch)
+
+
+@lru_cache(maxsize=1024)
+def list_text(names: tuple[str, ...]) -> str:
+    """Names as a JSON list."""
+    return msgspec.json.encode(names).decode()
+
+
+@lru_cache(maxsize=1024)
+def list_of(text: str) -> tuple[str, ...]:
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def plain(name: str | None) -> str | None:
+    """Text from the chain, which may hold a NUL; PostgreSQL's text may not."""
+    if name is None or ("\x00" not in name and "\\" not in name):
+        return name
+    return name.replace("\\", "\\\\").replace("\x00", "\\0")
+
+
+def as_said(text: str | None) -> str | None:
+    """The text that `plain` was given."""
+    if text is None or "\\" not in text:
+        return text
+    return "\\".join(part.replace("\\0", "\x00") for part in text.split("\\\\"))

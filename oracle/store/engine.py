@@ -1,0 +1,117 @@
+"""Engines: how each database is opened, and what makes a transaction of ours."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from oracle.errors import InputError
+
+# How long a writer waits for another one before it gives up with TransientError.
+BUSY_SECONDS = 5
+# Any number: PostgreSQL's writers meet at this lock, as SQLite's do at the file's.
+_WRITER_LOCK = 0x716F73
+_CACHE_KIB = 65_536
+# SQLite moves pages from the WAL into the file when it is this long, so it stays near 4 MB...
+_CHECKPOINT_PAGES = 1000
+# ...and cuts the file back where a long reader made it grow.
+_WAL_BYTES = 64 * 1024 * 1024
+
+
+def parsed(url: str) -> URL:
+    """Read `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
+
+    Raises:
+        InputError: it is neither; the text itself is not repeated, it may hold a password.
+    """
+    wanted = "write it as sqlite:///FILE or postgresql://USER@HOST/NAME"
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError):
+        raise InputError(f"the database url cannot be read; {wanted}") from None
+    match found.get_backend_name():
+        case "sqlite" if found.database and found.database != ":memory:":
+            return found.set(drivername="sqlite")
+        case "postgresql" | "postgres" if found.database:
+            return found.set(drivername="postgresql+psycopg")
+    raise InputError(f"the database url names no database that we can use; {wanted}")
+
+
+def writing_engine(url: URL) -> Engine:
+    """Connections whose transactions are the only writer's."""
+    if url.get_backend_name() == "sqlite":
+        engine = _sqlite(url)
+        event.listen(engine, "begin", _begin_immediate)
+        return engine
+    engine = create_engine(url, pool_size=1, max_overflow=4, pool_timeout=BUSY_SECONDS)
+    event.listen(engine, "begin", _take_writer_lock)
+    return engine
+
+
+def reading_engine(url: URL) -> Engine:
+    """Connections that cannot write, each transaction one snapshot."""
+    if url.get_backend_name() == "sqlite":
+        engine = _sqlite(url)
+        event.listen(engine, "connect", _refuse_writes)
+        event.listen(engine, "begin", _begin)
+        return engine
+    return create_engine(
+        url,
+        pool_size=4,
+        max_overflow=4,
+        pool_timeout=BUSY_SECONDS,
+        isolation_level="REPEATABLE READ",
+        execution_options={"postgresql_readonly": True},
+    )
+
+
+def is_missing_file(url: URL) -> bool:
+    """Whether this is SQLite and there is no file yet: opening it would make one."""
+    return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
+
+
+def _sqlite(url: URL) -> Engine:
+    engine = create_engine(url, pool_size=4, max_overflow=4, pool_timeout=BUSY_SECONDS)
+    event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # SQLAlchemy's events begin transactions; the driver's own ideas about them are turned off.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in (
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "journal_mode=WAL",
+        # The outbox stores signed bytes before they are sent: a commit must survive a power cut.
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        f"cache_size=-{_CACHE_KIB}",
+        f"wal_autocheckpoint={_CHECKPOINT_PAGES}",
+        f"journal_size_limit={_WAL_BYTES}",
+        "temp_store=MEMORY",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _refuse_writes(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only=ON")
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _take_writer_lock(connection: Connection) -> None:
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")

@@ -1,0 +1,90 @@
+"""What the database's errors mean: try again, or tell the user. No message holds a password."""
+
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConnection
+
+from oracle.errors import InputError, OracleError, TransientError
+
+# PostgreSQL's SQLSTATE (appendix A of its manual) and what the user can do about it.
+_USERS_FAULTS = {
+    "28P01": "the password is wrong",
+    "28000": "the server refuses this user",
+    "3D000": "there is no such database; create it first",
+    "25006": "the database is read-only",
+    "42501": "the user has no right to do this",
+    "53100": "the disk is full",
+}
+# Whole classes of SQLSTATE that pass by themselves: connection, resources, shutdown, locks.
+_PASSING_CLASSES = ("08", "53", "57", "40", "55")
+# SQLite has words only.
+_SQLITE_FAULTS = {
+    "readonly": "the file or its folder is read-only",
+    "unable to open": "the file cannot be opened: check its folder and its permissions",
+    "not a database": "the file is no SQLite database",
+    "malformed": "the file is damaged; restore a copy",
+    "disk i/o": "reading or writing the file failed; check the disk",
+}
+_SQLITE_PASSING = {
+    "locked": "another process is writing to it",
+    "busy": "another process is writing to it",
+    "full": "the disk is full",
+}
+
+
+def shown(url: URL) -> str:
+    """Name a database without its password, whatever part of the URL that stands in."""
+    if url.get_backend_name() == "sqlite":
+        return f"database {url.database}"
+    user = f"{url.username}@" if url.username else ""
+    host = url.host or str(url.query.get("host", "localhost"))
+    port = f":{url.port}" if url.port else ""
+    return f"database postgresql://{user}{host}{port}/{url.database or ''}"
+
+
+def translated(error: Exception, url: URL) -> OracleError | None:
+    """Return what `error` means for us; None: a bug of ours, to be raised as it is."""
+    if isinstance(error, NoConnection):
+        return TransientError(f"{shown(url)}: all connections are taken")
+    if not isinstance(error, DBAPIError):
+        return None
+    if url.get_backend_name() == "sqlite":
+        return _of_sqlite(error, url)
+    return _of_postgresql(error, url)
+
+
+def _of_sqlite(error: DBAPIError, url: URL) -> OracleError | None:
+    words = str(error.orig).lower()
+    for word, meaning in _SQLITE_PASSING.items():
+        if word in words:
+            return TransientError(f"{shown(url)}: {meaning}")
+    for word, meaning in _SQLITE_FAULTS.items():
+        if word in words:
+            return InputError(f"{shown(url)}: {meaning}")
+    return None
+
+
+def _of_postgresql(error: DBAPIError, url: URL) -> OracleError | None:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    words = _first_line(error)
+    fault = _USERS_FAULTS.get(state) or _refusal(state, words)
+    if fault:
+        return InputError(f"{shown(url)}: {fault}")
+    is_lost = error.connection_invalidated or (isinstance(error, OperationalError) and not state)
+    if is_lost or state[:2] in _PASSING_CLASSES:
+        return TransientError(f"{shown(url)}: {words}")
+    return None
+
+
+def _refusal(state: str, words: str) -> str | None:
+    """Name what the server refused while connecting, where libpq passes no SQLSTATE on."""
+    if state:
+        return None
+    if "password authentication failed" in words or "no password supplied" in words:
+        return "the password is wrong or missing"
+    if words.endswith("does not exist"):
+        return words.rpartition("FATAL:")[2].strip()
+    return None
+
+
+def _first_line(error: DBAPIError) -> str:
+    return str(error.orig).strip().partition("\n")[0]
