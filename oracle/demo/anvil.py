@@ -103,3 +103,9 @@ class LocalChain:
         calls: list[tuple[Any, ...]] = [("eth_sendTransaction", sent) for sent in transactions]
         block = [("evm_setNextBlockTimestamp", time), ("evm_mine",)]
         return [str(sent) for sent in self.ask_all([*calls, *block])[: len(calls)]]
+
+    def refusal(self, call: dict[str, str]) -> str | None:
+        """Return the output with which a call is reverted, None where it goes through."""
+        body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}
+        answer = self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
+        return str(answer["error"].get("data", "0x")) if "error" in answer else None

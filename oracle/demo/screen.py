@@ -40,6 +40,10 @@ class Screen:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the last picture standing; what follows is printed under it."""
         if self._live is not None:
             self._live.stop()
 

@@ -41,6 +41,8 @@ class Sight:
     block: int
     time: int
     round: int
+    # The block that the last accepted round speaks of.
+    as_of: int
     rows: tuple[Row, ...]
     # Timeouts since the reading before, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
@@ -72,6 +74,7 @@ class Gallery:
                 block=cursor.number,
                 time=cursor.time,
                 round=rounds.head.round,
+                as_of=rounds.head.as_of,
                 rows=tuple(sorted(rows, key=lambda row: (-(row.qos or -1), row.name))),
                 timeouts=tuple(self._timeouts(unit, nodes, cursor.number)),
                 due=tuple(unit.kickouts.open()),

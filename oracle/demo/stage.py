@@ -66,7 +66,7 @@ class Clock:
     """The chain's time: twelve seconds a block, whatever the wall clock says."""
 
     def __init__(self, start: int) -> None:
-        self.now = start
+        self.start = self.now = start
 
     def next_block(self) -> int:
         """Return the time of the next block."""

@@ -31,7 +31,7 @@ _DIGITS = 4
 class Compared:
     """One node: what the logs say and what `scoreOf` answers, `(selectable, QoS in 1/10,000)`."""
 
-    node: str
+    node: Address
     recomputed: tuple[bool, int]
     on_chain: tuple[bool, int]
 
@@ -62,7 +62,7 @@ class Verdict:
         """Read it back."""
         written = json.loads(text)
         nodes = (
-            Compared(one["node"], tuple(one["recomputed"]), tuple(one["on_chain"]))
+            Compared(Address(one["node"]), tuple(one["recomputed"]), tuple(one["on_chain"]))
             for one in written["nodes"]
         )
         return cls(written["round"], written["as_of"], written["events"], tuple(nodes))
@@ -139,7 +139,7 @@ def _replayed(lines: Sequence[str], time: int) -> list[dict[str, Any]]:
 
 
 def _compared(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> Compared:
-    node = replayed["node"]
+    node = Address(replayed["node"])
     asked = {"to": oracle, "data": call_input("QoSOracle", "scoreOf", node)}
     answer = chain.ask("eth_call", asked, "latest")
     _, selectable, qos, *_ = call_output("QoSOracle", "scoreOf", answer)

@@ -1,0 +1,211 @@
+"""The show from beginning to end: chain, contracts, nodes, the real daemon, and the verdict."""
+
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from oracle.config import load
+from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.demo.cast import CAST, HOPELESS
+from oracle.demo.daemon import PROGRAM, Daemon, daemon
+from oracle.demo.ending import Summary, end_of_the_hopeless, summed_up
+from oracle.demo.news import news
+from oracle.demo.screen import Screen
+from oracle.demo.sight import Gallery, Sight
+from oracle.demo.stage import ACCOUNTS, LIMITS, Clock, Stage, set_stage
+from oracle.demo.traffic import Traffic, Transaction
+from oracle.demo.verify import verdict_of
+from oracle.domain.ids import Address
+from oracle.domain.report import ReportSettings, rules_id
+from oracle.domain.rounds import KickState
+from oracle.domain.rules import SEED
+from oracle.publisher.keys import create_keystore
+from oracle.shipped import shipped
+from oracle.store.store import Store
+
+# A round number of chain seconds, so that the clock on the screen is easy to follow.
+START_TIME = 1_800_000_000
+_SEED = 20
+# The chain waits for a daemon that is farther behind than this: a slow machine shows the same.
+_PATIENCE_BLOCKS = 6
+_LOOK_SECONDS = 0.2
+# After the last act the last report has this many blocks to land.
+_LAST_BLOCKS = 60
+# Throw-away keys of a local chain need no slow key derivation.
+_KEY_ITERATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to play. `waves`: at most so many; `block_seconds`: wall seconds that a block takes.
+
+    `program` and `through` let tests break the daemon, or the chain that it sees.
+    """
+
+    waves: int = 80
+    block_seconds: float = 0.1
+    port: int = 0
+    program: Sequence[str] = PROGRAM
+    through: Callable[[str], str] | None = None
+
+
+class Show:
+    """A running demo; `play` it once, then ask for the `summary`."""
+
+    def __init__(self, stage: Stage, clock: Clock, screen: Screen, gallery: Gallery) -> None:
+        self._stage = stage
+        self._clock = clock
+        self._screen = screen
+        self._gallery = gallery
+        self._sight: Sight | None = None
+        self._looked = 0.0
+        self._head = 0
+        self._due = time.monotonic()
+
+    def play(self, running: Daemon, options: Options) -> None:
+        """Play waves until the hopeless node is out, at most `options.waves`."""
+        traffic = Traffic(self._stage, _SEED)
+        for number in range(options.waves):
+            for transactions in traffic.wave(number):
+                self._next_block(transactions, running, options.block_seconds)
+            if self._is_kicked_out():
+                return
+
+    def end(self, running: Daemon, options: Options) -> Summary:
+        """Let the stake be withdrawn and the last report land; then ask for the verdict."""
+        kickout = end_of_the_hopeless(self._stage, self._clock)
+        last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
+        for _ in range(_LAST_BLOCKS):
+            self._next_block((), running, options.block_seconds)
+            if self._sight is not None and self._sight.as_of >= last_act:
+                break
+        stage = self._stage
+        verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
+        return summed_up(stage, self._clock, verdict, kickout)
+
+    def idle(self, running: Daemon) -> None:
+        """Go on mining empty blocks, one a second, until interrupted."""
+        while True:
+            self._next_block((), running, 1.0)
+
+    def _next_block(
+        self, transactions: Sequence[Transaction], running: Daemon, seconds: float
+    ) -> None:
+        self._stage.chain.mine(self._clock.next_block(), transactions)
+        self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
+        self._due = max(self._due + seconds, time.monotonic())
+        self._look(running)
+        while self._is_too_far_behind() or time.monotonic() < self._due:
+            # The pace of the show; nothing is waited for here but the wall clock and the daemon.
+            time.sleep(0.01)
+            self._look(running)
+
+    def _look(self, running: Daemon) -> None:
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return
+        running.check()
+        self._looked = time.monotonic()
+        sight = self._gallery.look()
+        if sight is None:
+            return
+        lines = list(news(self._sight, sight))
+        self._screen.show(sight, lines, head=self._head)
+        self._sight = sight
+
+    def _is_too_far_behind(self) -> bool:
+        folded = -1 if self._sight is None else self._sight.block
+        return self._head - folded > _PATIENCE_BLOCKS
+
+    def _is_kicked_out(self) -> bool:
+        kicks = () if self._sight is None else self._sight.kicks
+        node = self._stage.nodes[HOPELESS.name]
+        return any(kick.node == node and kick.state is KickState.EXECUTED for kick in kicks)
+
+
+@contextmanager
+def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[str, str]]]:
+    """Set everything up: chain, contracts, keys, database, daemon. All of it goes when it ends.
+
+    Raises:
+        InputError: a port is in use, or the chain cannot be installed.
+    """
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
+        screen.say("starting a local EVM chain (Anvil)")
+        url = opened.enter_context(
+            anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME)
+        )
+        chain = LocalChain(url)
+        opened.callback(chain.close)
+        settings, stage, clock = _prepared(folder, chain, screen, options)
+        store = Store.open(settings["DATABASE__URL"], create=True)
+        opened.callback(store.close)
+        screen.say("starting the daemon: qos-oracle run --publish")
+        running = opened.enter_context(daemon(settings, folder / "daemon.log", options.program))
+        gallery = Gallery(store, stage, SEED, {one.name: one.part for one in CAST})
+        addresses = {
+            "chain": url,
+            "api": f"http://127.0.0.1:{settings['WEB__PORT']}/v1/status",
+            "metrics": f"http://127.0.0.1:{settings['WEB__PORT']}/metrics",
+        }
+        yield Show(stage, clock, screen, gallery), running, addresses
+
+
+def _prepared(
+    folder: Path, chain: LocalChain, screen: Screen, options: Options
+) -> tuple[dict[str, str], Stage, Clock]:
+    """Make the keys, deploy, let the nodes join; return the daemon's settings beside it."""
+    names = {role: (folder / f"{role}.json", folder / f"{role}.password") for role in _ROLES}
+    keys = {
+        role: create_keystore(*files, iterations=_KEY_ITERATIONS) for role, files in names.items()
+    }
+    clock = Clock(START_TIME)
+    stage = set_stage(
+        chain,
+        clock,
+        signer=Address(keys["signer"]),
+        transmitter=Address(keys["transmitter"]),
+        rules_hash=rules_id(SEED, "reference", _report_settings()),
+    )
+    screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
+    screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")
+    settings = {
+        "DATABASE__URL": f"sqlite:///{folder / 'demo.sqlite'}",
+        "CHAIN__ENDPOINTS": options.through(chain.url) if options.through else chain.url,
+        "NETWORK__CONTRACTS": f'{{"TaskNetwork": "{stage.network}"}}',
+        "ORACLE__ADDRESS": stage.oracle,
+        "WEB__PORT": str(_free_port()),
+    }
+    for role, (keystore, password) in names.items():
+        settings[f"KEYS__{role.upper()}_KEYSTORE"] = str(keystore)
+        settings[f"KEYS__{role.upper()}_PASSWORD_FILE"] = str(password)
+    return settings, stage, clock
+
+
+_ROLES = ("signer", "transmitter")
+
+
+def _report_settings() -> ReportSettings:
+    """Return the numbers of the shipped demo configuration, which the contract has to know."""
+    oracle = load(shipped("config/demo.toml")).oracle
+    return ReportSettings(
+        period_seconds=oracle.period_seconds,
+        heartbeat_seconds=oracle.heartbeat_seconds,
+        deviation=oracle.deviation,
+        ttl_seconds=oracle.report_ttl_seconds,
+        kick_below=LIMITS["kickBelow"],
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+__all__ = ["CHAIN_ID", "Options", "Show", "show"]

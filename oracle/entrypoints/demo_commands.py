@@ -1,0 +1,85 @@
+"""`demo`: the whole product on a local chain, and a verdict."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.demo.ending import Summary
+from oracle.demo.screen import Screen
+from oracle.demo.show import START_TIME, Options, show
+from oracle.entrypoints.options import JsonOption
+from oracle.errors import FatalError
+
+_ETHER = 10**18
+
+
+def register(app: typer.Typer) -> None:
+    """Hang the commands into the command line."""
+    app.command("demo")(_demo)
+
+
+def _demo(
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="The chain's port; 0 takes any free one.")] = 0,
+    waves: Annotated[int, typer.Option(help="At most so many waves of tasks.", min=1)] = 80,
+    json_: JsonOption = False,
+) -> None:
+    """Show the whole product on a real local EVM chain, in about 90 seconds.
+
+    Exit code 0 only if every score on chain equals the one that an independent process computes
+    from the chain's logs, and the bad node was kicked out and took its stake.
+
+    Example: qos-oracle demo --json
+    """
+    console = Console(stderr=True)
+    options = Options(port=port, waves=waves)
+    with Screen(console, start=START_TIME) as screen, show(screen, options) as (play, daemon, at):
+        play.play(daemon, options)
+        summary = play.end(daemon, options)
+        screen.close()
+        _print(summary, json_=json_)
+        if keep:
+            for name, address in at.items():
+                screen.say(f"{name:8} {address}")
+            screen.say("everything goes on; Ctrl-C ends it")
+            play.idle(daemon)
+        daemon.stop()
+    if not summary.holds:
+        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _print(summary: Summary, *, json_: bool) -> None:
+    if json_:
+        typer.echo(summary.to_json())
+        return
+    console = Console()
+    table = Table(title="What the chain says, beside a replay of its logs", title_style="bold")
+    for name in ("node", "selectable", "QoS on chain", "equals the replay"):
+        table.add_column(name, justify="left" if name == "node" else "right")
+    for node in summary.nodes:
+        equal = "[green]yes[/]" if node["equal"] else "[bold red]NO[/]"
+        selectable = "yes" if node["selectable"] else "no"
+        table.add_row(
+            str(node["name"]), selectable, f"{int(str(node['qos'])) / 10_000:.4f}", equal
+        )
+    console.print(table)
+    kickout = summary.kickout
+    console.print(
+        f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time, "
+        f"{summary.events} events, {summary.rounds} reports accepted.\n"
+        f"Kickout executed in {kickout.executed_in}; stake withdrawn: "
+        f"{kickout.withdrawn // _ETHER} ether; re-join refused: {kickout.rejoin}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    verdict = (
+        "[bold green]Everything holds.[/]" if summary.holds else "[bold red]It does not hold:[/]"
+    )
+    console.print(verdict)
+    for fault in summary.faults:
+        console.print(f"  {fault}", style="red", highlight=False, soft_wrap=True)
