@@ -1,0 +1,185 @@
+"""The oracle contract as the publisher sees it: how it stands, and the calls we make of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from oracle.chain.calldata import call_input, call_output
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError, InputError
+from oracle.publisher.line import Lines
+from oracle.publisher.refusals import CONTRACT
+from oracle.publisher.typed_data import KickStatement, ReportStatement
+
+
+@dataclass(frozen=True, slots=True)
+class ContractHead:
+    """QoSOracle.Head, field by field; times in unix seconds."""
+
+    round: int
+    as_of: int
+    pushed_at: int
+    paused_until: int
+    node_count: int
+    quorum: int
+    signer_count: int
+    rules: int
+    kicks_paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContractLimits:
+    """QoSOracle.Limits, field by field; times in seconds, the window in blocks."""
+
+    max_step: int
+    max_words: int
+    min_interval: int
+    anchor_window: int
+    max_age_seconds: int
+    kick_below: int
+    veto_delay: int
+    kick_rounds: int
+    kick_window: int
+    max_kicks_per_round: int
+    min_active: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The contract at one block, the newest that the endpoint has."""
+
+    block: BlockRef
+    head: ContractHead
+    limits: ContractLimits
+    last_report: Hash
+    rules_hash: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class Constitution:
+    """What `contract check` compares with the configuration."""
+
+    code: str
+    network: Address
+    admin: Address
+    pauser: Address
+    vetoer: Address
+    signers: tuple[Address, ...]
+    quorum: int
+    standing: Standing
+
+
+class OracleContract:
+    """Reads the contract at an address; every read is pinned to one block."""
+
+    def __init__(self, lines: Lines, address: Address) -> None:
+        self._lines = lines
+        self.address = address
+
+    def standing(self) -> Standing:
+        """Return how the contract stands at the newest block.
+
+        Raises:
+            TransientError: no endpoint answers.
+            InputError: there is no QoSOracle at the address.
+        """
+        block = newest_block(self._lines)
+        head, limits, last, rules = self._read(block, "head", "limits", "lastReport", "rulesHash")
+        return Standing(
+            block, ContractHead(*head[0]), ContractLimits(*limits[0]), _hash(last), _hash(rules)
+        )
+
+    def constitution(self) -> Constitution:
+        """Return who may do what, and under which code."""
+        standing = self.standing()
+        names = ("NETWORK", "admin", "pauser", "vetoer", "signers", "quorum")
+        network, admin, pauser, vetoer, signers, quorum = self._read(standing.block, *names)
+        code = self._lines.ask("eth_getCode", self.address, hex(standing.block.number))
+        return Constitution(
+            code=str(code),
+            network=Address(network[0]),
+            admin=Address(admin[0]),
+            pauser=Address(pauser[0]),
+            vetoer=Address(vetoer[0]),
+            signers=tuple(Address(signer) for signer in signers[0]),
+            quorum=quorum[0],
+            standing=standing,
+        )
+
+    def _read(self, block: BlockRef, *functions: str) -> list[tuple[Any, ...]]:
+        asked = [
+            (
+                "eth_call",
+                ({"to": self.address, "data": call_input(CONTRACT, name)}, hex(block.number)),
+            )
+            for name in functions
+        ]
+        answers = self._lines.ask_all(asked)
+        if any(answer in {"0x", None} for answer in answers):
+            raise InputError(f"there is no QoSOracle at {self.address}: check oracle.address")
+        try:
+            return [
+                call_output(CONTRACT, name, answer)
+                for name, answer in zip(functions, answers, strict=True)
+            ]
+        # The decoder has an error of its own for every way in which bytes can be wrong.
+        except Exception as error:
+            raise InputError(
+                f"{self.address} does not answer as a QoSOracle: check oracle.address"
+            ) from error
+
+
+def push_call(statement: ReportStatement, signatures: bytes) -> str:
+    """Return the calldata that pushes a signed report."""
+    return call_input(
+        CONTRACT,
+        "push",
+        statement.round,
+        statement.rules,
+        statement.as_of,
+        bytes.fromhex(statement.as_of_hash[2:]),
+        statement.deadline,
+        statement.records,
+        signatures,
+    )
+
+
+def propose_call(statement: KickStatement, signatures: bytes) -> str:
+    """Return the calldata that proposes a signed kickout."""
+    evidence = bytes.fromhex(statement.evidence[2:])
+    return call_input(
+        CONTRACT,
+        "proposeKick",
+        statement.round,
+        statement.index,
+        evidence,
+        statement.deadline,
+        signatures,
+    )
+
+
+def execute_call(index: int) -> str:
+    """Return the calldata that executes the kickout of a lane."""
+    return call_input(CONTRACT, "executeKick", index)
+
+
+def cancel_call(index: int, why: str) -> str:
+    """Return the calldata that cancels it; `why` has at most 31 letters."""
+    return call_input(CONTRACT, "cancelKick", index, why.encode().ljust(32, b"\0"))
+
+
+def newest_block(lines: Lines) -> BlockRef:
+    """Return the newest block of the endpoint that answers."""
+    block = lines.ask("eth_getBlockByNumber", "latest", False)
+    if not isinstance(block, dict):
+        raise FatalError("the endpoint knows no newest block")
+    return BlockRef(
+        int(block["number"], 16),
+        Hash(block["hash"]),
+        Hash(block["parentHash"]),
+        int(block["timestamp"], 16),
+    )
+
+
+def _hash(answer: tuple[Any, ...]) -> Hash:
+    return Hash("0x" + bytes(answer[0]).hex())

@@ -1,0 +1,102 @@
+"""Compares the contract on chain with what the configuration means: `contract check`."""
+
+from dataclasses import dataclass
+
+import msgspec
+from eth_utils.crypto import keccak
+
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.report import MAX_WORDS, ReportSettings
+from oracle.publisher.contract import Constitution
+from oracle.publisher.refusals import CONTRACT
+from oracle.shipped import shipped
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the daemon was told; keys None: not configured, so not compared."""
+
+    network: Address
+    rules_hash: Hash
+    settings: ReportSettings
+    signer: Address | None
+    transmitter: Address | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it should be; publishing is refused while there is any."""
+
+    what: str
+    expected: str
+    found: str
+
+    def line(self) -> str:
+        """Say it in one line."""
+        return f"{self.what}: expected {self.expected}, found {self.found}"
+
+
+def differences(found: Constitution, expected: Expected) -> list[Difference]:
+    """Return everything that keeps this daemon from publishing to this contract."""
+    compared = [
+        ("code hash", shipped_code_hash(), code_hash(found.code)),
+        ("network", expected.network, found.network),
+        ("rulesHash", expected.rules_hash, found.standing.rules_hash),
+        ("limits.kickBelow", expected.settings.kick_below, found.standing.limits.kick_below),
+    ]
+    return [
+        *(Difference(what, str(want), str(got)) for what, want, got in compared if want != got),
+        *_of_keys(found, expected),
+        *_of_limits(found, expected.settings),
+    ]
+
+
+def shipped_code_hash() -> Hash:
+    """Return the hash of the code that we compiled, immutables masked."""
+    written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
+    return code_hash(written["deployedBytecode"])
+
+
+def code_hash(code: str) -> Hash:
+    """Return keccak256 of deployed code with the constructor's immutables set to zero."""
+    masked = bytearray(bytes.fromhex(code.removeprefix("0x")))
+    for start, length in _immutables():
+        if start + length <= len(masked):
+            masked[start : start + length] = bytes(length)
+    return Hash("0x" + keccak(bytes(masked)).hex())
+
+
+def _of_keys(found: Constitution, expected: Expected) -> list[Difference]:
+    different = []
+    if expected.signer is not None and expected.signer not in found.signers:
+        signers = ", ".join(found.signers)
+        different.append(Difference("signers", f"{expected.signer} among them", signers))
+    if found.quorum != 1:
+        # Signatures of other reporters are not gathered yet.
+        different.append(Difference("quorum", "1", str(found.quorum)))
+    for role, holder in (("admin", found.admin), ("pauser", found.pauser)):
+        ours = {expected.signer, expected.transmitter} - {None}
+        if holder in ours and holder != ZERO_ADDRESS:
+            different.append(Difference(role, "a key that this daemon does not hold", holder))
+    return different
+
+
+def _of_limits(found: Constitution, settings: ReportSettings) -> list[Difference]:
+    limits = found.standing.limits
+    different = []
+    if limits.max_words < MAX_WORDS and found.standing.head.node_count > 16 * limits.max_words:
+        most = f"room for all of {found.standing.head.node_count} nodes"
+        different.append(Difference("limits.maxWords", most, str(limits.max_words)))
+    if limits.min_interval > settings.period_seconds:
+        most = f"at most the period of {settings.period_seconds} s"
+        different.append(Difference("limits.minInterval", most, f"{limits.min_interval} s"))
+    return different
+
+
+def _immutables() -> list[tuple[int, int]]:
+    written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
+    return [
+        (place["start"], place["length"])
+        for places in written["immutableReferences"].values()
+        for place in places
+    ]

@@ -1,0 +1,87 @@
+"""Key files: encrypted keystores (Web3 V3) and their password files; new ones and old ones.
+
+Neither a key nor a password ever stands in a message: what the libraries say is not repeated.
+"""
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+from eth_account import Account
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+
+_OTHERS = 0o077
+_OWNER_ONLY = 0o600
+_PASSWORD_BYTES = 32
+_KEY_BYTES = 32
+
+
+def create_keystore(
+    keystore: Path, password_file: Path, *, iterations: int | None = None
+) -> Address:
+    """Make a new key and its random password; return the address.
+
+    `iterations` of PBKDF2: only throw-away chains take fewer than the library's own.
+
+    Raises:
+        InputError: one of the files is there already, or cannot be written.
+    """
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    account = Account.create(secrets.token_hex(_KEY_BYTES))
+    written = Account.encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
+    # The password first: a keystore without its password would be a lost key.
+    _write_new(password_file, password + "\n")
+    _write_new(keystore, json.dumps(written) + "\n")
+    return Address(account.address.lower())
+
+
+def unlock(keystore: Path, password_file: Path) -> bytes:
+    """Return the private key of a keystore.
+
+    Raises:
+        InputError: a file is missing, readable by others, no keystore, or the password is wrong.
+    """
+    written = read_secret(keystore)
+    password = read_secret(password_file).rstrip("\r\n")
+    try:
+        return bytes(Account.decrypt(json.loads(written), password))
+    except json.JSONDecodeError:
+        raise InputError(f"{keystore}: is no keystore (no JSON)") from None
+    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+        if "MAC mismatch" in str(error):
+            raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
+        raise InputError(f"{keystore}: is no keystore of version 3") from None
+
+
+def read_secret(path: Path) -> str:
+    """Read a file that nobody but its owner may read.
+
+    Raises:
+        InputError: it is missing or unreadable, or others may read it.
+    """
+    try:
+        mode = path.stat().st_mode
+        if mode & _OTHERS:
+            raise InputError(f"{path}: can be read by others; run chmod 600 on it")
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such key file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{path}: is there already; a key is never overwritten") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,99 @@
+"""What signs and sends: endpoints, the contract, two keys, and the limits on what we spend."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.publisher.contract import OracleContract
+from oracle.publisher.fees import Caps, Fees, market, quote
+from oracle.publisher.line import Line, Lines
+from oracle.publisher.signer import Signer
+from oracle.publisher.typed_data import Domain
+
+# How many blocks the tip is taken from, and which of their tips.
+_FEE_BLOCKS, _MEDIAN = 10, 50
+
+
+class KeyFiles(NamedTuple):
+    """An encrypted keystore and the file that holds its password."""
+
+    keystore: Path
+    password_file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The signer signs statements and has no ether; the transmitter pays and has no rights."""
+
+    signer: Signer
+    transmitter: Signer
+
+    @classmethod
+    def open(cls, signer: KeyFiles, transmitter: KeyFiles) -> "Keys":
+        """Unlock both.
+
+        Raises:
+            InputError: see `keys.unlock`; or both files hold the same key.
+        """
+        opened = cls(Signer.open(*signer), Signer.open(*transmitter))
+        if opened.signer.address == opened.transmitter.address:
+            raise InputError(
+                f"signer and transmitter are the same key ({opened.signer.address}): "
+                "the signer's must not hold ether"
+            )
+        return opened
+
+
+class Publisher:
+    """Made without keys it can only look and try; with keys it can sign, and so send."""
+
+    def __init__(
+        self, urls: Sequence[str], *, domain: Domain, caps: Caps, keys: Keys | None = None
+    ) -> None:
+        self.lines = Lines([Line(url) for url in urls])
+        self.domain = domain
+        self.caps = caps
+        self.contract = OracleContract(self.lines, domain.contract)
+        self._keys = keys
+
+    @property
+    def keys(self) -> Keys:
+        """The two keys.
+
+        Raises:
+            InputError: none are configured.
+        """
+        if self._keys is None:
+            raise InputError(
+                "no keys are configured: set keys.signer_keystore and "
+                "keys.transmitter_keystore with their password files"
+            )
+        return self._keys
+
+    @property
+    def has_keys(self) -> bool:
+        return self._keys is not None
+
+    @property
+    def sender(self) -> Address:
+        """The transmitter's address."""
+        return self.keys.transmitter.address
+
+    def fees(self, cap: int | None = None) -> Fees | None:
+        """Quote what a transaction pays now, within the cap; None: the cap is below the market.
+
+        Raises:
+            TransientError: no endpoint tells.
+        """
+        history = self.lines.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
+        rewards = [int(tips[0], 16) for tips in history.get("reward") or [] if tips]
+        now = market(int(history["baseFeePerGas"][-1], 16), rewards)
+        limit = self.caps.fee_per_gas
+        return quote(now, limit if cap is None else min(limit, cap))
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self.lines.close()
