@@ -64,6 +64,9 @@ class Chain:
         self.web3 = Web3(HTTPProvider(url, session=self.session))
         self.accounts: list[str] = [Web3.to_checksum_address(a) for a in self.rpc("eth_accounts")]
         self.known: dict[str, Contract] = {}
+        free = int(self.rpc("eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16) == 0
+        # Where gas costs nothing it is not tipped either, so that balances are exact.
+        self.price = {"gasPrice": "0x0"} if free else {}
         self._errors: dict[bytes, tuple[str, list[str]]] = {}
         self._events: dict[str, dict[bytes, ContractEvent]] = {}
 
@@ -163,7 +166,7 @@ class Chain:
         self, *, data: str, sender: str | None = None, to: str | None = None, value: int = 0
     ) -> dict[str, Any]:
         fields = {"from": sender or self.accounts[0], "data": data, "value": hex(value)}
-        return {**fields, "gas": hex(GAS)} | ({"to": to} if to else {})
+        return {**fields, "gas": hex(GAS), **self.price} | ({"to": to} if to else {})
 
     def receipt(self, sent: str) -> Receipt:
         raw = self.rpc("eth_getTransactionReceipt", sent)

@@ -1,0 +1,92 @@
+"""What the reference network's events alone say about its money, tasks and nodes."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.evm.chain import Receipt
+from tests.evm.network import Standing, Status
+
+STEPS = {
+    "TaskQueued": Status.QUEUED,
+    "TaskStarted": Status.STARTED,
+    "TaskSubmitted": Status.SUBMITTED,
+    "TaskErrorReported": Status.ERROR_REPORTED,
+    "TaskValidated": Status.VALIDATED,
+}
+ENDS = {
+    "TaskSucceeded": Status.SUCCEEDED,
+    "TaskRefunded": Status.REFUNDED,
+    "TaskInvalidated": Status.INVALIDATED,
+    "TaskAborted": Status.ABORTED,
+    "TaskTimedOut": Status.TIMED_OUT,
+}
+MOVES = {"NodeJoined": Standing.ACTIVE, "NodePaused": Standing.PAUSED}
+MOVES |= {"NodeResumed": Standing.ACTIVE}
+LEAVES = {
+    "NodeQuit": Standing.QUIT,
+    "NodeSlashed": Standing.SLASHED,
+    "NodeKickedOut": Standing.KICKED_OUT,
+}
+
+
+@dataclass
+class Ledger:
+    """Amounts in wei; `fees` of open tasks only, `stakes` of members only."""
+
+    stakes: dict[str, int] = field(default_factory=dict)
+    fees: dict[bytes, int] = field(default_factory=dict)
+    owed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    tasks: dict[bytes, Status] = field(default_factory=dict)
+    groups: dict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    nodes: dict[str, Standing] = field(default_factory=dict)
+    runs: dict[bytes, str] = field(default_factory=dict)
+
+    def read(self, receipt: Receipt) -> None:
+        for said in receipt.events:
+            if "task" in said.args:
+                self._task(said.event, said.args)
+            elif "node" in said.args:
+                self._node(said.event, said.args)
+            elif said.event == "Credited":
+                self.owed[said.args["account"]] += said.args["amount"]
+            elif said.event == "Withdrawn":
+                self.owed[said.args["account"]] -= said.args["amount"]
+
+    def balance(self) -> int:
+        return sum(self.stakes.values()) + sum(self.fees.values()) + sum(self.owed.values())
+
+    def at(self, *statuses: Status) -> list[bytes]:
+        """The tasks that stand there, oldest first."""
+        return [task for task, status in self.tasks.items() if status in statuses]
+
+    def _task(self, event: str, args: dict[str, Any]) -> None:
+        task = args["task"]
+        if event == "TaskCreated":
+            assert task not in self.tasks
+            self.tasks[task], self.fees[task] = Status.CREATED, args["fee"]
+            self.groups[args["group"]].append(task)
+            return
+        assert task in self.fees, f"{event} after the end"
+        if event in ENDS:
+            self.tasks[task] = ENDS[event]
+            del self.fees[task]
+        else:
+            assert self.tasks[task] < STEPS[event]
+            self.tasks[task] = STEPS[event]
+        if event == "TaskStarted":
+            assert self.nodes[args["node"]] is Standing.ACTIVE
+            self.runs[task] = args["node"]
+        assert args.get("node", "") in ("", self.runs.get(task, "0x" + "00" * 20))
+
+    def _node(self, event: str, args: dict[str, Any]) -> None:
+        node = args["node"]
+        if event in LEAVES:
+            assert not any(self.runs.get(task) == node for task in self.fees), "left while busy"
+            self.nodes[node] = LEAVES[event]
+            del self.stakes[node]
+        elif event in MOVES:
+            assert self.nodes.get(node) is not MOVES[event]
+            self.nodes[node] = MOVES[event]
+        if "stake" in args and event not in LEAVES:
+            self.stakes[node] = args["stake"]

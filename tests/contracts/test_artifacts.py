@@ -1,0 +1,88 @@
+"""abi/ holds what the sources in contracts/ say, and nothing else."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.evm.artifacts import ABI, artifact
+
+ROOT = ABI.parent
+CODE_LIMIT = 24_576  # EIP-170
+NAMES = sorted(str(path.relative_to(ABI).with_suffix("")) for path in ABI.glob("**/*.json"))
+
+
+def build(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    node = shutil.which("node") or str(ROOT / ".venv" / "bin" / "node")
+    command = [node, str(root / "contracts" / "build.mjs"), *args]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A checkout of its own, with the network's interface as its only contract."""
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "abi").mkdir()
+    for name in ("package.json", "contracts/build.mjs", "contracts/ITaskNetwork.sol"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
+    return tmp_path
+
+
+def test_a_fresh_compilation_equals_what_is_committed():
+    checked = build(ROOT, "--check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
+    missing = build(copy, "--check")
+    assert (missing.returncode, missing.stdout) == (1, "abi/ITaskNetwork.json is missing\n")
+
+    assert build(copy).returncode == 0
+    assert build(copy, "--check").returncode == 0
+    written = copy / "abi" / "ITaskNetwork.json"
+    written.write_text(written.read_text("utf-8").replace("0.8.37", "0.8.36"), "utf-8")
+    assert "is stale" in build(copy, "--check").stdout
+
+    (copy / "contracts" / "ITaskNetwork.sol").unlink()
+    assert "has no source" in build(copy, "--check").stdout
+    assert build(copy).returncode == 0
+    assert not written.exists()
+
+
+def test_a_contract_that_does_not_compile_changes_nothing(copy: Path):
+    (copy / "contracts" / "Broken.sol").write_text("contract Broken {", "utf-8")
+    broken = build(copy)
+    assert broken.returncode == 1
+    assert "Broken.sol" in broken.stderr
+    assert list((copy / "abi").iterdir()) == []
+
+
+def test_an_unknown_name_is_a_wrong_input(copy: Path):
+    refused = build(copy, "Nowhere")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "no contract Nowhere" in refused.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_artifact_says_what_it_is_and_fits_on_a_chain(name: str):
+    compiled = artifact(name)
+    assert compiled["contractName"] == name.rsplit("/", maxsplit=1)[-1]
+    assert compiled["settings"]["evmVersion"] == "shanghai"
+    assert len(compiled["deployedBytecode"]) // 2 - 1 <= CODE_LIMIT
+    assert str(ROOT) not in json.dumps(compiled)
+
+
+def test_every_event_of_a_node_or_task_is_indexed_by_it():
+    def first(event: dict[str, Any]) -> tuple[str, bool]:
+        return event["inputs"][0]["name"], event["inputs"][0]["indexed"]
+
+    events = {p["name"]: p for p in artifact("TaskNetwork")["abi"] if p["type"] == "event"}
+    for name, event in events.items():
+        subject = {"Task": "task", "Node": "node", "Mode": "node", "Grou": "group"}.get(name[:4])
+        assert subject is None or first(event) == (subject, True)
+        nodes = [given["indexed"] for given in event["inputs"] if given["name"] == "node"]
+        assert all(nodes)
