@@ -1,0 +1,190 @@
+"""The one file format of events: JSON lines, read strictly and written in one way (events.md)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, NamedTuple, NoReturn
+
+from oracle.domain import jsonl_fields as spelled
+from oracle.domain.block import Position
+from oracle.domain.events import DomainEvent
+from oracle.domain.jsonl_fields import Spelling
+from oracle.domain.vocabulary import NAMES, TYPES
+from oracle.errors import InputError
+
+_PLACE: Mapping[str, Spelling] = {
+    "block": spelled.INT63,
+    "tx": spelled.INT63,
+    "log": spelled.LOG_INDEX,
+    "sub": spelled.INT63,
+    "time": spelled.INT63,
+}
+_LONGEST_QUOTE = 80
+# Left out where they are 0.
+_OPTIONAL_PLACE = ("tx", "sub")
+_FIELDS: Mapping[str, Spelling] = {
+    "node": spelled.ADDRESS,
+    "creator": spelled.ADDRESS,
+    "task": spelled.HASH,
+    "group": spelled.HASH,
+    "tasks": spelled.TASKS,
+    "stake": spelled.WEI,
+    "fee": spelled.WEI,
+    "gpu_name": spelled.TEXT,
+    "required_gpu": spelled.TEXT,
+    "model": spelled.TEXT,
+    "models": spelled.TEXTS,
+    "gpu_vram": spelled.UINT32,
+    "min_vram": spelled.UINT32,
+    "required_gpu_vram": spelled.UINT32,
+    "version": spelled.VERSION,
+    "timeout": spelled.INT63,
+    "size": spelled.AT_LEAST_ONE,
+    "kind": spelled.KIND,
+    "round": spelled.PLACE,
+    "reason": spelled.REASON,
+    "last_status": spelled.LAST_STATUS,
+}
+
+
+class _Shape(NamedTuple):
+    """The fields of one event type besides position and time, in the order they are written."""
+
+    kind: type[DomainEvent]
+    spellings: Mapping[str, Spelling]
+    required: tuple[str, ...]
+
+
+def _shape_of(kind: type[DomainEvent]) -> _Shape:
+    own = [field for field in fields(kind) if field.name not in ("at", "time")]
+    required = tuple(field.name for field in own if field.default is MISSING)
+    return _Shape(kind, {field.name: _FIELDS[field.name] for field in own}, required)
+
+
+_SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
+
+
+def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
+    """Read a file of events and return them sorted by position.
+
+    Raises:
+        InputError: the first thing wrong, with its line and field; no event at all.
+    """
+    events: list[DomainEvent] = []
+    seen = _Seen({}, {})
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            event = parse_event(line)
+            seen.add(event, number)
+        except ValueError as error:
+            raise InputError(f"line {number}: {error}") from None
+        events.append(event)
+    if not events:
+        raise InputError("no events: the file is empty")
+    events.sort(key=lambda event: event.at)
+    return events
+
+
+class _Seen(NamedTuple):
+    """On which line each position stood, and each block's time."""
+
+    positions: dict[Position, int]
+    times: dict[int, tuple[int, int]]
+
+    def add(self, event: DomainEvent, line: int) -> None:
+        first = self.positions.setdefault(event.at, line)
+        if first != line:
+            block, tx, log, sub = event.at
+            place = f"block {block}, tx {tx}, log {log}, sub {sub}"
+            raise ValueError(f"log: the position of line {first} again ({place})")
+        time, first = self.times.setdefault(event.at.block, (event.time, line))
+        if time != event.time:
+            raise ValueError(
+                f"time: block {event.at.block} has the time {event.time} here"
+                f" and {time} on line {first}"
+            )
+
+
+def parse_event(line: str) -> DomainEvent:
+    """Read one line.
+
+    Raises:
+        ValueError: what is wrong, led by the field's name where it is about one.
+    """
+    said = _object(line)
+    name = said.pop("type", None)
+    if name is None:
+        raise ValueError("type: missing")
+    shape = _SHAPES.get(name) if isinstance(name, str) else None
+    if shape is None:
+        raise ValueError(f"type: {_quoted(name)} is no type of event")
+    place = {key: _take(said, key, spelling) for key, spelling in _PLACE.items()}
+    values = {key: _take(said, key, spelling) for key, spelling in shape.spellings.items()}
+    if said:
+        raise ValueError(f"{next(iter(said))}: no field of {name}")
+    for key in ("block", "log", "time", *shape.required):
+        if place.get(key, values.get(key)) is None:
+            raise ValueError(f"{key}: missing")
+    at = Position(place["block"], place["tx"] or 0, place["log"], place["sub"] or 0)
+    return shape.kind(at=at, time=place["time"], **values)
+
+
+def _take(said: dict[str, object], key: str, spelling: Spelling) -> Any:  # noqa: ANN401 - any field
+    value = said.pop(key, None)
+    if value is None:
+        return None
+    try:
+        return spelling.read(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}, not {_quoted(value)}") from None
+
+
+def _object(line: str) -> dict[str, object]:
+    try:
+        said = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_refuse)
+    except _RepeatedKeyError as error:
+        raise ValueError(f"{error}: given twice") from None
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
+        raise ValueError(f"broken JSON: {reason}") from None
+    if not isinstance(said, dict):
+        raise ValueError(f"not an object: {_quoted(said)}")  # noqa: TRY004 - the line is at fault
+    return said
+
+
+class _RepeatedKeyError(ValueError):
+    """A key that stands twice in one object."""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
+    return said
+
+
+def _quoted(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+
+
+def event_to_json(event: DomainEvent) -> str:
+    """Write one event as a line, without its end; what is absent or default is left out."""
+    name = NAMES[type(event)]
+    said: dict[str, object] = {"type": name}
+    place = {**event.at._asdict(), "time": event.time}
+    for key in _PLACE:
+        if place[key] or key not in _OPTIONAL_PLACE:
+            said[key] = spelled.wire_int(place[key])
+    for key, spelling in _SHAPES[name].spellings.items():
+        value = getattr(event, key)
+        if value is not None:
+            said[key] = spelling.write(value)
+    return json.dumps(said, separators=(",", ":"))

@@ -1,0 +1,130 @@
+"""`replay` and `export`: scores from a file of events, and the file that our logs make."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from oracle.domain.block import BlockRange
+from oracle.domain.rules import SEED, Rules, rules_named
+from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, open_app
+from oracle.errors import InputError
+from oracle.services.replaying import replay as replayed
+
+_STDIN = "-"
+
+
+class Close(StrEnum):
+    """When a validation group is scored."""
+
+    VALIDATED = "validated"
+    TERMINAL = "terminal"
+
+
+def register(app: typer.Typer) -> None:
+    """Put `replay` and `export` on the command line."""
+    app.command()(replay)
+    app.command()(export)
+
+
+def replay(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - reads stdin.")],
+    *,
+    rules: Annotated[
+        str, typer.Option("--rules", metavar="NAME|FILE", help="The rule set, or a file with one.")
+    ] = SEED.name,
+    close: Annotated[
+        Close | None, typer.Option(help="When groups are scored, where not as the rules say.")
+    ] = None,
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="TIME", help="Leave out later events; read scores then."),
+    ] = None,
+) -> None:
+    """Score a file of events and print nodes, groups and anomalies as JSON.
+
+    Needs no configuration, no database and no chain.
+
+    Example: qos-oracle export > events.jsonl && qos-oracle replay events.jsonl
+    """
+    chosen = _rules(rules)
+    with _opened(file) as stream:
+        try:
+            text = replayed(_lines(stream), chosen, close and close.value, at)
+        except InputError as error:
+            raise InputError(f"{_name(file)}: {error}") from None
+    typer.echo(text, nl=False)
+
+
+def export(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    first: Annotated[
+        int, typer.Option("--from", min=0, metavar="N", help="The first block written.")
+    ] = 0,
+    last: Annotated[
+        int | None,
+        typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
+    ] = None,
+) -> None:
+    """Print every event that the stored logs say, as JSON lines in order of position.
+
+    Asks nothing of the chain; the daemon may run meanwhile.
+
+    Example: qos-oracle export --config config/local.toml > events.jsonl
+    """
+    # Here, because it brings the database with it, which `replay` can do without.
+    from oracle.services.exporting import export as exported  # noqa: PLC0415
+
+    with open_app(config) as app, app.store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet: there is nothing to export")
+        until = cursor.number if last is None else min(last, cursor.number)
+        if first > until:
+            raise InputError(f"--from {first} lies above block {until}, the last to export")
+        for line in exported(unit, app.reader, BlockRange(first, until)):
+            typer.echo(line)
+
+
+def _rules(name: str) -> Rules:
+    try:
+        return rules_named(name)
+    except ValueError as error:
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(f"--rules: {error}, and no file of that name") from None
+    try:
+        return Rules.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--rules: {path}: {error}") from None
+
+
+def _name(file: str) -> str:
+    return "stdin" if file == _STDIN else file
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == _STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below, errors told apart
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    with stream:
+        yield stream
+
+
+def _lines(stream: BinaryIO) -> Iterable[str]:
+    """Cut at line feeds only; strings may hold other ends of lines."""
+    for number, raw in enumerate(stream, start=1):
+        try:
+            yield raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"line {number}: not UTF-8") from None
