@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from oracle.domain.block import BlockRef
-from oracle.domain.ids import Hash
-from oracle.domain.lanes import HIGHEST_SCORE, LOWEST_SCORE, Bands, lanes_of
+from oracle.domain.ids import Address, Hash
+from oracle.domain.lanes import (
+    HIGHEST_SCORE,
+    LOWEST_SCORE,
+    Bands,
+    lane_of,
+    lanes_of,
+    with_lane,
+    word_of,
+)
+from oracle.domain.nodes import Node
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 
@@ -120,6 +129,21 @@ def cut(
         deadline=as_of.time + settings.ttl_seconds,
         records=encode([(index, wanted[index]) for index in sorted(chosen)]),
     )
+
+
+def wanted_words(
+    rounds: Rounds, nodes: Mapping[Address, Node], time: int, rules: Rules
+) -> dict[int, int]:
+    """Return every word with an assigned lane as a report at `time` wants it, from nothing.
+
+    Retired lanes say that their node is not to be selected.
+    """
+    words: dict[int, int] = {}
+    for entry in rounds.indexes.values():
+        lane = lane_of(None if entry.retired else nodes.get(entry.node), time, rules)
+        number = word_of(entry.index)
+        words[number] = with_lane(words.get(number, 0), entry.index, lane)
+    return words
 
 
 def encode(words: list[tuple[int, int]]) -> bytes:
