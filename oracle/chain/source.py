@@ -1,44 +1,60 @@
 """The chain as the services see it: windows of checked logs, in order, and the heads."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
 
-from oracle.chain.heads import Heads
+from oracle.chain.ahead import ReadAhead
+from oracle.chain.contracts import check_code
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.heads import Heads, look
+from oracle.chain.ranges import Sizer
 from oracle.chain.reader import Reader
+from oracle.chain.window import Fetcher, Window, header, linked
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
-from oracle.domain.logs import Call, Log
+from oracle.errors import InputError
 
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Everything of a range of blocks that concerns us, from one endpoint's view.
-
-    Logs stand in order of (block, index). `first_parent` is the parent of the first block: the
-    seam to the window before. `headers` holds every block of the range, or nothing.
-    """
-
-    range: BlockRange
-    first_parent: Hash
-    last: BlockRef
-    headers: list[BlockRef]
-    logs: list[Log]
-    calls: list[Call]
+__all__ = ["Source", "Window"]
 
 
 class Source:
-    """Reads one chain through its endpoints; see services/ports.py `Chain`."""
+    """Reads one chain through its endpoints; see services/ports.py `Chain`.
+
+    Used by one thread at a time; its own threads only read ahead.
+    """
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        reader: Reader,
+        finality_depth: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoints = endpoints
+        self._reader = reader
+        self._finality_depth = finality_depth
+        self._final: BlockRef | None = None
+        self._sizer = Sizer()
+        self._fetcher = Fetcher(reader, self._sizer, clock)
+        self._ahead = ReadAhead(
+            lambda blocks: self._fetched(blocks, with_headers=False),
+            lambda blocks: self._sizer.cut(blocks, with_headers=False),
+        )
 
     @classmethod
     def open(
         cls, urls: Sequence[str], *, chain_id: int, finality_depth: int, reader: Reader
-    ) -> "Source":
+    ) -> Self:
         """Return the chain behind these endpoints, the first preferred; asks nothing yet.
 
         Raises:
             InputError: no endpoint, or one that is no http(s) address.
         """
-        raise NotImplementedError
+        endpoints = Endpoints([Endpoint(url.strip()) for url in urls], chain_id)
+        return cls(endpoints, reader, finality_depth)
 
     def check(self) -> None:
         """Ask every endpoint for its chain, and one for the code of the contracts.
@@ -47,27 +63,57 @@ class Source:
             InputError: none answers, one is on another chain or refuses us, or an address holds
                 no contract or another one than the profile reads.
         """
-        raise NotImplementedError
+        failures: list[EndpointError] = []
+        for endpoint in self._endpoints:
+            try:
+                self._endpoints.prove(endpoint)
+            except EndpointError as error:
+                if error.kind in _SETTINGS:
+                    raise InputError(f"[chain] endpoints: {error}") from None
+                failures.append(error)
+        if len(failures) == len(list(self._endpoints)):
+            raise InputError(f"[chain] endpoints: none answers: {failures[0]}")
+        self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
 
     def close(self) -> None:
         """Stop reading ahead and let the connections go."""
-        raise NotImplementedError
+        self._ahead.drop()
+        for endpoint in self._endpoints:
+            endpoint.close()
 
     def chain_id(self) -> int:
-        """Return the chain id that every endpoint in use has shown."""
-        raise NotImplementedError
+        """Return the chain id that every endpoint must show before it is used."""
+        return self._endpoints.chain_id
 
     def genesis_hash(self) -> Hash:
-        """Return the hash of block 0."""
-        raise NotImplementedError
+        """Return the hash of block 0.
+
+        Raises:
+            TransientError: no endpoint tells it now.
+        """
+        genesis = self.header(0)
+        if genesis is None:
+            raise EndpointError("every endpoint", Kind.INVALID, "no block 0")
+        return genesis.hash
 
     def heads(self) -> Heads:
-        """Return newest, safe and final block; `final` never goes down."""
-        raise NotImplementedError
+        """Return newest, safe and final block; `final` never goes down.
+
+        Raises:
+            TransientError: no endpoint is up to date with the final block known.
+        """
+        depth, before = self._finality_depth, self._final
+        heads = self._endpoints.use(lambda endpoint: look(endpoint, depth, before))
+        self._final = heads.final
+        return heads
 
     def header(self, number: int) -> BlockRef | None:
-        """Return the block of this height; None: no endpoint has (yet) got it."""
-        raise NotImplementedError
+        """Return the block of this height; None: no endpoint has (yet) got it.
+
+        Raises:
+            TransientError: no endpoint answers.
+        """
+        return self._endpoints.use(lambda endpoint: header(endpoint, number))
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Return every block of the range, asked anew, linked by parent hash.
@@ -75,15 +121,28 @@ class Source:
         Raises:
             TransientError: one is missing, or they do not link.
         """
-        raise NotImplementedError
+        return self._endpoints.use(lambda endpoint: linked(endpoint, blocks))
 
     def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
 
-        Reads ahead: whoever asks for `window.range.last + 1` next is served in order.
+        Without headers, for final blocks, it reads ahead: whoever asks for
+        `window.range.last + 1` next is served in order. What may still change is asked anew.
 
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
-            FatalError: what a contract said contradicts the call that made it say so.
+            InputError: an endpoint is on another chain.
         """
-        raise NotImplementedError
+        if not with_headers:
+            return self._ahead.take(blocks)
+        self._ahead.drop()
+        return self._fetched(self._sizer.cut(blocks, with_headers=True), with_headers=True)
+
+    def _fetched(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+        return self._endpoints.use(
+            lambda endpoint: self._fetcher.window(endpoint, blocks, with_headers=with_headers)
+        )
+
+
+# What waiting does not cure.
+_SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}

@@ -1,0 +1,78 @@
+"""Fetches the next windows in parallel while the last one is being committed, in order.
+
+Bounded: at most DEPTH windows wait or are under way, so that a slow database slows the fetching.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+
+from oracle.chain.window import Window
+from oracle.domain.block import BlockRange
+
+DEPTH = 4
+
+Fetch = Callable[[BlockRange], Window]
+Cut = Callable[[BlockRange], BlockRange]
+
+
+class ReadAhead:
+    """Gives windows in order; `cut` sizes the next range, `fetch` gets it, in a thread.
+
+    The threads are the operating system's to end: whoever stops does not wait for an answer.
+    """
+
+    def __init__(self, fetch: Fetch, cut: Cut, depth: int = DEPTH) -> None:
+        self._fetch = fetch
+        self._cut = cut
+        self._depth = depth
+        self._waiting: deque[tuple[BlockRange, Future[Window]]] = deque()
+
+    def take(self, blocks: BlockRange) -> Window:
+        """Return the window that begins at `blocks.first`, and fetch on up to `blocks.last`.
+
+        Raises:
+            OracleError: what `fetch` raised for this window; nothing is read ahead then.
+        """
+        if self._waiting and not self._fits(blocks):
+            self.drop()
+        self._fill(blocks)
+        _, under_way = self._waiting.popleft()
+        try:
+            return under_way.result()
+        except BaseException:
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Forget what was read ahead; what is under way ends unheard."""
+        self._waiting.clear()
+
+    def _fits(self, blocks: BlockRange) -> bool:
+        following, _ = self._waiting[0]
+        return following.first == blocks.first and following.last <= blocks.last
+
+    def _fill(self, blocks: BlockRange) -> None:
+        following = self._waiting[-1][0].last + 1 if self._waiting else blocks.first
+        while following <= blocks.last and len(self._waiting) < self._depth:
+            part = self._cut(BlockRange(following, blocks.last))
+            alone = not self._waiting and part.last == blocks.last
+            self._waiting.append((part, self._start(part, alone=alone)))
+            following = part.last + 1
+
+    def _start(self, part: BlockRange, *, alone: bool) -> Future[Window]:
+        future: Future[Window] = Future()
+
+        def fetch() -> None:
+            try:
+                future.set_result(self._fetch(part))
+            except BaseException as error:  # noqa: BLE001  # whoever takes the window raises it
+                future.set_exception(error)
+
+        if alone:
+            # Nothing to be parallel with: a thread would only cost time.
+            fetch()
+        else:
+            Thread(target=fetch, name=f"read ahead {part.first}", daemon=True).start()
+        return future

@@ -1,0 +1,86 @@
+"""What endpoints answer, as typed structs: a field that is missing or misshapen never gets in."""
+
+import re
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from oracle.chain.failures import EndpointError, Kind
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import Hash
+
+# `0x` and 32 or 20 bytes.
+Hex32 = Annotated[str, Meta(min_length=66, max_length=66)]
+Hex20 = Annotated[str, Meta(min_length=42, max_length=42)]
+Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
+Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
+
+
+# None of them can be part of a circle: keeping them from the garbage collector is worth a tenth
+# of the whole way of a log.
+class LogAnswer(Struct, gc=False, rename="camel"):
+    """An entry of `eth_getLogs`; a pending one, without a block, does not fit."""
+
+    address: Hex20
+    topics: Topics
+    data: str
+    block_number: Quantity
+    block_hash: Hex32
+    transaction_hash: Hex32
+    transaction_index: Quantity
+    log_index: Quantity
+    removed: bool | None = False
+    # Not every endpoint says it.
+    block_timestamp: Quantity | None = None
+
+
+class BlockAnswer(Struct, gc=False, rename="camel"):
+    """What we keep of `eth_getBlockByNumber`."""
+
+    number: Quantity
+    hash: Hex32
+    parent_hash: Hex32
+    timestamp: Quantity
+
+
+class TransactionAnswer(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):
+    """What we keep of `eth_getTransactionByHash`; `to` is None for a creation."""
+
+    hash: Hex32
+    block_hash: Hex32 | None
+    sender: Hex20
+    to: Hex20 | None
+    value: Quantity
+    input: str
+
+
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
+_HASH = re.compile(r"0x[0-9a-f]{64}")
+
+
+def number(endpoint: str, written: str | None) -> int:
+    """Read a quantity that the endpoint of this name gave.
+
+    Raises:
+        EndpointError: it is not `0x` and hex digits.
+    """
+    if written is None or _QUANTITY.fullmatch(written) is None:
+        raise EndpointError(endpoint, Kind.INVALID, f"{written!r} is no number")
+    return int(written, 16)
+
+
+def block_ref(endpoint: str, answer: BlockAnswer) -> BlockRef:
+    """Read the header of a block that the endpoint of this name gave.
+
+    Raises:
+        EndpointError: a number or a hash in it is none.
+    """
+    own, parent = answer.hash.lower(), answer.parent_hash.lower()
+    if _HASH.fullmatch(own) is None or _HASH.fullmatch(parent) is None:
+        raise EndpointError(endpoint, Kind.INVALID, "a block hash is no hash")
+    return BlockRef(
+        number(endpoint, answer.number),
+        Hash(own),
+        Hash(parent),
+        number(endpoint, answer.timestamp),
+    )

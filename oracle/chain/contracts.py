@@ -1,0 +1,40 @@
+"""Makes sure that the addresses of the settings hold the contracts that we read."""
+
+from oracle.chain.abi import load
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.reader import Reader
+from oracle.errors import InputError
+
+
+def check_code(endpoint: Endpoint, reader: Reader) -> None:
+    """Look for each event that we read in the code of its contract.
+
+    The first topic of an event stands in the code that says it, as it is.
+
+    Raises:
+        EndpointError: no answer.
+        InputError: an address holds no contract, or one that says other events.
+    """
+    addresses = list(reader.contracts)
+    codes = endpoint.batch("eth_getCode", [[address, "latest"] for address in addresses], str)
+    for address, code in zip(addresses, codes, strict=True):
+        contract, topics = reader.contracts[address]
+        where = f"{contract} at {address}"
+        if code in {None, "", "0x"}:
+            raise InputError(f"{where}: there is no contract at this address of this chain")
+        missing = [topic for topic in topics if _pushed(topic) not in str(code).lower()]
+        if missing:
+            names = ", ".join(sorted(_names(contract, missing)))
+            raise InputError(f"{where}: another contract, or another version: never says {names}")
+
+
+def _pushed(topic: str) -> str:
+    """Return the topic as code holds it: compilers leave leading zero bytes out."""
+    digits = topic[2:]
+    while digits.startswith("00"):
+        digits = digits[2:]
+    return digits
+
+
+def _names(contract: str, topics: list[str]) -> list[str]:
+    return [event.name for event in load(contract).events.values() if event.digest in topics]

@@ -1,0 +1,131 @@
+"""Checks what `eth_getLogs` gave, entry by entry, before it is used (chain.md 3.9, level L0).
+
+An endpoint may be wrong about everything: what is outside the question, pending, removed, said
+twice with different words or no hex at all never passes; the caller asks again or elsewhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oracle.chain.answers import LogAnswer
+from oracle.domain.block import BlockRange
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Log
+
+# Until the header of the block tells it.
+UNKNOWN_TIME = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What we ask of `eth_getLogs`: logs of these addresses with one of these first topics."""
+
+    addresses: frozenset[Address]
+    topics: frozenset[str]
+
+    def params(self, blocks: BlockRange) -> list[object]:
+        """Return the parameters of `eth_getLogs` for a range of blocks."""
+        return [
+            {
+                "fromBlock": hex(blocks.first),
+                "toBlock": hex(blocks.last),
+                "address": sorted(self.addresses),
+                "topics": [sorted(self.topics)],
+            }
+        ]
+
+
+def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) -> list[Log]:
+    """Return the logs in order of (block, index), without exact repetitions.
+
+    `time` is UNKNOWN_TIME where the endpoint does not say it.
+
+    Raises:
+        ValueError: the answer cannot be right; the sentence says why.
+    """
+    _make_lower_hex(answers)
+    logs = _read(answers)
+    if logs and not (blocks.first <= logs[0].block and logs[-1].block <= blocks.last):
+        raise ValueError(f"a log outside of blocks {blocks.first} to {blocks.last}")
+    block, block_hash = -1, Hash("")
+    for log in logs:
+        if log.block != block:
+            block, block_hash = log.block, log.block_hash
+        elif log.block_hash != block_hash:
+            raise ValueError(f"logs of two blocks {block}")
+        if log.address not in wanted.addresses or log.topics[0] not in wanted.topics:
+            raise ValueError(f"a log that nobody asked for in block {log.block}")
+    return logs
+
+
+def _make_lower_hex(answers: Sequence[LogAnswer]) -> None:
+    """Make sure that all is `0x` and lower-case hex; looks at all of it in one go."""
+    written = [text for answer in answers for text in (*answer.topics, answer.data)]
+    written += [answer.transaction_hash for answer in answers]
+    written += {answer.block_hash for answer in answers}
+    written += {answer.address for answer in answers}
+    if _is_lower_hex(written):
+        return
+    for answer in answers:
+        answer.address = answer.address.lower()
+        answer.topics = tuple(topic.lower() for topic in answer.topics)
+        answer.data = answer.data.lower()
+        answer.block_hash = answer.block_hash.lower()
+        answer.transaction_hash = answer.transaction_hash.lower()
+    if not _is_lower_hex([text.lower() for text in written]):
+        raise ValueError("a log that is not hex")
+
+
+def _is_lower_hex(written: Sequence[str]) -> bool:
+    """Tell whether nothing is left but one x for each text when the digits are taken away."""
+    left = "".join(written).encode().translate(None, b"0123456789abcdef")
+    return left == b"x" * len(written)
+
+
+def _read(answers: Sequence[LogAnswer]) -> list[Log]:
+    logs: list[Log] = []
+    number_text = hash_text = time_text = None
+    block, block_hash, time = -1, Hash(""), UNKNOWN_TIME
+    last = (-1, -1)
+    is_sorted = True
+    for answer in answers:
+        if answer.block_number != number_text or answer.block_hash != hash_text:
+            number_text, hash_text = answer.block_number, answer.block_hash
+            block, block_hash = int(number_text, 16), Hash(hash_text)
+            time_text = answer.block_timestamp
+            time = int(time_text, 16) if time_text is not None else UNKNOWN_TIME
+        if answer.removed or answer.block_timestamp != time_text:
+            raise ValueError(f"a removed log, or two times, in block {block}")
+        if not answer.topics or len(answer.data) & 1:
+            raise ValueError(f"a log without topics or with half a byte in block {block}")
+        index = int(answer.log_index, 16)
+        place = (block, index)
+        is_sorted = is_sorted and last < place
+        last = place
+        logs.append(
+            Log(
+                block,
+                block_hash,
+                time,
+                int(answer.transaction_index, 16),
+                Hash(answer.transaction_hash),
+                index,
+                Address(answer.address),
+                answer.topics,
+                answer.data,
+            )
+        )
+    return logs if is_sorted else _in_order(logs)
+
+
+def _in_order(logs: list[Log]) -> list[Log]:
+    """Sort; drop exact repetitions, refuse two different logs at one place."""
+    logs.sort(key=lambda log: (log.block, log.index))
+    kept: list[Log] = []
+    for log in logs:
+        if kept and (kept[-1].block, kept[-1].index) == (log.block, log.index):
+            if kept[-1] != log:
+                raise ValueError(f"two different logs {log.index} in block {log.block}")
+            continue
+        kept.append(log)
+    return kept

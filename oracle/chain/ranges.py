@@ -1,0 +1,65 @@
+"""How many blocks to ask for at once: as many as the endpoints bear (chain.md 3.7)."""
+
+from threading import Lock
+
+from oracle.chain.failures import EndpointError, Kind
+from oracle.domain.block import BlockRange
+
+# Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
+WANTED_LOGS = 4_000
+_FIRST_BLOCKS = 500
+_MOST_BLOCKS = 100_000
+# With all headers, a window is one batch of them.
+_MOST_WITH_HEADERS = 100
+_QUICK_SECONDS = 2.0
+_LATE_SECONDS = 8.0
+# Weight of the newest window in the running density.
+_NEWEST = 0.5
+# An answer of less than this many blocks says too little about a limit to be grown from.
+_STEP = 50
+
+
+class Sizer:
+    """Learns from every answer; may be used by several threads at once.
+
+    Grows while answers come quickly, shrinks at once where one is refused or late, and keeps
+    to about WANTED_LOGS of the density met last.
+    """
+
+    def __init__(self, wanted_logs: int = WANTED_LOGS) -> None:
+        self._wanted_logs = wanted_logs
+        self._lock = Lock()
+        self._blocks = _FIRST_BLOCKS
+        # The most that an endpoint said it takes.
+        self._limit = _MOST_BLOCKS
+        self._density = 0.0
+
+    def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
+        """Return the first part of the range that is worth one request."""
+        with self._lock:
+            size = min(self._blocks, self._limit)
+            if self._density:
+                size = min(size, max(1, int(self._wanted_logs / self._density)))
+            if with_headers:
+                size = min(size, _MOST_WITH_HEADERS)
+        return BlockRange(blocks.first, min(blocks.last, blocks.first + size - 1))
+
+    def answered(self, blocks: BlockRange, logs: int, seconds: float) -> None:
+        """Learn from an answer that came."""
+        density = logs / len(blocks)
+        with self._lock:
+            self._density += (density - self._density) * (_NEWEST if self._density else 1)
+            if seconds > _LATE_SECONDS:
+                self._blocks = max(1, min(self._blocks, len(blocks)) * 4 // 5)
+            elif seconds < _QUICK_SECONDS and len(blocks) >= self._blocks:
+                self._blocks = min(_MOST_BLOCKS, self._blocks + max(_STEP, self._blocks // 10))
+
+    def refused(self, blocks: BlockRange, error: EndpointError) -> int:
+        """Learn from a refusal; return how many blocks to ask for instead, fewer than before."""
+        half = max(1, len(blocks) // 2)
+        stated = error.blocks if error.kind is Kind.TOO_LARGE else None
+        with self._lock:
+            if stated is not None and stated < len(blocks):
+                self._limit = half = stated
+            self._blocks = max(1, min(self._blocks, half))
+        return half
