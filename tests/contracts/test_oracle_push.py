@@ -272,7 +272,9 @@ def test_the_wrong_domain_is_nobodys_signature(oracle: Oracle):
             oracle.push(wrong, wrong.signed_by(*SIGNERS[:2]))
 
 
-def test_after_a_fork_of_the_chain_the_old_chains_reports_are_nobodys(chain: Chain, oracle: Oracle):
+def test_after_a_fork_of_the_chain_the_old_chains_reports_are_nobodys(
+    chain: Chain, oracle: Oracle
+):
     report = oracle.report((0, SIXTEEN))
     old = report.chain_id
     chain.rpc("anvil_impersonateAccount", oracle.transmitter)  # Anvil's keys stay with the old id
