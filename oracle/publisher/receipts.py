@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
@@ -22,6 +22,14 @@ class Receipt:
     gas_price: int
     # What the transaction created, where it did.
     contract: Address | None
+
+
+class Call(NamedTuple):
+    """A call as it was sent."""
+
+    sender: Address
+    to: Address
+    calldata: str
 
 
 def receipts_of(lines: Lines, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
@@ -57,13 +65,11 @@ def balance_of(lines: Lines, account: Address) -> int:
     return int(lines.ask("eth_getBalance", account, "latest"), 16)
 
 
-def why_reverted(
-    lines: Lines, receipt: Receipt, sender: Address, to: Address, calldata: str
-) -> str:
+def why_reverted(lines: Lines, receipt: Receipt, call: Call) -> str:
     """Ask again, on the block before, why a mined call failed; a guess where state moved on."""
-    call = {"from": sender, "to": to, "data": calldata, "value": "0x0"}
+    asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
     try:
-        lines.ask("eth_call", call, hex(receipt.block_number - 1))
+        lines.ask("eth_call", asked, hex(receipt.block_number - 1))
     except RefusedError as error:
         return str(refusal_of(error.output))
     except TransientError as error:

@@ -25,6 +25,7 @@ from oracle.store.outbox_tables import pub_intent
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}
+_NO_REASON: Values = {"error_class": None, "error_text": None, "not_before": None}
 _NO_NONCE_YET = (IntentState.PLANNED, IntentState.READY)
 
 
@@ -74,6 +75,33 @@ class Intents:
             raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
         detail = " ".join(f"{name}={value}" for name, value in values.items() if name != "nonce")
         self._journal.write(to.value, stamp, About(intent.id, intent.nonce), detail)
+
+    def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
+        """Note that it was tried and works, for how much gas and, at most, wei."""
+        found: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
+        self.move(intent, IntentState.READY, stamp, {**found, **_NO_REASON})
+
+    def postpone(self, intent: Intent, until: int, why: tuple[str, str], stamp: Stamp) -> bool:
+        """Put it back to planned until a chain time; return whether the reason is news.
+
+        A nonce that it had is free for the next one: nothing was signed for it. `why` is
+        (class, text); a class that is there already is not journalled again.
+        """
+        error_class, text = why
+        reason: Values = {"error_class": error_class, "error_text": text, "not_before": until}
+        if intent.state is IntentState.PLANNED and intent.error_class == error_class:
+            self._connection.execute(
+                update(pub_intent).where(pub_intent.c.id == intent.id).values(reason)
+            )
+            return False
+        self.move(intent, IntentState.PLANNED, stamp, {**reason, "nonce": None})
+        return True
+
+    def end(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
+        """End what was never sent; its nonce, if it had one, is free for the next one."""
+        word = reason.split("(", maxsplit=1)[0]
+        values: Values = {"error_class": word, "error_text": reason, "nonce": None}
+        self.move(intent, state, stamp, values)
 
     def named(self, intent_id: int) -> Intent | None:
         row = self._connection.execute(_ALL.where(pub_intent.c.id == intent_id)).one_or_none()

@@ -1,0 +1,64 @@
+"""What becomes of a call that cannot go now: it waits with a visible reason, or it ends."""
+
+from oracle.chain.heads import Heads
+from oracle.publisher.preflight import Verdict
+from oracle.publisher.refusals import Action
+from oracle.services.desk import Desk, Step
+from oracle.store.outbox_rows import Intent, IntentState
+from oracle.store.reports import ReportState
+from oracle.store.store import Unit
+
+_ENDS = {
+    Action.RENEW: IntentState.EXPIRED,
+    Action.DROP: IntentState.SUPERSEDED,
+    Action.HOLD: IntentState.HELD,
+}
+
+
+def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
+    """Follow the table of refusals: wait, or end."""
+    refusal = verdict.refusal
+    if refusal is None:
+        return wait(desk, intent, heads, ("unknown", verdict.reason))
+    if refusal.action is Action.WAIT:
+        until = refusal.not_before or heads.latest.time + 1
+        return _postpone(desk, intent, until, (refusal.name, verdict.reason))
+    return end(desk, intent, _ENDS[refusal.action], verdict.reason)
+
+
+def wait(desk: Desk, intent: Intent, heads: Heads, why: tuple[str, str]) -> Step | None:
+    """Look again at the next block; None: it waits already, for the same (class, text)."""
+    return _postpone(desk, intent, heads.latest.time + 1, why)
+
+
+def end(desk: Desk, intent: Intent, state: IntentState, reason: str) -> Step:
+    """End a call that was never sent, and say what that means for its report."""
+    with desk.writing() as unit:
+        unit.outbox.intents.end(intent, state, reason, desk.stamp)
+        close_report(unit, intent, reason)
+    return Step(f"{intent.wish.kind} {state}", intent.id, reason)
+
+
+def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
+    """Mark the report of a push that has ended; `reason` None: it landed.
+
+    Another transmitter may have brought the same report: what the chain accepted counts.
+    """
+    period, wanted = intent.wish.period, intent.wish.round
+    if period is None or wanted is None:
+        return
+    stored = unit.reports.at(period)
+    if stored is None or stored.state is not ReportState.DUE:
+        return
+    accepted = unit.rounds.accepted_round(wanted)
+    if reason is None or (accepted is not None and accepted.digest == intent.wish.digest):
+        unit.reports.mark(period, ReportState.LANDED)
+    else:
+        unit.reports.mark(period, ReportState.MISSED, reason)
+
+
+def _postpone(desk: Desk, intent: Intent, until: int, why: tuple[str, str]) -> Step | None:
+    with desk.writing() as unit:
+        is_news = unit.outbox.intents.postpone(intent, until, why, desk.stamp)
+    kind, text = why
+    return Step(f"{intent.wish.kind} waits", intent.id, f"{kind}: {text}") if is_news else None

@@ -1,0 +1,82 @@
+"""What the publishing services have before them: the outbox, the publisher, a clock, the rules."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import Hash
+from oracle.domain.report import ReportSettings
+from oracle.domain.rules import Rules
+from oracle.publisher.publisher import Publisher
+from oracle.store.outbox_rows import Account, Stamp
+from oracle.store.store import Store, Unit
+
+# A call that is tried on the newest block runs in that block, which cannot see its own hash.
+_BLOCKS_UNDER_HEAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step did, for one line of the log; `intent` is the outbox's number for it."""
+
+    did: str
+    intent: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One transmitter at work. It exists only where publishing was asked for.
+
+    `epoch` is the lease's: every write is fenced by it. `clock` tells unix seconds, for the
+    journal and the budget of a day; deadlines are in the chain's time. `confirmations`: blocks on
+    top of a receipt's, beside finality. `level`: which head a report's as-of must lie under.
+    """
+
+    store: Store
+    publisher: Publisher
+    rules: Rules
+    rules_hash: Hash
+    settings: ReportSettings
+    epoch: int
+    clock: Callable[[], float]
+    confirmations: int
+    level: Literal["soft", "safe"]
+    evidence_folder: Path
+
+    @property
+    def account(self) -> Account:
+        """Who sends."""
+        return Account(self.publisher.domain.chain_id, self.publisher.sender)
+
+    @property
+    def stamp(self) -> Stamp:
+        """When and under which lease the next write happens."""
+        return Stamp(int(self.clock()), self.epoch)
+
+    @contextmanager
+    def writing(self) -> Iterator[Unit]:
+        """One transaction that nobody else's can overtake.
+
+        Raises:
+            FatalError: another process has taken over the lease.
+        """
+        with self.store.transaction() as unit:
+            unit.lease.guard(self.epoch)
+            yield unit
+
+    def newest_as_of(self, heads: Heads) -> int:
+        """Return the highest block that a report sent now may speak of."""
+        if self.level == "safe":
+            return min(
+                (heads.safe or heads.final).number, heads.latest.number - _BLOCKS_UNDER_HEAD
+            )
+        return heads.latest.number - _BLOCKS_UNDER_HEAD
+
+    def is_final(self, block: int, heads: Heads) -> bool:
+        """Tell whether what happened in a block will stay."""
+        deep = heads.latest.number - block >= self.confirmations
+        return deep and block <= heads.final.number

@@ -1,0 +1,143 @@
+"""A planned call gets checked, a nonce, a signature, and is sent (publishing.md 3.3).
+
+Each step is one commit, and each commit stands before what it makes possible: whoever dies
+between two of them goes on with the same nonce and the same bytes.
+"""
+
+from oracle.chain.heads import Heads
+from oracle.publisher.fees import Fees
+from oracle.publisher.preflight import Outcome
+from oracle.publisher.sender import Answer, send
+from oracle.publisher.signer import Transaction
+from oracle.services.deferring import not_now, wait
+from oracle.services.desk import Desk, Step
+from oracle.services.readying import ready_next, try_call
+from oracle.store.outbox_rows import (
+    Attempt,
+    Intent,
+    IntentKind,
+    IntentState,
+    SignedCall,
+    Slot,
+    SlotState,
+)
+from oracle.store.store import Unit
+
+_DAY = 86_400
+# These will never be taken as they are: a human has to look.
+_HOPELESS = frozenset({Answer.CHAIN, Answer.MALFORMED, Answer.INTRINSIC})
+
+
+def publish_next(desk: Desk, heads: Heads) -> Step | None:
+    """Take the most urgent step towards the chain; None: nothing to take now.
+
+    What has a nonce goes first, so that no higher nonce ever waits for a lower one.
+    """
+    return (
+        _send_next(desk, heads)
+        or _sign_next(desk, heads)
+        or _assign_next(desk, heads)
+        or ready_next(desk, heads)
+    )
+
+
+def _assign_next(desk: Desk, heads: Heads) -> Step | None:
+    account = desk.account
+    with desk.writing() as unit:
+        outbox = unit.outbox
+        ready = outbox.intents.in_states(account, [IntentState.READY])
+        if not ready or outbox.senders.paused_because(account) is not None:
+            return None
+        intent = _first_free(unit, desk, ready)
+        if intent is None:
+            return None
+        spent = outbox.slots.committed_since(account, desk.stamp.at - _DAY)
+        if spent + (intent.max_cost_wei or 0) > desk.publisher.caps.cost_per_day:
+            why = ("day_cap", f"{spent} wei of max_cost_per_day_wei are spent or reserved")
+            until = heads.latest.time + 1
+            outbox.intents.postpone(intent, until, why, desk.stamp)
+            return Step(f"{intent.wish.kind} waits", intent.id, ": ".join(why))
+        vacant = outbox.slots.vacant(account)
+        nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
+        outbox.slots.open(intent, nonce, desk.stamp)
+    return Step(f"{intent.wish.kind} assigned", intent.id, f"nonce {nonce}")
+
+
+def _first_free(unit: Unit, desk: Desk, ready: list[Intent]) -> Intent | None:
+    """Return the first that may go now: a push waits for a push that is on its way."""
+    under_way = unit.outbox.intents.in_states(
+        desk.account, [IntentState.ASSIGNED, IntentState.LIVE]
+    )
+    is_pushing = any(one.wish.kind is IntentKind.PUSH for one in under_way)
+    return next(
+        (one for one in ready if not (is_pushing and one.wish.kind is IntentKind.PUSH)), None
+    )
+
+
+def _sign_next(desk: Desk, heads: Heads) -> Step | None:
+    with desk.store.reading() as unit:
+        work = _unsigned(unit, desk)
+    if work is None:
+        return None
+    slot, intent = work
+    verdict = try_call(desk, intent)
+    if verdict.outcome is Outcome.UNKNOWN:
+        return None
+    if verdict.outcome is Outcome.REFUSED:
+        return not_now(desk, intent, verdict, heads)
+    limit = intent.gas_limit or 0
+    fees = desk.publisher.fees((intent.max_cost_wei or 0) // limit)
+    if fees is None or verdict.gas > limit:
+        return wait(desk, intent, heads, ("dearer", "gas or fees rose above the reserved cost"))
+    signed = _signed(desk, intent, slot.nonce, fees)
+    with desk.writing() as unit:
+        unit.outbox.slots.sign(slot, signed, desk.stamp)
+    return Step(f"{intent.wish.kind} signed", intent.id, signed.tx_hash)
+
+
+def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
+    """Return the lowest nonce that waits for a signature."""
+    for slot in unit.outbox.slots.watched(desk.account):
+        intent = unit.outbox.intents.named(slot.intent_id)
+        if (
+            slot.state is SlotState.OPEN
+            and intent is not None
+            and intent.state is IntentState.ASSIGNED
+            and not unit.outbox.slots.attempts(slot)
+        ):
+            return slot, intent
+    return None
+
+
+def _signed(desk: Desk, intent: Intent, nonce: int, fees: Fees) -> SignedCall:
+    wish, limit = intent.wish, intent.gas_limit or 0
+    signed = desk.publisher.keys.transmitter.sign_transaction(
+        Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
+    )
+    return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
+
+
+def _send_next(desk: Desk, heads: Heads) -> Step | None:
+    with desk.store.reading() as unit:
+        unsent = [
+            (slot, attempt)
+            for slot in unit.outbox.slots.watched(desk.account)
+            for attempt in unit.outbox.slots.attempts(slot)
+            if attempt.sends == 0
+        ]
+    return send_attempt(desk, *unsent[0], heads) if unsent else None
+
+
+def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step:
+    """Send stored bytes, first or again, and note how it went.
+
+    Whoever dies before the note sends the same bytes once more: same nonce, same hash.
+    """
+    sent = send(desk.publisher.lines, attempt.signed.raw)
+    error = None if sent.is_accepted else sent.answer.value
+    with desk.writing() as unit:
+        unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
+        if sent.answer in _HOPELESS:
+            reason = f"{sent.answer}: {sent.text}"
+            unit.outbox.senders.pause(desk.account, reason, desk.stamp)
+    return Step("sent", attempt.intent_id, f"{attempt.signed.tx_hash} {sent.answer} {sent.text}")
