@@ -450,7 +450,7 @@ def upgrade() -> None:
         sa.Column("min_vram", sa.BigInteger(), nullable=True),
         sa.Column("required_gpu", sa.Text(), nullable=True),
         sa.Column("required_gpu_vram", sa.BigInteger(), nullable=True),
-        sa.Column("models", sa.Text(), nullable=True),
+        sa.Column("models", sa.Text(), nullable=False),
         sa.Column("version", sa.Text(), nullable=True),
         sa.Column("size", sa.BigInteger(), nullable=True),
         sa.Column("kind", sa.Text(), nullable=True),

@@ -1,45 +1,51 @@
-"""The raw calls that some events need, kept as the logs are (decision 5)."""
+"""The raw calls: transactions whose input says what their logs do not."""
 
-from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
+from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call
+from oracle.store.bulk import Row
+from oracle.store.chain_tables import call
+from oracle.store.encoding import hexed, raw, wei
+from oracle.store.raw_rows import RawRoom
 
 
-class CallRoom:
-    """A call's key is its block number, its transaction index and its block's hash."""
+class CallRoom(RawRoom[Call]):
+    """A call's key is its block number, its transaction's index and its block's hash."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection, call, _row_of, _call_of)
 
-    def append(self, calls: Sequence[Call]) -> int:
-        """Write calls down in bulk; return how many became canonical by it.
 
-        A call that is there stays as it is; an orphan becomes canonical again.
-        """
-        raise NotImplementedError
+def _row_of(entry: Call) -> Row:
+    return (
+        entry.block,
+        entry.tx,
+        raw(entry.block_hash),
+        entry.time,
+        raw(entry.tx_hash),
+        raw(entry.sender),
+        raw(entry.to),
+        wei(entry.value),
+        raw(entry.input),
+        entry.succeeded,
+        True,
+    )
 
-    def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Call]:
-        """Yield the calls of blocks `first` to `last`, both included, by block and transaction.
 
-        Read in pages, so memory stays flat and the same transaction may write in between.
-        `canonical=False` yields orphans only.
-        """
-        raise NotImplementedError
-
-    def missing(self, calls: Sequence[Call]) -> list[Call]:
-        """Return those that are not there as canonical ones."""
-        raise NotImplementedError
-
-    def orphan_above(self, number: int) -> int:
-        """Mark every call above block `number` as not canonical; return how many."""
-        raise NotImplementedError
-
-    def count(self, *, canonical: bool = True) -> int:
-        """Count the calls; reads the whole table."""
-        raise NotImplementedError
-
-    def last_block(self) -> int | None:
-        """Return the highest block that has a canonical call."""
-        raise NotImplementedError
+def _call_of(row: Any) -> Call:  # noqa: ANN401  a row of any driver
+    number, tx, block_hash, time, tx_hash, sender, to, value, content, succeeded, _ = row
+    return Call(
+        block=number,
+        block_hash=Hash(hexed(block_hash)),
+        time=time,
+        tx=tx,
+        tx_hash=Hash(hexed(tx_hash)),
+        sender=Address(hexed(sender)),
+        to=Address(hexed(to)),
+        value=int.from_bytes(value, "big"),
+        input=hexed(content),
+        succeeded=bool(succeeded),
+    )

@@ -70,8 +70,12 @@ def position_text(at: Position | None) -> str | None:
     return None if at is None else f"{at[0]}:{at[1]}:{at[2]}:{at[3]}"
 
 
-def position(text: str | None) -> Position | None:
-    return None if text is None else Position(*map(int, text.split(":")))
+def position_of(text: str) -> Position:
+    return Position(*map(int, text.split(":")))
+
+
+def position_or_none(text: str | None) -> Position | None:
+    return None if text is None else position_of(text)
 
 
 @lru_cache(maxsize=256)

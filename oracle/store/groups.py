@@ -1,11 +1,15 @@
-"""Validation groups: open ones (for `close = terminal`), and the results of closed ones."""
+"""Validation groups that are still open, and those that closed; for `close = terminal`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import Connection
 
-from oracle.domain.groups import GroupResult, OpenGroup
-from oracle.domain.ids import Address, GroupKey
+from oracle.domain.groups import OpenGroup
+from oracle.domain.ids import GroupKey, TaskKey
+from oracle.store.bulk import Row, fetch, upsert
+from oracle.store.encoding import hexed, joined, raw, split
+from oracle.store.node_tables import open_group
 
 
 class GroupRoom:
@@ -16,31 +20,22 @@ class GroupRoom:
 
     def named(self, groups: Iterable[GroupKey]) -> dict[GroupKey, OpenGroup]:
         """Return the groups of these keys that are there."""
-        raise NotImplementedError
+        rows = fetch(self._connection, open_group, map(raw, groups))
+        return {found.group: found for found in map(_group_of, rows)}
 
     def save(self, groups: Iterable[OpenGroup]) -> None:
         """Write each group's row, new or not."""
-        raise NotImplementedError
+        upsert(self._connection, open_group, [group_row(each) for each in groups])
 
 
-class ResultRoom:
-    """Groups as they closed, with their members; appended only."""
+def group_row(each: OpenGroup) -> Row:
+    """The group as a row of its table."""
+    return (raw(each.group), joined(each.tasks), each.closed)
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
-    def append(self, results: Sequence[GroupResult]) -> None:
-        """Write results down, each at the position where its group closed."""
-        raise NotImplementedError
-
-    def of_group(self, group: GroupKey) -> list[GroupResult]:
-        """Return how this group closed: nothing or one result, more where groups repeat."""
-        raise NotImplementedError
-
-    def of_node(self, node: Address, last: int = 50) -> list[GroupResult]:
-        """Return the newest results with this node among the members, oldest first."""
-        raise NotImplementedError
-
-    def count(self) -> int:
-        """Count the closed groups."""
-        raise NotImplementedError
+def _group_of(row: Any) -> OpenGroup:  # noqa: ANN401  a row of any driver
+    return OpenGroup(
+        group=GroupKey(hexed(row.task_group)),
+        tasks=tuple(TaskKey(key) for key in split(row.tasks)),
+        closed=bool(row.closed),
+    )

@@ -1,11 +1,18 @@
 """What happened to nodes, appended only: scores, changes of reliability, anomalies."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select, func, select
 
-from oracle.domain.ids import Address
-from oracle.domain.ledger import Anomaly, ReliabilityChange, ScoreEntry
+from oracle.domain.block import Position
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.ledger import Anomaly, ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.store.bulk import append
+from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
+from oracle.store.node_tables import anomaly, reliability_change, score
 
 
 class ScoreRoom:
@@ -14,17 +21,42 @@ class ScoreRoom:
 
     def append(self, scores: Sequence[ScoreEntry]) -> None:
         """Write scores down."""
-        raise NotImplementedError
+        append(
+            self._connection,
+            score,
+            [
+                (
+                    raw(each.node),
+                    each.seq,
+                    raw(each.task),
+                    raw(each.group),
+                    each.rank,
+                    each.elapsed,
+                    each.score,
+                    *each.at,
+                    each.time,
+                )
+                for each in scores
+            ],
+        )
 
     def of_node(
         self, node: Address, last: int = 50, *, up_to_seq: int | None = None
     ) -> list[ScoreEntry]:
         """Return the node's last scores, oldest first; `up_to_seq` looks from an earlier one."""
-        raise NotImplementedError
+        chosen = select(score).where(score.c.node == raw(node))
+        if up_to_seq is not None:
+            chosen = chosen.where(score.c.seq <= up_to_seq)
+        return self._newest(chosen, last)
 
     def of_node_at(self, node: Address, block: int, last: int = 50) -> list[ScoreEntry]:
         """Return the last scores that the node had after `block`, oldest first."""
-        raise NotImplementedError
+        chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
+        return self._newest(chosen, last)
+
+    def _newest(self, chosen: Select[*tuple[Any, ...]], last: int) -> list[ScoreEntry]:
+        rows = self._connection.execute(chosen.order_by(score.c.seq.desc()).limit(last)).all()
+        return [_score_of(row) for row in reversed(rows)]
 
 
 class ReliabilityRoom:
@@ -33,13 +65,34 @@ class ReliabilityRoom:
 
     def append(self, changes: Sequence[ReliabilityChange]) -> None:
         """Write changes of reliability down."""
-        raise NotImplementedError
+        append(
+            self._connection,
+            reliability_change,
+            [
+                (
+                    raw(each.node),
+                    *each.at,
+                    each.time,
+                    each.cause.value,
+                    raw_or_none(each.task),
+                    each.before,
+                    each.after,
+                )
+                for each in changes
+            ],
+        )
 
     def of_node(
         self, node: Address, last: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
         """Return the node's last changes of H, oldest first; `up_to_block` included."""
-        raise NotImplementedError
+        table = reliability_change
+        chosen = select(table).where(table.c.node == raw(node))
+        if up_to_block is not None:
+            chosen = chosen.where(table.c.block <= up_to_block)
+        newest = [table.c[name].desc() for name in Position._fields]
+        rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
+        return [_change_of(row) for row in reversed(rows)]
 
 
 class AnomalyRoom:
@@ -48,16 +101,62 @@ class AnomalyRoom:
 
     def append(self, anomalies: Sequence[Anomaly]) -> None:
         """Write anomalies down."""
-        raise NotImplementedError
+        # One event may break several rules' cases: they are numbered at their position.
+        rows = [
+            (*each.at, seq, each.time, each.rule, each.event)
+            for _, broken in groupby(anomalies, key=attrgetter("at"))
+            for seq, each in enumerate(broken)
+        ]
+        append(self._connection, anomaly, rows)
 
     def latest(self, last: int = 50) -> list[Anomaly]:
         """Return the newest anomalies, oldest first."""
-        raise NotImplementedError
+        newest = [column.desc() for column in anomaly.primary_key.columns]
+        rows = self._connection.execute(select(anomaly).order_by(*newest).limit(last)).all()
+        return [_anomaly_of(row) for row in reversed(rows)]
 
     def count(self) -> int:
         """Count them all."""
-        raise NotImplementedError
+        counted = select(func.count()).select_from(anomaly)
+        return int(self._connection.execute(counted).scalar_one())
 
     def counts(self) -> dict[str, int]:
         """Count them by the rule that was broken."""
-        raise NotImplementedError
+        counted = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
+        return {rule: int(number) for rule, number in self._connection.execute(counted)}
+
+
+def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
+    return ScoreEntry(
+        node=Address(hexed(row.node)),
+        seq=row.seq,
+        task=TaskKey(hexed(row.task)),
+        group=GroupKey(hexed(row.task_group)),
+        rank=row.rank,
+        elapsed=row.elapsed,
+        score=row.score,
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+    )
+
+
+def _change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+    task = hexed_or_none(row.task)
+    return ReliabilityChange(
+        node=Address(hexed(row.node)),
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        cause=ReliabilityCause(row.cause),
+        task=None if task is None else TaskKey(task),
+        before=row.h_before,
+        after=row.h_after,
+    )
+
+
+def _anomaly_of(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
+    return Anomaly(
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        rule=row.rule,
+        event=row.event,
+    )

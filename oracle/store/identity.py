@@ -1,10 +1,22 @@
 """Which chain and which contracts this database is about; written once, checked at every start."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection
+import msgspec
+from sqlalchemy import Connection, insert, select
 
 from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+from oracle.store.chain_tables import identity
+from oracle.store.encoding import hexed, raw, raw_or_none
+
+_WORDS = {
+    "chain_id": "chain id",
+    "genesis_hash": "the chain with genesis",
+    "contracts": "the contracts",
+    "oracle": "the oracle contract",
+    "start_block": "the blocks from",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +37,44 @@ class IdentityRoom:
 
     def get(self) -> Identity | None:
         """Return what this database is about; None while it is new."""
-        raise NotImplementedError
+        row = self._connection.execute(select(identity)).one_or_none()
+        if row is None:
+            return None
+        return Identity(
+            chain_id=row.chain_id,
+            genesis_hash=Hash(hexed(row.genesis_hash)),
+            contracts=msgspec.json.decode(row.contracts, type=dict[str, Address]),
+            oracle=None if row.oracle is None else Address(hexed(row.oracle)),
+            start_block=row.start_block,
+        )
 
-    def set(self, identity: Identity) -> None:
+    def set(self, wanted: Identity) -> None:
         """Write it down the first time; later only check that it is the same.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block.
         """
-        raise NotImplementedError
+        known = self.get()
+        if known is None:
+            self._write(wanted)
+            return
+        for field in fields(Identity):
+            here, there = getattr(known, field.name), getattr(wanted, field.name)
+            if here != there:
+                raise InputError(
+                    f"this database is about {_WORDS[field.name]} {here}, the configuration "
+                    f"says {there}: name another database, or put the configuration right"
+                )
+
+    def _write(self, wanted: Identity) -> None:
+        contracts = dict(sorted(wanted.contracts.items()))
+        self._connection.execute(
+            insert(identity).values(
+                id=1,
+                chain_id=wanted.chain_id,
+                genesis_hash=raw(wanted.genesis_hash),
+                contracts=msgspec.json.encode(contracts).decode(),
+                oracle=raw_or_none(wanted.oracle),
+                start_block=wanted.start_block,
+            )
+        )

@@ -1,8 +1,11 @@
 """The newest event folded: time order is judged against it."""
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
+from oracle.domain.block import Position
 from oracle.domain.ledger import LastEvent
+from oracle.store.bulk import Row, upsert
+from oracle.store.node_tables import last_event
 
 
 class LastEventRoom:
@@ -11,8 +14,14 @@ class LastEventRoom:
 
     def get(self) -> LastEvent | None:
         """Return the newest event folded; None before the first."""
-        raise NotImplementedError
+        row = self._connection.execute(select(last_event)).one_or_none()
+        return None if row is None else LastEvent(Position(*row[1:5]), row.time)
 
     def set(self, last: LastEvent) -> None:
         """Write the newest event down."""
-        raise NotImplementedError
+        upsert(self._connection, last_event, [last_row(last)])
+
+
+def last_row(last: LastEvent) -> Row:
+    """The event as the table's one row."""
+    return (1, *last.at, last.time)

@@ -1,45 +1,51 @@
-"""The raw logs: only ever appended, orphans kept beside the canonical ones (decision 5)."""
+"""The raw logs."""
 
-from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
+from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
+from oracle.store.bulk import Row
+from oracle.store.chain_tables import log
+from oracle.store.encoding import split
+from oracle.store.raw_rows import RawRoom
 
 
-class LogRoom:
+class LogRoom(RawRoom[Log]):
     """A log's key is its block number, its index and its block's hash."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection, log, _row_of, _log_of)
 
-    def append(self, logs: Sequence[Log]) -> int:
-        """Write logs down in bulk; return how many became canonical by it.
 
-        A log that is there stays as it is; an orphan becomes canonical again.
-        """
-        raise NotImplementedError
+def _row_of(entry: Log) -> Row:
+    # In one expression: this runs once for every log of the chain.
+    unhex = bytes.fromhex
+    return (
+        entry.block,
+        entry.index,
+        unhex(entry.block_hash[2:]),
+        entry.time,
+        entry.tx,
+        unhex(entry.tx_hash[2:]),
+        unhex(entry.address[2:]),
+        unhex("".join([topic[2:] for topic in entry.topics])),
+        unhex(entry.data[2:]),
+        True,
+    )
 
-    def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
-        """Yield the logs of blocks `first` to `last`, both included, by block and index.
 
-        Read in pages, so memory stays flat and the same transaction may write in between.
-        `canonical=False` yields orphans only.
-        """
-        raise NotImplementedError
-
-    def missing(self, logs: Sequence[Log]) -> list[Log]:
-        """Return those that are not there as canonical ones."""
-        raise NotImplementedError
-
-    def orphan_above(self, number: int) -> int:
-        """Mark every log above block `number` as not canonical; return how many."""
-        raise NotImplementedError
-
-    def count(self, *, canonical: bool = True) -> int:
-        """Count the logs; reads the whole table."""
-        raise NotImplementedError
-
-    def last_block(self) -> int | None:
-        """Return the highest block that has a canonical log."""
-        raise NotImplementedError
+def _log_of(row: Any) -> Log:  # noqa: ANN401  a row of any driver
+    number, index, block_hash, time, tx, tx_hash, address, topics, content, _ = row
+    return Log(
+        block=number,
+        block_hash=Hash("0x" + block_hash.hex()),
+        time=time,
+        tx=tx,
+        tx_hash=Hash("0x" + tx_hash.hex()),
+        index=index,
+        address=Address("0x" + address.hex()),
+        topics=split(topics),
+        data="0x" + content.hex(),
+    )

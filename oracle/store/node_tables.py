@@ -67,7 +67,7 @@ task = Table(
     Column("min_vram", BigInteger),
     Column("required_gpu", Text),
     Column("required_gpu_vram", BigInteger),
-    Column("models", Text),
+    Column("models", Text, nullable=False),  # JSON list
     Column("version", Text),
     Column("size", BigInteger),
     Column("kind", Text),

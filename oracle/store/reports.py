@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
+from oracle.domain.block import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.report import Report
+from oracle.store.encoding import hexed, raw
+from oracle.store.round_tables import report
 
 
 class ReportState(StrEnum):
@@ -34,41 +38,106 @@ class ReportRoom:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, report: Report) -> None:
+    def add(self, new: Report) -> None:
         """Write a new report down: due, or skipped where it has nothing to send."""
-        raise NotImplementedError
+        is_empty = not new.records
+        self._connection.execute(
+            insert(report).values(
+                period=new.period,
+                as_of_number=new.as_of.number,
+                as_of_hash=raw(new.as_of.hash),
+                as_of_parent=raw(new.as_of.parent_hash),
+                as_of_time=new.as_of.time,
+                head_round=new.head_round,
+                prev=raw(new.prev),
+                deadline=new.deadline,
+                records=new.records,
+                fingerprint=raw(new.fingerprint),
+                state=ReportState.SKIPPED if is_empty else ReportState.DUE,
+                reason="nothing to send" if is_empty else None,
+            )
+        )
 
     def newest_period(self) -> int | None:
         """Return the highest period that has a row."""
-        raise NotImplementedError
+        newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
 
     def at(self, period: int) -> StoredReport | None:
         """Return the report of one period."""
-        raise NotImplementedError
+        found = self._where(report.c.period == period)
+        return found[0] if found else None
 
     def due(self) -> list[StoredReport]:
         """Return the reports that wait for being sent or for landing, oldest first."""
-        raise NotImplementedError
+        return self._where(report.c.state == ReportState.DUE)
 
     def latest(self, last: int = 20) -> list[StoredReport]:
         """Return the newest reports, oldest first."""
-        raise NotImplementedError
+        newest = select(report).order_by(report.c.period.desc()).limit(last)
+        return [_report_of(row) for row in reversed(self._connection.execute(newest).all())]
 
     def above(self, block: int) -> list[StoredReport]:
         """Return the reports whose as-of block lies above `block`, oldest first."""
-        raise NotImplementedError
+        return self._where(report.c.as_of_number > block)
 
     def bind(self, period: int, number: int, digest: Hash) -> None:
-        """Write down the round that the report is signed for, and the digest signed."""
-        raise NotImplementedError
+        """Write down the round that the report is signed for, and the digest signed.
+
+        Raises:
+            ValueError: there is no report of this period.
+        """
+        self._change(period, round=number, digest=raw(digest))
 
     def mark(self, period: int, state: ReportState, reason: str | None = None) -> None:
-        """Write down what became of a report."""
-        raise NotImplementedError
+        """Write down what became of a report.
+
+        Raises:
+            ValueError: there is no report of this period.
+        """
+        self._change(period, state=state, reason=reason)
 
     def miss_above(self, block: int, reason: str) -> int:
         """Mark due and skipped reports with an as-of block above `block` as missed.
 
         Landed ones are left to whoever watches their transaction. Returns how many.
         """
-        raise NotImplementedError
+        left = (report.c.as_of_number > block) & report.c.state.in_(
+            [ReportState.DUE, ReportState.SKIPPED]
+        )
+        missed = update(report).where(left).values(state=ReportState.MISSED, reason=reason)
+        return self._connection.execute(missed).rowcount
+
+    def _where(self, chosen: ColumnElement[bool]) -> list[StoredReport]:
+        rows = self._connection.execute(
+            select(report).where(chosen).order_by(report.c.period)
+        ).all()
+        return [_report_of(row) for row in rows]
+
+    def _change(self, period: int, **values: object) -> None:
+        changing = update(report).where(report.c.period == period).values(**values)
+        if self._connection.execute(changing).rowcount != 1:
+            raise ValueError(f"there is no report of period {period}")
+
+
+def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
+    as_of = BlockRef(
+        number=row.as_of_number,
+        hash=Hash(hexed(row.as_of_hash)),
+        parent_hash=Hash(hexed(row.as_of_parent)),
+        time=row.as_of_time,
+    )
+    return StoredReport(
+        report=Report(
+            period=row.period,
+            as_of=as_of,
+            head_round=row.head_round,
+            prev=Hash(hexed(row.prev)),
+            deadline=row.deadline,
+            records=row.records,
+        ),
+        state=ReportState(row.state),
+        reason=row.reason,
+        round=row.round,
+        digest=None if row.digest is None else Hash(hexed(row.digest)),
+    )

@@ -1,9 +1,20 @@
 """The oracle contract's state as folded from its own events (decision 9)."""
 
-from sqlalchemy import Connection
+from collections.abc import Iterable
+from typing import Any
 
+from sqlalchemy import Connection, Table, select
+
+from oracle.domain.block import Position
 from oracle.domain.contract_events import RoundAccepted
-from oracle.domain.rounds import Rounds, RoundsChanges
+from oracle.domain.ids import Address, Hash
+from oracle.domain.report import decode, encode
+from oracle.domain.rounds import RoundHead, Rounds, RoundsChanges
+from oracle.store.bulk import Row, append, upsert
+from oracle.store.encoding import hexed, raw
+from oracle.store.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
+from oracle.store.round_tables import accepted_round, kick, lane_word, node_index
+from oracle.store.undo import UndoRoom
 
 
 class RoundRoom:
@@ -12,16 +23,74 @@ class RoundRoom:
 
     def load(self) -> Rounds:
         """Return the contract's state at the cursor: head, indexes, words, newest kickouts."""
-        raise NotImplementedError
+        newest = self.accepted(last=1)
+        return Rounds(
+            head=_head_of(newest[0]) if newest else None,
+            indexes=[index_of(row) for row in self._rows(node_index)],
+            words=[word_of(row) for row in self._rows(lane_word)],
+            kicks=[kick_of(row) for row in self._rows(kick)],
+        )
 
     def write(self, changes: RoundsChanges) -> None:
         """Write what a `Rounds` drained, its pre-images into the undo journal included."""
-        raise NotImplementedError
+        upsert(self._connection, lane_word, [word_row(each) for each in changes.words.values()])
+        upsert(
+            self._connection, node_index, [index_row(each) for each in changes.indexes.values()]
+        )
+        upsert(self._connection, kick, [kick_row(each) for each in changes.kicks.values()])
+        append(
+            self._connection, accepted_round, [_accepted_row(each) for each in changes.accepted]
+        )
+        UndoRoom(self._connection).write(changes.pre_images)
 
     def accepted(self, last: int = 50, *, up_to_block: int | None = None) -> list[RoundAccepted]:
         """Return the newest accepted rounds with their words, oldest first."""
-        raise NotImplementedError
+        newest = [accepted_round.c[name].desc() for name in Position._fields]
+        chosen = select(accepted_round).order_by(*newest).limit(last)
+        if up_to_block is not None:
+            chosen = chosen.where(accepted_round.c.block <= up_to_block)
+        return [_accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
 
     def accepted_round(self, number: int) -> RoundAccepted | None:
         """Return one accepted round with its words."""
-        raise NotImplementedError
+        chosen = select(accepted_round).where(accepted_round.c.round == number)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _accepted_of(row)
+
+    def _rows(self, table: Table) -> Iterable[Any]:
+        (key,) = table.primary_key.columns
+        return self._connection.execute(select(table).order_by(key))
+
+
+def _head_of(accepted: RoundAccepted) -> RoundHead:
+    return RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time)
+
+
+def _accepted_row(accepted: RoundAccepted) -> Row:
+    return (
+        *accepted.at,
+        accepted.time,
+        accepted.round,
+        accepted.as_of,
+        raw(accepted.as_of_hash),
+        raw(accepted.data_hash),
+        raw(accepted.digest),
+        accepted.rules,
+        raw(accepted.transmitter),
+        encode(list(accepted.words)),
+    )
+
+
+def _accepted_of(row: Any) -> RoundAccepted:  # noqa: ANN401  a row of any driver
+    return RoundAccepted(
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        round=row.round,
+        as_of=row.as_of,
+        as_of_hash=Hash(hexed(row.as_of_hash)),
+        data_hash=Hash(hexed(row.data_hash)),
+        digest=Hash(hexed(row.digest)),
+        rules=row.rules,
+        transmitter=Address(hexed(row.transmitter)),
+        words=tuple(decode(row.words)),
+    )

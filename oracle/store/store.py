@@ -15,7 +15,7 @@ from oracle.store.calls import CallRoom
 from oracle.store.cursor import CursorRoom
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.failures import translated
-from oracle.store.groups import GroupRoom, ResultRoom
+from oracle.store.groups import GroupRoom
 from oracle.store.history import AnomalyRoom, ReliabilityRoom, ScoreRoom
 from oracle.store.identity import IdentityRoom
 from oracle.store.kickouts import KickoutRoom
@@ -28,6 +28,7 @@ from oracle.store.outbox import Outbox
 from oracle.store.progress import ProgressRoom
 from oracle.store.projections import ProjectionRoom
 from oracle.store.reports import ReportRoom
+from oracle.store.results import ResultRoom
 from oracle.store.rounds import RoundRoom
 from oracle.store.schema import check_schema
 from oracle.store.tasks import TaskRoom
@@ -58,6 +59,8 @@ class Unit:
         self.undo = UndoRoom(connection)
         self.projections = ProjectionRoom(connection)
         self.progress = ProgressRoom(connection)
+        self.outbox = Outbox(connection)
+        self.lease = Lease(connection)
         self.outbox = Outbox(connection)
         self.lease = Lease(connection)
 

@@ -1,0 +1,90 @@
+"""What the tables of raw rows have in common: appended, orphaned, never deleted (decision 5)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Connection, Table, func, select, tuple_, update
+
+from oracle.store.bulk import Row, append_canonical
+
+# Rows read at a time: large enough for speed, small enough for flat memory.
+PAGE = 2_000
+
+Raw = TypeVar("Raw")
+
+
+class RawRoom(Generic[Raw]):
+    """Rows of one table, whose key is block number, index in the block, and the block's hash."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        table: Table,
+        row_of: Callable[[Raw], Row],
+        raw_of: Callable[[Any], Raw],
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._key = list(table.primary_key.columns)
+        self._row_of = row_of
+        self._raw_of = raw_of
+
+    def append(self, rows: Sequence[Raw]) -> int:
+        """Write rows down in bulk; return how many became canonical by it.
+
+        A row that is there stays as it is; an orphan becomes canonical again.
+        """
+        row_of = self._row_of
+        return append_canonical(self._connection, self._table, [row_of(row) for row in rows])
+
+    def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Raw]:
+        """Yield the rows of blocks `first` to `last`, both included, by block and index.
+
+        Read in pages, so memory stays flat and the same transaction may write in between.
+        `canonical=False` yields orphans only.
+        """
+        key, raw_of = self._key, self._raw_of
+        chosen = (
+            select(self._table)
+            .where(key[0] <= last, self._table.c.canonical.is_(canonical))
+            .order_by(*key)
+            .limit(PAGE)
+        )
+        # No hash is shorter than the empty one: the first page begins with the first block.
+        after: tuple[int, int, bytes] = (first, -1, b"")
+        while True:
+            page = self._connection.execute(chosen.where(tuple_(*key) > after)).all()
+            for row in page:
+                yield raw_of(row)
+            if len(page) < PAGE:
+                return
+            after = (page[-1][0], page[-1][1], page[-1][2])
+
+    def missing(self, rows: Sequence[Raw]) -> list[Raw]:
+        """Return those that are not there as canonical ones."""
+        if not rows:
+            return []
+        keys = [self._row_of(row)[:3] for row in rows]
+        blocks = [key[0] for key in keys]
+        known = select(*self._key).where(
+            self._key[0].between(min(blocks), max(blocks)), self._table.c.canonical
+        )
+        found = {tuple(row) for row in self._connection.execute(known)}
+        return [row for row, key in zip(rows, keys, strict=True) if key not in found]
+
+    def orphan_above(self, number: int) -> int:
+        """Mark every row above block `number` as not canonical; return how many."""
+        above = (self._key[0] > number) & self._table.c.canonical
+        return self._connection.execute(
+            update(self._table).where(above).values(canonical=False)
+        ).rowcount
+
+    def count(self, *, canonical: bool = True) -> int:
+        """Count the rows; reads the whole table."""
+        counted = select(func.count()).where(self._table.c.canonical.is_(canonical))
+        return int(self._connection.execute(counted).scalar_one())
+
+    def last_block(self) -> int | None:
+        """Return the highest block that has a canonical row."""
+        highest = select(self._key[0]).where(self._table.c.canonical).order_by(self._key[0].desc())
+        return self._connection.execute(highest.limit(1)).scalar_one_or_none()
