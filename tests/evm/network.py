@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from web3 import Web3
 from web3.contract import Contract
 
 from tests.evm.chain import Chain, Receipt
@@ -92,6 +93,10 @@ def word(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
+def padded(address: str) -> bytes:
+    return word(int(address, 16))
+
+
 class Network:
     """Admin, dispatcher and treasury are the first three accounts; the rest are anybody."""
 
@@ -161,6 +166,11 @@ class Network:
         return int(started + timeout)
 
     # --- books ---
+
+    @staticmethod
+    def key(creator: str, number: bytes) -> bytes:
+        """The name in events of the task or group that a creator calls so."""
+        return bytes(Web3.solidity_keccak(["bytes32", "bytes32"], [padded(creator), number]))
 
     def owed(self, account: str) -> int:
         return int(self.does.withdrawable(account).call())
