@@ -211,6 +211,16 @@ class Slots:
             total += (most or 0) if gas_used is None else gas_used * price
         return total
 
+    def gas_spent(self) -> tuple[int, int]:
+        """Return (gas, wei) of everything that is final."""
+        rows = self._connection.execute(
+            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei).where(
+                pub_slot.c.state == SlotState.FINAL.value
+            )
+        )
+        spent = [(row[0], row[0] * row[1]) for row in rows]
+        return sum(gas for gas, _ in spent), sum(wei for _, wei in spent)
+
     def _costs(self, where: ColumnElement[bool]) -> list[tuple[Any, ...]]:
         rows = self._connection.execute(
             select(pub_intent.c.max_cost_wei, pub_slot.c.gas_used, pub_slot.c.gas_price_wei)
