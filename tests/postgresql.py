@@ -74,6 +74,9 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(_STOP_SECONDS)
+        self._listener.join()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
 
     def _start(self, programs: Path, cluster: Path) -> subprocess.Popen[str]:
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
@@ -90,7 +93,8 @@ class Server:
             said.append(line)
             if "ready to accept connections" in line:
                 # Nobody reads on, and a full pipe would stop it in the middle of a test.
-                Thread(target=deque, args=(running.stderr, 0), daemon=True).start()
+                self._listener = Thread(target=deque, args=(running.stderr, 0), daemon=True)
+                self._listener.start()
                 return running
         raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
 
