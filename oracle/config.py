@@ -90,6 +90,8 @@ class Oracle(Section):
     # In units of 1/10,000 of QoS.
     deviation: int = Field(default=100, ge=1, le=10_000)
     report_ttl_seconds: int = Field(default=600, ge=1)
+    # Blocks under the head that the contract still checks a report against; as deployed.
+    anchor_window: int = Field(default=200, ge=2, le=8191)
 
 
 class Scoring(Section):

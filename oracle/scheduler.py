@@ -53,6 +53,7 @@ class Beats:
     clock: Clock
     _last: dict[str, float] = field(default_factory=dict)
     _allowed: dict[str, float] = field(default_factory=dict)
+    _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def expect(self, steps: Sequence[Step]) -> None:
         """Listen to these loops from now on."""
@@ -64,6 +65,19 @@ class Beats:
     def beat(self, name: str) -> None:
         """Note that the loop has turned."""
         self._last[name] = self.clock()
+
+    def failed(self, name: str, reason: str) -> None:
+        """Note that the turn failed in a way that may pass."""
+        count, _ = self._failing.get(name, (0, ""))
+        self._failing[name] = (count + 1, reason)
+
+    def succeeded(self, name: str) -> None:
+        """Note that the turn did what it could."""
+        self._failing.pop(name, None)
+
+    def failing(self) -> dict[str, tuple[int, str]]:
+        """Return the loops whose last turn failed: how many in a row, and the last reason."""
+        return dict(self._failing)
 
     def silent(self) -> list[str]:
         """Return the loops that have not turned for too long."""
@@ -140,10 +154,12 @@ def _turned(step: Step, stop: threading.Event, beats: Beats) -> bool:
         done = _measured(step)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(step.name).inc()
+        beats.failed(step.name, str(error))
         structlog.get_logger().warning("step_failed", step=step.name, reason=str(error))
         return False
     finally:
         beats.beat(step.name)
+    beats.succeeded(step.name)
     _say(step, done)
     return done is not None
 

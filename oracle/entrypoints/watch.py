@@ -1,0 +1,74 @@
+"""What the HTTP server knows about the running daemon: memory, written by the worker alone."""
+
+from dataclasses import dataclass
+
+from oracle.chain.heads import Heads
+from oracle.domain.block import BlockRef
+from oracle.scheduler import Beats
+from oracle.services.indexing import Indexed
+from oracle.telemetry import metrics
+
+# Behind by more blocks than this, the daemon is not ready.
+READY_WITHIN_BLOCKS = 10
+# Turns of a step that failed in a row before the daemon is not ready.
+READY_WITHIN_FAILURES = 3
+
+
+@dataclass(slots=True)
+class Watch:
+    """How far the chain and the fold have come; None until the first look."""
+
+    beats: Beats
+    newest: int | None = None
+    final: int | None = None
+    folded: BlockRef | None = None
+
+    def saw(self, heads: Heads) -> None:
+        """Note the chain's heads."""
+        self.newest, self.final = heads.latest.number, heads.final.number
+        metrics.BLOCK.labels("head").set(heads.latest.number)
+        metrics.BLOCK.labels("final").set(heads.final.number)
+        if heads.safe is not None:
+            metrics.BLOCK.labels("safe").set(heads.safe.number)
+        if self.folded is not None:
+            metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded.number))
+            metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded.time))
+
+    def stands_at(self, block: BlockRef) -> None:
+        """Note the last block folded."""
+        self.folded = block
+        metrics.BLOCK.labels("folded").set(block.number)
+
+    @property
+    def lag_blocks(self) -> int | None:
+        """Blocks from folded to head; None while either is unknown."""
+        if self.newest is None or self.folded is None:
+            return None
+        return max(0, self.newest - self.folded.number)
+
+    def reasons(self) -> list[str]:
+        """Return why the daemon is not ready, by memory alone."""
+        failing = [
+            f"{name}: {reason}"
+            for name, (count, reason) in self.beats.failing().items()
+            if count >= READY_WITHIN_FAILURES
+        ]
+        silent = [f"{name}: has not turned for too long" for name in self.beats.silent()]
+        return [*failing, *silent, *self._behind()]
+
+    def _behind(self) -> list[str]:
+        lag = self.lag_blocks
+        if lag is None:
+            return ["index: no block has been folded yet"]
+        if lag > READY_WITHIN_BLOCKS:
+            return [f"index: {lag} blocks behind the head"]
+        return []
+
+
+def count_window(done: Indexed) -> None:
+    """Add one committed window to the metrics."""
+    metrics.LOGS.inc(done.logs)
+    for kind, count in done.events.items():
+        metrics.EVENTS.labels(kind).inc(count)
+    metrics.FOLD_SECONDS.observe(done.fold_seconds)
+    metrics.COMMIT_SECONDS.observe(done.commit_seconds)

@@ -1,0 +1,109 @@
+"""Looks at the database without changing it: what `status`, `/v1/status` and `/metrics` tell."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oracle.domain.block import BlockRef
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.nodes import Membership
+from oracle.domain.rules import Rules
+from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
+from oracle.store.reports import StoredReport
+from oracle.store.store import Store, Unit
+from oracle.telemetry.metrics import Census
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The database at its cursor; `nodes` by status, `outbox` by (kind, state).
+
+    `folded` None: nothing is indexed yet. `round_age` in seconds of block time, None before the
+    first round. `lease` names who works on the database, None: nobody.
+    """
+
+    chain_id: int | None
+    start_block: int | None
+    folded: BlockRef | None
+    final: int | None
+    logs: int
+    anomalies: int
+    nodes: Mapping[str, int]
+    kickouts_due: int
+    round: int
+    round_age: int | None
+    reports: tuple[StoredReport, ...]
+    outbox: Mapping[tuple[str, str], int]
+    lease: str | None
+
+
+def overview(store: Store) -> Overview:
+    """Read one snapshot, without looking at single nodes."""
+    with store.reading() as unit:
+        identity, cursor = unit.identity.get(), unit.cursor.get()
+        held = unit.lease.current()
+        number, age = _round(unit, cursor.time if cursor else None)
+        return Overview(
+            chain_id=identity.chain_id if identity else None,
+            start_block=identity.start_block if identity else None,
+            folded=unit.blocks.at(cursor.number) if cursor else None,
+            final=cursor.final_number if cursor else None,
+            logs=unit.logs.count(),
+            anomalies=unit.anomalies.count(),
+            nodes=_by_status(unit.nodes.counts()),
+            kickouts_due=len(unit.kickouts.open()),
+            round=number,
+            round_age=age,
+            reports=tuple(unit.reports.latest(3)),
+            outbox=unit.outbox.intents.counts(),
+            lease=held.holder if held.seconds_left > 0 else None,
+        )
+
+
+def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None:
+    """Count everything that the metrics tell, as of the cursor's time; None: no block yet."""
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            return None
+        statuses: Counter[str] = Counter()
+        members = []
+        for node in unit.nodes.all():
+            statuses[status_of(node)] += 1
+            if node.membership is Membership.MEMBER:
+                members.append(node)
+        number, age = _round(unit, cursor.time)
+        kicked = statuses[Membership.KICKED_OUT.value]
+        return Census(
+            nodes=statuses,
+            excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
+            long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
+            reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
+            qos=tuple((qos_at(node, cursor.time, rules) or 0) / UNIT for node in members),
+            kickouts={"due": len(unit.kickouts.open()), "done": kicked},
+            round=number,
+            round_age=age,
+            outbox=unit.outbox.intents.counts(),
+            balance_wei=balance_wei,
+        )
+
+
+def _round(unit: Unit, now: int | None) -> tuple[int, int | None]:
+    """Return the last accepted round and its age; round 0 has none."""
+    newest = unit.rounds.accepted(1)
+    if not newest or now is None:
+        return 0, None
+    return newest[-1].round, now - newest[-1].time
+
+
+def _by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
+    """Name the statuses as `views.status_of` does."""
+    statuses: Counter[str] = Counter()
+    for (membership, paused, running), count in counts.items():
+        if membership is not Membership.MEMBER:
+            statuses[membership.value] += count
+        elif paused:
+            statuses["paused"] += count
+        else:
+            statuses["busy" if running else "available"] += count
+    return dict(statuses)
