@@ -58,6 +58,8 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
     error NoKick(uint256 index);
     /// @notice A kickout of this index is live already.
     error KickLive(uint256 index);
+    /// @notice The index was proposed in this round already: signatures of a vetoed kickout are not good again.
+    error AlreadyProposed(uint256 index, uint32 round);
     /// @notice The index is not given, retired, or its node is no member.
     error NotMember(uint256 index);
     /// @notice The lane is 0 (never reported) or at least kickBelow + 2.
@@ -111,7 +113,7 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         if (block.timestamp > deadline) revert Expired(deadline);
         if (evidence == 0) revert NoEvidence();
         uint16 lane = _checkTarget(index, limits_.kickBelow);
-        _endDead(index);
+        _makeRoom(index, round);
         _countProposal(round, limits_.maxKicksPerRound);
         _checkSignatures(kickDigest(round, index, evidence, deadline), now_.quorum, signatures);
         uint40 readyAt = uint40(block.timestamp) + limits_.vetoDelay;
@@ -170,9 +172,10 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         emit KickCancelled(index, msg.sender, why);
     }
 
-    /// @dev A proposal that died of age makes room for a new one.
-    function _endDead(uint256 index) private {
+    /// @dev A proposal that died of age makes room for a new one; a new one needs a newer round.
+    function _makeRoom(uint256 index, uint32 round) private {
         Kick memory kick = _kicks[index];
+        if (kick.round == round) revert AlreadyProposed(index, round);
         if (!kick.live) return;
         if (block.timestamp <= kick.diesAt) revert KickLive(index);
         _cancel(index, "too late");
