@@ -80,7 +80,16 @@ class Server:
 
     def _start(self, programs: Path, cluster: Path) -> subprocess.Popen[str]:
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        server = (programs / "postgres", "-D", cluster, "-k", self._folder, "-h", "", *settings)
+        server: tuple[str | Path, ...] = (
+            programs / "postgres",
+            "-D",
+            cluster,
+            "-k",
+            self._folder,
+            "-h",
+            "",
+            *settings,
+        )
         running = subprocess.Popen(
             [sys.executable, "-c", _LAUNCHER, *_ids(self._user), *server],
             stderr=subprocess.PIPE,

@@ -380,13 +380,14 @@ def upgrade() -> None:
         sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("time", sa.BigInteger(), nullable=False),
         sa.Column("cause", sa.Text(), nullable=False),
         sa.Column("task", sa.LargeBinary(), nullable=True),
         sa.Column("h_before", sa.BigInteger(), nullable=False),
         sa.Column("h_after", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint(
-            "node", "block", "tx", "log", "sub", name=op.f("pk_reliability_change")
+            "node", "block", "tx", "log", "sub", "seq", name=op.f("pk_reliability_change")
         ),
         sqlite_with_rowid=False,
     )
@@ -469,6 +470,7 @@ def upgrade() -> None:
         sa.Column("ended_time", sa.BigInteger(), nullable=True),
         sa.Column("abort_reason", sa.Text(), nullable=True),
         sa.Column("scored_in", sa.LargeBinary(), nullable=True),
+        sa.Column("runs", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_task")),
     )
     op.create_table(

@@ -1,9 +1,9 @@
 """What happened to nodes, appended only: scores, changes of reliability, anomalies."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, func, select
 
@@ -13,6 +13,8 @@ from oracle.domain.ledger import Anomaly, ReliabilityCause, ReliabilityChange, S
 from oracle.store.bulk import append
 from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
 from oracle.store.node_tables import anomaly, reliability_change, score
+
+Entry = TypeVar("Entry", Anomaly, ReliabilityChange)
 
 
 class ScoreRoom:
@@ -72,13 +74,14 @@ class ReliabilityRoom:
                 (
                     raw(each.node),
                     *each.at,
+                    seq,
                     each.time,
                     each.cause.value,
                     raw_or_none(each.task),
                     each.before,
                     each.after,
                 )
-                for each in changes
+                for seq, each in _numbered(changes)
             ],
         )
 
@@ -90,7 +93,7 @@ class ReliabilityRoom:
         chosen = select(table).where(table.c.node == raw(node))
         if up_to_block is not None:
             chosen = chosen.where(table.c.block <= up_to_block)
-        newest = [table.c[name].desc() for name in Position._fields]
+        newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
         rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
         return [_change_of(row) for row in reversed(rows)]
 
@@ -101,13 +104,14 @@ class AnomalyRoom:
 
     def append(self, anomalies: Sequence[Anomaly]) -> None:
         """Write anomalies down."""
-        # One event may break several rules' cases: they are numbered at their position.
-        rows = [
-            (*each.at, seq, each.time, each.rule, each.event)
-            for _, broken in groupby(anomalies, key=attrgetter("at"))
-            for seq, each in enumerate(broken)
-        ]
-        append(self._connection, anomaly, rows)
+        append(
+            self._connection,
+            anomaly,
+            [
+                (*each.at, seq, each.time, each.rule, each.event)
+                for seq, each in _numbered(anomalies)
+            ],
+        )
 
     def latest(self, last: int = 50) -> list[Anomaly]:
         """Return the newest anomalies, oldest first."""
@@ -124,6 +128,12 @@ class AnomalyRoom:
         """Count them by the rule that was broken."""
         counted = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
         return {rule: int(number) for rule, number in self._connection.execute(counted)}
+
+
+def _numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
+    """Count the entries that share a position: one event may have several."""
+    for _, same_place in groupby(entries, key=attrgetter("at")):
+        yield from enumerate(same_place)
 
 
 def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver

@@ -86,6 +86,7 @@ task = Table(
     Column("ended_time", BigInteger),
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
+    Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
 )
 
 # Only rules with `close = terminal` need it.
@@ -142,6 +143,8 @@ reliability_change = Table(
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_position(is_key=True),
+    # One event may end two parts of a task that the same node has.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("cause", Text, nullable=False),
     Column("task", LargeBinary),

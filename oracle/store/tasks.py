@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import json
 from sqlalchemy import Connection
 
 from oracle.domain.events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.tasks import Ending, Task
+from oracle.domain.tasks import Ending, Run, Task
 from oracle.store.bulk import Row, fetch, upsert
 from oracle.store.encoding import (
     amount_or_none,
@@ -72,6 +73,7 @@ def task_row(each: Task) -> Row:
         each.ended_time,
         None if each.abort_reason is None else each.abort_reason.value,
         raw_or_none(each.scored_in),
+        json.encode(each.runs).decode() if each.runs else None,
     )
 
 
@@ -105,4 +107,5 @@ def _task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
         ended_time=row.ended_time,
         abort_reason=None if row.abort_reason is None else AbortReason(row.abort_reason),
         scored_in=None if scored_in is None else GroupKey(scored_in),
+        runs=() if row.runs is None else json.decode(row.runs, type=tuple[Run, ...]),
     )
