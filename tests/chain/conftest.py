@@ -1,0 +1,52 @@
+"""Endpoints served from memory, and the reader of the contracts that speak there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from oracle.chain.reader import Reader
+from oracle.chain.source import Source
+from tests.chain.memory_chain import MemoryChain
+from tests.chain.network_logs import NETWORK, ORACLE, created
+from tests.chain.server import Served, serving
+
+Serve = Callable[[MemoryChain], Served]
+OpenSource = Callable[..., Source]
+
+
+@pytest.fixture(scope="session")
+def reader() -> Reader:
+    return Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serves any number of chains until the test ends."""
+    with ExitStack() as until_the_end:
+        yield lambda chain: until_the_end.enter_context(serving(chain))
+
+
+@pytest.fixture
+def served(serve: Serve) -> Served:
+    """One endpoint; its chain has 40 blocks, and each but the first creates two tasks."""
+    chain = MemoryChain()
+    for number in range(1, 41):
+        chain.mine([created(2 * number), created(2 * number + 1)])
+    return serve(chain)
+
+
+@pytest.fixture
+def open_source(reader: Reader) -> Iterator[OpenSource]:
+    """Opens sources on served endpoints, and closes them at the end."""
+    with ExitStack() as until_the_end:
+
+        def opened(*endpoints: Served, finality_depth: int = 4) -> Source:
+            urls = [endpoint.url for endpoint in endpoints]
+            source = Source.open(
+                urls, chain_id=31337, finality_depth=finality_depth, reader=reader
+            )
+            until_the_end.callback(source.close)
+            return source
+
+        yield opened

@@ -1,0 +1,196 @@
+"""A chain of prepared blocks in memory: answers JSON-RPC with bytes that were made beforehand.
+
+The same chain serves the fault tests, in this process, and the benchmarks, in one of its own.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+NULL = b"null"
+PARENT_OF_ALL = "0x" + "00" * 32
+
+
+class Said(NamedTuple):
+    """A log before it is in a block: who says it, its topics and data in `0x` hex."""
+
+    address: str
+    topics: tuple[str, ...]
+    data: str
+
+
+@dataclass
+class Block:
+    """One block with its logs, each a transaction of its own."""
+
+    number: int
+    hash: str
+    parent_hash: str
+    time: int
+    # (address, first topic, JSON) of each log.
+    logs: list[tuple[str, str, bytes]]
+    header: bytes
+
+
+@dataclass
+class Fork:
+    """What makes a block another one: blocks of the same height and content differ by `salt`."""
+
+    salt: str = ""
+    # Whether logs tell their time, as only some endpoints do.
+    with_times: bool = True
+
+
+class RpcError(Exception):
+    """An error that the endpoint answers."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass
+class MemoryChain:
+    """Blocks from 0 on; `mine` adds one, `cut` takes the newest ones away."""
+
+    chain_id: int = 31337
+    fork: Fork = field(default_factory=Fork)
+    blocks: list[Block] = field(default_factory=list)
+    transactions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
+    # How many blocks under the newest one a tag points; absent: the endpoint does not know it.
+    tags: dict[str, int] = field(default_factory=lambda: {"safe": 2, "finalized": 4})
+
+    def __post_init__(self) -> None:
+        if not self.blocks:
+            self.mine(time=1_000)
+
+    @property
+    def head(self) -> int:
+        return self.blocks[-1].number
+
+    def mine(self, said: Iterable[Said] = (), *, time: int | None = None) -> Block:
+        """Add a block that says these things, by default 12 seconds after the last one."""
+        number = len(self.blocks)
+        parent = self.blocks[-1] if self.blocks else None
+        when = time if time is not None else (parent.time + 12 if parent else 0)
+        parent_hash = parent.hash if parent else PARENT_OF_ALL
+        said = list(said)
+        own = _hash(parent_hash, number, when, self.fork.salt, *said)
+        logs = [
+            (words.address, words.topics[0], self._log(number, own, when, place, words))
+            for place, words in enumerate(said)
+        ]
+        block = Block(
+            number, own, parent_hash, when, logs, _header(number, own, parent_hash, when)
+        )
+        self.blocks.append(block)
+        return block
+
+    def cut(self, blocks: int, *, salt: str) -> None:
+        """Take the newest blocks away; what is mined from here on is another fork."""
+        del self.blocks[-blocks:]
+        self.fork.salt = salt
+
+    def _log(self, number: int, own: str, time: int, place: int, said: Said) -> bytes:
+        log = {
+            "address": said.address,
+            "topics": said.topics,
+            "data": said.data,
+            "blockHash": own,
+            "blockNumber": hex(number),
+            "blockTimestamp": hex(time),
+            "transactionHash": _hash(own, place),
+            "transactionIndex": hex(place),
+            "logIndex": hex(place),
+            "removed": False,
+        }
+        if not self.fork.with_times:
+            del log["blockTimestamp"]
+        return msgspec.json.encode(log)
+
+    # --- answers ---
+
+    def answer(self, method: str, params: Sequence[Any]) -> bytes:
+        """Return the JSON of the result.
+
+        Raises:
+            RpcError: as an endpoint would.
+        """
+        if method == "eth_getLogs":
+            return self._get_logs(params[0])
+        if method == "eth_getBlockByNumber":
+            return self._get_block(params[0])
+        if method == "eth_getTransactionByHash":
+            return msgspec.json.encode(self.transactions.get(params[0]))
+        if method == "eth_getCode":
+            return msgspec.json.encode(self.code.get(params[0].lower(), "0x"))
+        if method in {"eth_chainId", "eth_blockNumber"}:
+            return msgspec.json.encode(hex(self.chain_id if "hain" in method else self.head))
+        raise RpcError(-32601, f"the method {method} does not exist")
+
+    def _get_block(self, place: str) -> bytes:
+        if place == "latest":
+            number = self.head
+        elif place.startswith("0x"):
+            number = int(place, 16)
+        elif place in self.tags:
+            number = max(0, self.head - self.tags[place])
+        else:
+            raise RpcError(-32602, f"invalid block tag {place}")
+        return self.blocks[number].header if number <= self.head else NULL
+
+    def _get_logs(self, asked: dict[str, Any]) -> bytes:
+        first, last = int(asked["fromBlock"], 16), int(asked["toBlock"], 16)
+        blocks = self.blocks[first : last + 1]
+        addresses = _as_set(asked.get("address"))
+        topics = _as_set((asked.get("topics") or [None])[0])
+        # Whoever names several topics names all there are.
+        every = topics is None or len(topics) > 1
+        found = [
+            text
+            for block in blocks
+            for address, topic, text in block.logs
+            if every or (topic in (topics or ()) and (addresses is None or address in addresses))
+        ]
+        return b"[" + b",".join(found) + b"]"
+
+
+def _as_set(written: str | Sequence[str] | None) -> set[str] | None:
+    if written is None:
+        return None
+    return {word.lower() for word in ([written] if isinstance(written, str) else written)}
+
+
+def _hash(*parts: object) -> str:
+    text = "|".join(map(str, parts))
+    return "0x" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _header(number: int, own: str, parent_hash: str, time: int) -> bytes:
+    """Return a header as large as a real one is."""
+    return msgspec.json.encode(
+        {
+            "number": hex(number),
+            "hash": own,
+            "parentHash": parent_hash,
+            "timestamp": hex(time),
+            "logsBloom": "0x" + "00" * 256,
+            "receiptsRoot": own,
+            "stateRoot": own,
+            "transactionsRoot": own,
+            "miner": "0x" + "00" * 20,
+            "difficulty": "0x0",
+            "extraData": "0x",
+            "gasLimit": "0x1c9c380",
+            "gasUsed": "0x5208",
+            "baseFeePerGas": "0x7",
+            "size": "0x220",
+            "transactions": [],
+            "uncles": [],
+        }
+    )
