@@ -12,7 +12,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.services.folding import Folder
 from oracle.services.ports import Chain
-from oracle.services.refolding import Manner, Refolded, refold_up_to
+from oracle.services.refolding import Manner, Refolded, claim, refold_up_to
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
 
@@ -57,7 +57,7 @@ def backfill(
         manner.progress(window.range.last, blocks.last)
     if found.differs:
         with folder.following(None), manner.transaction(store) as unit:
-            _check_cursor(unit, cursor)
+            claim(unit, cursor)
             unit.logs.append(found.missing_logs)
             unit.calls.append(found.missing_calls)
             found.refolded = refold_up_to(unit, folder, cursor.number, manner)
@@ -114,8 +114,3 @@ def _check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
             if cursor.final_number is None or number > cursor.final_number:
                 raise TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
             raise FatalError(f"{difference}, and final: check the endpoints before anything else")
-
-
-def _check_cursor(unit: Unit, cursor: Cursor) -> None:
-    if unit.cursor.get() != cursor:
-        raise FatalError("the cursor moved meanwhile: stop the daemon and try again")

@@ -13,8 +13,9 @@ from operator import attrgetter
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.logs import Log
 from oracle.domain.rounds import Rounds
-from oracle.errors import InputError
+from oracle.errors import FatalError, InputError
 from oracle.services.folding import Folder, Stretch
+from oracle.store.cursor import Cursor
 from oracle.store.reports import ReportState, StoredReport
 from oracle.store.store import Store, Unit
 
@@ -108,9 +109,22 @@ def refold(store: Store, folder: Folder, manner: Manner) -> Refolded:
         cursor = unit.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to fold again")
+        claim(unit, cursor)
         refolded = refold_up_to(unit, folder, cursor.number, manner)
     folder.forget()
     return refolded
+
+
+def claim(unit: Unit, cursor: Cursor) -> None:
+    """Move the cursor onto its own block, so that no window is committed from what was before.
+
+    Raises:
+        FatalError: it is not there any more.
+    """
+    block = unit.blocks.at(cursor.number)
+    if block is None or block.hash != cursor.hash:
+        raise FatalError(f"the header of block {cursor.number}, where the cursor is, is missing")
+    unit.cursor.move_to(block, None, cursor.epoch)
 
 
 def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refolded:

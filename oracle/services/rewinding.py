@@ -13,6 +13,7 @@ from oracle.services.folding import Folder
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, refold_up_to
 from oracle.store.cursor import Cursor
+from oracle.store.outbox_rows import Stamp
 from oracle.store.store import Store, Unit
 
 # Headers asked for at once while looking for the common ancestor (chain.md 3.6).
@@ -57,9 +58,7 @@ def rewind_if_forked(chain: Chain, store: Store, folder: Folder) -> Rewound | No
     reason = f"its as-of block left the chain: the common ancestor is block {ancestor.number}"
     with folder.following(None), store.transaction() as unit:
         unit.undo.rollback_to(ancestor.number)
-        rewound = _go_back(unit, cursor, ancestor, reason, by_refold=False)
-        unit.outbox.basis_orphaned(ancestor)
-    return rewound
+        return _go_back(unit, cursor, ancestor, reason, by_refold=False)
 
 
 def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: Manner) -> Rewound:
@@ -113,6 +112,9 @@ def _go_back(
     unit.blocks.save([block])
     unit.lanes.clear()
     reports = unit.reports.miss_above(number, reason)
+    # What has no nonce yet is dropped with its report; time is the chain's here.
+    stamp = Stamp(cursor.time, unit.lease.current().epoch)
+    unit.outbox.intents.forget_above(number, stamp)
     unit.cursor.move_to(block, None, cursor.epoch)
     return Rewound(block, cursor.number, cursor.number - number, logs, reports, by_refold)
 

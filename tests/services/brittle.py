@@ -1,0 +1,68 @@
+"""A store that dies at a chosen call inside a transaction, or just before the commit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
+
+from oracle.store.store import Store, Unit
+
+
+class Died(BaseException):  # as a process does: nothing may catch it
+    """The process is gone."""
+
+
+class Brittle:
+    """Passes everything on to a real store, and dies after `calls` calls inside a transaction."""
+
+    def __init__(self, store: Store, calls: int) -> None:
+        self._store = store
+        self._left = calls
+
+    def reading(self) -> AbstractContextManager[Unit]:
+        return self._store.reading()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        with self._store.transaction() as unit:
+            yield cast("Unit", _Watched(unit, self.count))
+            self.count()
+
+    def count(self) -> None:
+        if self._left == 0:
+            raise Died
+        self._left -= 1
+
+
+class _Watched:
+    """A unit, or a room of it, whose calls are counted."""
+
+    def __init__(self, watched: object, count: Callable[[], None]) -> None:
+        self._watched = watched
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._watched, name)
+        if not callable(found):
+            return _Watched(found, self._count)
+
+        def counted(*arguments: object, **named: object) -> object:
+            self._count()
+            return found(*arguments, **named)
+
+        return counted
+
+
+def deaths(store: Store, step: Callable[[Store], object], unharmed: Callable[[], bool]) -> int:
+    """Try `step`, dying one call later each time, until it gets through; count the deaths.
+
+    `unharmed` is asked after each death.
+    """
+    died = 0
+    while True:
+        try:
+            step(cast("Store", Brittle(store, died)))
+        except Died:
+            died += 1
+            assert unharmed(), f"half of it was written at call {died}"
+        else:
+            return died

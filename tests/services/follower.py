@@ -1,0 +1,76 @@
+"""A daemon's indexing side for tests: one database, one scripted chain, restarted at will."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.domain.report import ReportSettings
+from oracle.domain.rules import SEED, Rules
+from oracle.services.folding import Folder
+from oracle.services.indexing import Indexed, Pace, index_next
+from oracle.services.reporting import Reporter
+from oracle.services.rewinding import Rewound
+from oracle.store.identity import Identity
+from oracle.store.store import Store
+from tests.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
+
+# Pools fill and kickouts fall due within a short history.
+RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
+ANCHOR_WINDOW = 24
+
+
+def folder(rules: Rules = RULES, *, reports: bool = True) -> Folder:
+    """What a fresh process would fold with."""
+    reporter = Reporter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW) if reports else None
+    return Folder(rules, ScriptedReader(), reporter)
+
+
+@dataclass
+class Follower:
+    """Follows `chain` into `store`."""
+
+    chain: ScriptedChain
+    store: Store
+    start_block: int = 0
+    folder: Folder = field(default_factory=folder)
+    pace: Pace = field(default_factory=Pace)
+
+    def __post_init__(self) -> None:
+        with self.store.transaction() as unit:
+            genesis = self.chain.blocks[0].ref.hash
+            contracts = {"TaskNetwork": NETWORK}
+            unit.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
+
+    def step(self) -> Indexed | Rewound | None:
+        return index_next(self.chain, self.store, self.folder, self.pace)
+
+    def catch_up(self, *, restarting: bool = False) -> list[Indexed | Rewound]:
+        """Step until there is nothing to be done; with a new process for each step if asked."""
+        done: list[Indexed | Rewound] = []
+        while (result := self.step()) is not None:
+            done.append(result)
+            if restarting:
+                self.restart()
+        return done
+
+    def restart(self) -> None:
+        """Go on as another process would: nothing is remembered but the database."""
+        self.folder = folder(self.folder.rules, reports=self.folder.reporter is not None)
+        self.pace = Pace()
+
+    def dump(self) -> list[str]:
+        """All projections, the cursor without its epoch, and the canonical raw rows."""
+        with self.store.reading() as unit:
+            cursor = unit.cursor.get()
+            where = "no cursor" if cursor is None else f"{cursor.number} {cursor.hash}"
+            logs = [f"{log.block_hash} {log.index}" for log in unit.logs.between(0, 10**9)]
+            calls = [f"{call.tx_hash}" for call in unit.calls.between(0, 10**9)]
+            return [*unit.projections.dump(), where, *logs, *calls]
+
+
+def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:
+    """Mine these blocks on top of a chain, a new one if there is none."""
+    chain = chain or ScriptedChain()
+    for said in blocks:
+        chain.mine(*said)
+    return chain

@@ -1,0 +1,231 @@
+"""One loop for history and head: whatever the steps, the same state."""
+
+import pytest
+
+from oracle.domain.ids import Hash
+from oracle.errors import FatalError, TransientError
+from oracle.services.indexing import Indexed
+from oracle.store.store import Store
+from tests.scripted import ScriptedChain
+from tests.services.conftest import NewStore
+from tests.services.follower import Follower, folder, mined
+from tests.traffic import Traffic
+
+BLOCKS = Traffic(1).blocks(120)
+
+
+def dump_after(
+    new_store: NewStore, chain: ScriptedChain, *, restarting: bool = False
+) -> list[str]:
+    with new_store() as store:
+        follower = Follower(chain, store)
+        follower.catch_up(restarting=restarting)
+        return follower.dump()
+
+
+def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
+    with new_store() as store:
+        Follower(mined(BLOCKS), store).catch_up()
+
+        with store.reading() as unit:
+            assert unit.logs.count() > 200
+            assert unit.results.count() > 5
+            assert unit.kickouts.open()
+            assert unit.rounds.load().words
+
+
+@pytest.mark.parametrize("most_blocks", [1, 7, 50])
+def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, most_blocks: int):
+    at_once = dump_after(new_store, mined(BLOCKS))
+
+    chain = mined(BLOCKS)
+    chain.most_blocks = most_blocks
+
+    assert dump_after(new_store, chain) == at_once
+
+
+def test_following_every_block_ends_like_reading_history(new_store: NewStore):
+    with new_store() as store:
+        follower = Follower(ScriptedChain(), store)
+        for said in BLOCKS:
+            follower.chain.mine(*said)
+            follower.catch_up()
+
+        assert follower.dump() == dump_after(new_store, follower.chain)
+
+
+def test_a_daemon_restarted_after_every_transaction_ends_the_same(new_store: NewStore):
+    chain = mined(BLOCKS)
+    chain.most_blocks = 5
+
+    assert dump_after(new_store, chain, restarting=True) == dump_after(new_store, mined(BLOCKS))
+
+
+def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore):
+    with new_store() as live, new_store() as late:
+        follower = Follower(ScriptedChain(), live)
+        for said in BLOCKS:
+            follower.chain.mine(*said)
+            follower.catch_up(restarting=True)
+        Follower(follower.chain, late).catch_up()
+
+        with live.reading() as one, late.reading() as other:
+            cut_live = {stored.report.period: stored.report for stored in one.reports.above(-1)}
+            cut_late = {stored.report.period: stored.report for stored in other.reports.above(-1)}
+    # 24 blocks of 10 seconds hold the ends of four periods of a minute.
+    assert len(cut_late) == 4
+    assert len(cut_live) == 20
+    assert cut_late.items() <= cut_live.items()
+    assert any(report.records for report in cut_late.values())
+
+
+def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
+    follower = Follower(ScriptedChain(), store)
+    follower.chain.mine_many(3)
+    follower.catch_up()
+    last_of_period = follower.chain.newest
+    follower.chain.mine(after=60)
+
+    (indexed,) = follower.catch_up()
+
+    assert isinstance(indexed, Indexed)
+    assert [report.as_of for report in indexed.reports] == [last_of_period]
+
+
+def test_without_an_oracle_contract_no_report_is_cut(store: Store):
+    follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        assert unit.reports.above(-1) == []
+
+
+def test_nothing_is_done_at_the_head(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+
+    assert follower.step() is None
+
+
+def test_the_start_block_is_the_first_that_is_indexed(store: Store):
+    follower = Follower(mined(BLOCKS), store, start_block=40)
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        assert min(log.block for log in unit.logs.between(0, 200)) >= 40
+    assert follower.chain.windows_served[0].first == 40
+
+
+def test_a_start_block_in_the_future_is_waited_for(store: Store):
+    follower = Follower(ScriptedChain(), store, start_block=3)
+
+    assert follower.step() is None
+    follower.chain.mine_many(3)
+    assert follower.catch_up()
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+    assert cursor is not None
+    assert cursor.number == 3
+
+
+def test_an_endpoint_that_lags_behind_us_is_waited_for(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+
+    follower.chain.lag = 5
+
+    assert follower.step() is None
+    assert follower.dump() == before
+
+
+def test_history_is_read_without_headers_and_without_a_journal(store: Store):
+    follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
+
+    first = follower.step()
+
+    assert isinstance(first, Indexed)
+    assert first.blocks.last == 120 - follower.chain.finality_depth
+    with store.reading() as unit:
+        assert len(unit.blocks.between(0, 200)) == 1
+        assert unit.undo.reach() == first.blocks.last
+
+
+def test_the_journal_reaches_back_to_the_final_block(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        assert unit.undo.reach() == 120 - follower.chain.finality_depth
+
+
+def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.finality_depth = 2
+
+    assert follower.step() is None
+
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        assert cursor is not None
+        assert cursor.final_number == 118
+        assert unit.undo.reach() == 118
+    follower.chain.mine()
+    assert follower.catch_up()
+
+
+def test_a_writer_that_was_overtaken_writes_nothing(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.chain.most_blocks = 10
+    follower.step()
+    other = Follower(mined(BLOCKS), store)
+    window = follower.chain.window
+
+    def overtaken(*asked: object, **more: object) -> object:
+        other.step()
+        return window(*asked, **more)  # type: ignore[arg-type]  # passed through
+
+    follower.chain.window = overtaken  # type: ignore[method-assign, assignment]
+
+    with pytest.raises(FatalError, match="another process"):
+        follower.step()
+    assert other.dump() == Follower(other.chain, store).dump()
+
+
+def test_one_answer_from_another_fork_changes_nothing(store: Store):
+    chain = mined(BLOCKS)
+    follower = Follower(chain, store)
+    follower.catch_up()
+    before = follower.dump()
+    astray = chain.copy()
+    astray.fork(3)
+    astray.mine_many(5)
+    chain.mine()
+    # Heads from the chain, the window from elsewhere, and all later answers from the chain.
+    chain.answers.extend([chain, astray])
+
+    with pytest.raises(TransientError, match="asked again"):
+        follower.step()
+
+    assert follower.dump() == before
+    assert follower.catch_up()
+
+
+def test_a_log_that_cannot_be_read_stops_before_anything_is_written(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.chain.most_blocks = 10
+    follower.step()
+    before = follower.dump()
+    for block in follower.chain.blocks[11:20]:
+        for log in block.logs:
+            log.topics = (Hash("0x" + 64 * "0"),)
+            log.data = "0x00"
+
+    with pytest.raises(AttributeError):
+        follower.step()
+
+    assert follower.dump() == before

@@ -1,0 +1,149 @@
+"""Folding the stored rows anew gives the same bytes, and says so where it does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.services.folding import Folder
+from oracle.services.refolding import Manner, refold
+from oracle.services.reporting import Reporter
+from oracle.services.rewinding import Rewound
+from oracle.store.store import Store
+from tests.scripted import ScriptedReader
+from tests.services.brittle import deaths
+from tests.services.conftest import NewStore
+from tests.services.follower import ANCHOR_WINDOW, RULES, SETTINGS, Follower, folder, mined
+from tests.traffic import Traffic
+
+BLOCKS = Traffic(5).blocks(80)
+
+
+def followed(store: Store) -> Follower:
+    """A database that followed the head from block to block, so that reports were cut."""
+    follower = Follower(mined([]), store)
+    for said in BLOCKS:
+        follower.chain.mine(*said)
+        follower.catch_up()
+    return follower
+
+
+def spoil(store: Store) -> None:
+    with store.transaction() as unit:
+        node = next(iter(unit.nodes.all()))
+        unit.nodes.save([replace(node, base=1)])
+
+
+def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+
+    refolded = refold(store, follower.folder, Manner())
+
+    assert refolded.same
+    assert refolded.reports > 10
+    assert refolded.differing == ()
+    assert follower.dump() == before
+    assert refolded.logs == sum(len(block.logs) for block in follower.chain.blocks)
+
+
+def test_a_row_that_was_changed_by_hand_is_told_and_mended(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+    spoil(store)
+
+    refolded = refold(store, follower.folder, Manner())
+
+    assert not refolded.same
+    assert follower.dump() == before
+
+
+def test_a_dry_run_tells_and_mends_nothing(store: Store):
+    follower = followed(store)
+    spoil(store)
+    spoilt = follower.dump()
+
+    refolded = refold(store, follower.folder, Manner(dry_run=True))
+
+    assert not refolded.same
+    assert follower.dump() == spoilt
+
+
+def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
+    followed(store)
+    with store.reading() as unit:
+        kept = unit.reports.above(-1)
+    other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
+    reporter = Reporter(RULES, other, anchor_window=ANCHOR_WINDOW)
+
+    refolded = refold(store, Folder(RULES, ScriptedReader(), reporter), Manner())
+
+    assert refolded.same
+    assert refolded.differing == tuple(stored.report.period for stored in kept)
+    with store.reading() as unit:
+        assert unit.reports.above(-1) == kept
+
+
+def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
+    follower = followed(store)
+    refold(store, follower.folder, Manner())
+    follower.chain.fork(6)
+    mined(Traffic(6).blocks(8), follower.chain)
+
+    done = follower.catch_up()
+
+    assert isinstance(done[0], Rewound)
+    with new_store() as other:
+        fresh = Follower(follower.chain, other)
+        fresh.catch_up()
+        assert follower.dump() == fresh.dump()
+
+
+def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
+    store: Store, new_store: NewStore
+):
+    follower = followed(store)
+    refold(store, folder(), Manner())
+    mined(Traffic(6).blocks(8), follower.chain)
+
+    follower.catch_up()
+
+    with new_store() as other:
+        fresh = Follower(follower.chain, other)
+        fresh.catch_up()
+        assert follower.dump() == fresh.dump()
+
+
+def test_folding_anew_may_die_anywhere(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+    spoil(store)
+    spoilt = follower.dump()
+
+    died = deaths(
+        store,
+        lambda brittle: refold(brittle, follower.folder, Manner()),
+        lambda: follower.dump() == spoilt,
+    )
+
+    assert died > 20
+    assert follower.dump() == before
+
+
+def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+
+    def interrupt(block: int, last: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refold(store, follower.folder, Manner(progress=interrupt))
+
+    assert follower.dump() == before
+    assert refold(store, follower.folder, Manner()).same
+
+
+def test_nothing_indexed_is_nothing_to_fold(store: Store):
+    with pytest.raises(InputError, match="nothing is indexed"):
+        refold(store, folder(), Manner())

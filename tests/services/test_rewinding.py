@@ -1,0 +1,235 @@
+"""What a fork left behind is as if it had never been; what only looks like one changes nothing."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from oracle.errors import FatalError, InputError
+from oracle.services.refolding import Manner
+from oracle.services.rewinding import Rewound, rewind_if_forked, rewind_to
+from oracle.store.reports import ReportState
+from oracle.store.store import Store
+from tests.scripted import ScriptedChain
+from tests.services.conftest import NewStore
+from tests.services.follower import Follower, folder, mined
+from tests.traffic import Traffic
+
+BLOCKS = Traffic(3).blocks(100)
+
+
+def fresh_dump(new_store: NewStore, chain: ScriptedChain) -> list[str]:
+    with new_store() as store:
+        follower = Follower(chain, store)
+        follower.catch_up()
+        return follower.dump()
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 2**16),
+    turns=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=6),
+    restarting=st.booleans(),
+)
+def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
+    new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
+):
+    traffic = Traffic(seed)
+    with new_store() as store:
+        follower = Follower(mined(traffic.blocks(20)), store)
+        chain = follower.chain
+        follower.catch_up()
+        for more, depth in turns:
+            mined(traffic.blocks(more), chain)
+            follower.catch_up(restarting=restarting)
+            chain.fork(min(depth, chain.newest.number - chain.heads().final.number))
+            mined(traffic.blocks(3), chain)
+            follower.catch_up(restarting=restarting)
+        mined(traffic.blocks(8), chain)
+        follower.catch_up(restarting=restarting)
+
+        assert follower.dump() == fresh_dump(new_store, chain)
+
+
+def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    first = follower.chain.copy()
+    follower.chain.fork(5)
+    mined(Traffic(4).blocks(6), follower.chain)
+    follower.catch_up()
+    assert follower.dump() != before
+    first.mine_many(2)
+    follower.chain = first
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        assert unit.logs.count() == sum(len(block.logs) for block in first.blocks)
+
+
+def test_a_fork_of_equal_height_is_seen_without_a_new_block(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(2)
+    follower.chain.mine_many(2)
+
+    rewound = follower.step()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.depth == 2
+    assert rewound.ancestor == follower.chain.blocks[98].ref
+
+
+def test_a_fork_while_the_daemon_was_down_is_found_at_its_start(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(6)
+    follower.chain.mine_many(12)
+    follower.restart()
+
+    done = follower.step()
+
+    assert isinstance(done, Rewound)
+
+
+def test_an_endpoint_below_the_cursor_is_no_witness(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(4)
+    follower.chain.mine_many(3)
+
+    assert rewind_if_forked(follower.chain, store, follower.folder) is None
+    assert follower.step() is None
+    follower.chain.mine_many(2)
+    assert isinstance(follower.step(), Rewound)
+
+
+def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    gone = follower.chain.fork(7)
+    follower.chain.mine_many(8)
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        orphans = list(unit.logs.between(0, 200, canonical=False))
+    assert orphans == [log for block in gone.blocks[-7:] for log in block.logs]
+    assert orphans
+
+
+def test_a_report_above_the_ancestor_is_missed_and_says_why(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    with store.reading() as unit:
+        (newest,) = unit.reports.latest(1)
+    follower.chain.fork(7)
+    follower.chain.mine_many(8)
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        missed = unit.reports.at(newest.report.period)
+        assert missed is not None
+        assert missed.state is ReportState.MISSED
+        assert "common ancestor" in (missed.reason or "")
+        assert unit.lanes.as_of() is None
+
+
+def test_a_final_block_that_changed_stops_everything_and_names_both_hashes(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    ours = follower.chain.blocks[92].ref.hash
+    follower.chain.fork(15)
+    follower.chain.mine_many(20)
+    theirs = follower.chain.blocks[92].ref.hash
+
+    with pytest.raises(FatalError, match="final") as failed:
+        follower.step()
+
+    assert ours in str(failed.value)
+    assert theirs in str(failed.value)
+    assert follower.dump() == before
+
+
+def test_history_that_another_chain_serves_stops_everything(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.chain.most_blocks = 20
+    follower.step()
+    other = ScriptedChain(most_blocks=20, seconds_per_block=7)
+    mined(Traffic(9).blocks(100), other)
+    follower.chain = other
+
+    with pytest.raises(FatalError, match="nothing was changed"):
+        follower.step()
+
+
+def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
+    follower = Follower(ScriptedChain(), store, start_block=4)
+    mined(Traffic(3).blocks(7), follower.chain)
+    follower.catch_up()
+    follower.chain.fork(6)
+    follower.chain.mine_many(9)
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        assert unit.logs.count() == 0
+        cursor = unit.cursor.get()
+    assert cursor is not None
+    assert cursor.hash == follower.chain.newest.hash
+
+
+def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    whole = follower.dump()
+
+    rewound = rewind_to(follower.chain, store, follower.folder, 95, Manner())
+
+    assert not rewound.by_refold
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
+    follower.catch_up()
+    assert follower.dump() == whole
+
+
+def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    whole = follower.dump()
+
+    rewound = rewind_to(follower.chain, store, follower.folder, 30, Manner())
+
+    assert rewound.by_refold
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
+    follower.catch_up()
+    assert follower.dump() == whole
+
+
+@pytest.mark.parametrize("to_block", [30, 95])
+def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+
+    rewound = rewind_to(follower.chain, store, follower.folder, to_block, Manner(dry_run=True))
+
+    assert rewound.logs > 0
+    assert follower.dump() == before
+
+
+@pytest.mark.parametrize("to_block", [9, 100, 101])
+def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
+    follower = Follower(mined(BLOCKS), store, start_block=11)
+    follower.catch_up()
+
+    with pytest.raises(InputError, match=r"from 10 .* to 99"):
+        rewind_to(follower.chain, store, follower.folder, to_block, Manner())
+
+
+def test_a_rewind_of_an_empty_database_is_refused(store: Store):
+    with pytest.raises(InputError, match="nothing is indexed"):
+        rewind_to(ScriptedChain(), store, folder(), 3, Manner())
