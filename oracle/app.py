@@ -3,9 +3,11 @@
 A room is opened when it is first asked for.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +18,11 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rules import Rules, rules_named
 from oracle.errors import InputError
+from oracle.publisher.fees import Caps
+from oracle.publisher.inspection import Expected
+from oracle.publisher.publisher import KeyFiles, Keys, Publisher
+from oracle.publisher.typed_data import Domain
+from oracle.services.desk import Desk
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
 from oracle.store.identity import Identity
@@ -114,6 +121,77 @@ class App:
         """The fold over the store, with its working set."""
         return Folder(self.rules, self.reader, self._reporter())
 
+    @cached_property
+    def oracle_address(self) -> Address:
+        """The oracle contract's address. Raises InputError: none is configured."""
+        if self.config.oracle.address is None:
+            raise InputError("oracle.address: is missing; without it the daemon indexes only")
+        return Address(self.config.oracle.address)
+
+    @cached_property
+    def keys(self) -> Keys | None:
+        """The two keys; None where the configuration names none.
+
+        Raises:
+            InputError: a file is missing, readable by others or no keystore, a password is wrong,
+                or only one of the two keys is named.
+        """
+        told = self.config.keys
+        signer = _key_files(told.signer_keystore, told.signer_password_file)
+        transmitter = _key_files(told.transmitter_keystore, told.transmitter_password_file)
+        if signer is None and transmitter is None:
+            return None
+        if signer is None or transmitter is None:
+            raise InputError("keys: signer and transmitter are two keys; name both or none")
+        return Keys.open(signer, transmitter)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """What looks, tries, signs and sends. Raises InputError: see `oracle_address`, `keys`."""
+        told = self.config
+        publisher = Publisher(
+            told.chain.endpoints,
+            domain=Domain(told.chain.id, self.oracle_address),
+            caps=Caps(
+                fee_per_gas=told.limits.max_fee_per_gas_wei,
+                cost_per_transaction=told.limits.max_cost_per_transaction_wei,
+                cost_per_day=told.limits.max_cost_per_day_wei,
+            ),
+            keys=self.keys,
+        )
+        self._opened.callback(publisher.close)
+        return publisher
+
+    @property
+    def expected(self) -> Expected:
+        """What the contract must be like before this daemon publishes to it."""
+        return Expected(
+            network=Address(self.config.network.contracts["TaskNetwork"]),
+            rules_hash=self.rules_hash,
+            settings=self.report_settings,
+            signer=self.keys.signer.address if self.keys else None,
+            transmitter=self.keys.transmitter.address if self.keys else None,
+        )
+
+    def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
+        """Return what the publishing services work at, under a lease's epoch.
+
+        `clock` tells unix seconds.
+        """
+        told = self.config
+        return Desk(
+            store=self.store,
+            publisher=self.publisher,
+            rules=self.rules,
+            rules_hash=self.rules_hash,
+            settings=self.report_settings,
+            epoch=epoch,
+            clock=clock,
+            confirmations=told.limits.confirmations,
+            level=told.oracle.level,
+            evidence_folder=told.oracle.evidence_folder,
+        )
+
     def identify(self) -> None:
         """Write down what the database is about, or check that it is about the same.
 
@@ -141,3 +219,9 @@ class App:
         store = Store.open(self.config.database.url, create=create)
         self._opened.callback(store.close)
         return store
+
+
+def _key_files(keystore: Path | None, password_file: Path | None) -> KeyFiles | None:
+    if keystore is None or password_file is None:
+        return None
+    return KeyFiles(keystore, password_file)

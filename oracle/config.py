@@ -92,6 +92,8 @@ class Oracle(Section):
     report_ttl_seconds: int = Field(default=600, ge=1)
     # Blocks under the head that the contract still checks a report against; as deployed.
     anchor_window: int = Field(default=200, ge=2, le=8191)
+    # Where the evidence of proposed kickouts is kept for whoever asks.
+    evidence_folder: Path = Path("evidence")
 
 
 class Scoring(Section):

@@ -127,20 +127,20 @@ def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
         raise failures[0]
 
 
-def run_once(steps: Sequence[Step]) -> None:
-    """Turn every step until none has anything to do.
+def run_once(steps: Sequence[Step], stop: threading.Event) -> None:
+    """Turn every step until none has anything to do, or `stop` is set.
 
     Raises:
         Exception: whatever a step raised; there is no next turn.
     """
-    while sum(_exhausted(step) for step in steps):
+    while sum(_exhausted(step, stop) for step in steps):
         pass
 
 
-def _exhausted(step: Step) -> bool:
+def _exhausted(step: Step, stop: threading.Event) -> bool:
     """Turn the step until it has nothing to do; tell whether it did anything."""
     worked = False
-    while (done := _measured(step)) is not None:
+    while not stop.is_set() and (done := _measured(step)) is not None:
         _say(step, done)
         worked = True
     return worked

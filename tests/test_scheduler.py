@@ -132,7 +132,7 @@ def test_once_turns_every_step_until_none_has_anything_to_do():
 
         return turn
 
-    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")])
+    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")], threading.Event())
 
     assert order == ["index", "index", "publish"]
 
@@ -142,7 +142,7 @@ def test_once_gives_up_at_the_first_failure():
         raise TransientError("the endpoint is away")
 
     with pytest.raises(TransientError):
-        run_once([step(turn)])
+        run_once([step(turn)], threading.Event())
 
 
 def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():

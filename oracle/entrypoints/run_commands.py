@@ -1,0 +1,143 @@
+"""`run` and `migrate`: the daemon itself, and the tables that it needs."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import structlog
+import typer
+
+from oracle import __version__
+from oracle.app import App
+from oracle.config import load
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.entrypoints.steps import Work, steps_of
+from oracle.entrypoints.watch import Watch
+from oracle.entrypoints.web import build, serving
+from oracle.errors import InputError, OracleError
+from oracle.publisher.inspection import differences
+from oracle.scheduler import Beats, run as run_steps, run_once
+from oracle.services.leasing import release, take
+from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
+from oracle.telemetry import logs, metrics
+
+_SendOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--publish/--dry-run",
+        help="Send transactions, or only compute them. Default: oracle.publish.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `run` and `migrate` on the command line."""
+    app.command("run", epilog="Example: qos-oracle run --config config/local.toml --publish")(run)
+    app.command("migrate", epilog="Example: qos-oracle migrate --dry-run")(migrate)
+
+
+def run(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="Catch up with the head, do what is due, and leave.")
+    ] = False,
+    publish: _SendOption = None,
+) -> None:
+    """Index the chain, score its nodes, and report them; until SIGTERM or Ctrl-C."""
+    with open_app(config) as app:
+        told = app.config
+        logs.configure(told.log.format, told.log.level)
+        app.create_store()
+        with _leased(app) as epoch, _stopping() as stop:
+            is_publishing = told.oracle.publish if publish is None else publish
+            work = _prepared(app, epoch, is_publishing=is_publishing)
+            if once:
+                run_once(steps_of(work), stop)
+                return
+            with serving(build(work.watch, app.store), told.web.host, told.web.port) as address:
+                structlog.get_logger().info(
+                    "started",
+                    version=__version__,
+                    chain_id=told.chain.id,
+                    web=address,
+                    publishing=is_publishing,
+                )
+                metrics.STARTED.set_to_current_time()
+                run_steps(steps_of(work), stop, work.watch.beats)
+            structlog.get_logger().info("stopped")
+
+
+def migrate(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the database's tables to what this version needs, in one transaction."""
+    url = load(config).database.url
+    before = schema_state(url) if dry_run else migrate_tables(url)
+    if as_json:
+        print_json({"before": before.found, "wanted": before.wanted, "dry_run": dry_run})
+        return
+    found = before.found or "no tables"
+    if before.age is SchemaAge.CURRENT:
+        typer.echo(f"nothing to do: the tables are at revision {before.wanted}")
+    else:
+        would = "would go" if dry_run else "went"
+        typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
+
+
+def _prepared(app: App, epoch: int, *, is_publishing: bool) -> Work:
+    """Check everything that can be checked before the first turn."""
+    app.identify()
+    work = Work(app, epoch, Watch(Beats(time.monotonic)))
+    if is_publishing:
+        found = differences(app.publisher.contract.constitution(), app.expected)
+        if found:
+            lines = "".join(f"\n  {difference.line()}" for difference in found)
+            raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
+        work.desk = app.desk(epoch, _unix_seconds)
+    return work
+
+
+@contextmanager
+def _leased(app: App) -> Iterator[int]:
+    """Hold the lease; where it cannot be given back, it runs out by itself."""
+    epoch = take(app.store, "qos-oracle run")
+    try:
+        yield epoch
+    finally:
+        try:
+            release(app.store, epoch)
+        except OracleError as error:
+            structlog.get_logger().warning("lease_kept", reason=str(error))
+
+
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """Turn SIGTERM and SIGINT into an event; the handlers before come back afterwards."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _unix_seconds() -> float:
+    return time.clock_gettime(time.CLOCK_REALTIME)

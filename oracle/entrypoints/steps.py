@@ -1,0 +1,128 @@
+"""The daemon's loops: each turn is one service's step, and what to say about it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from oracle.app import App
+from oracle.entrypoints.watch import Watch, count_window
+from oracle.publisher.receipts import balance_of
+from oracle.scheduler import Step
+from oracle.services.confirming import confirm_next
+from oracle.services.desk import Desk, Step as Done
+from oracle.services.indexing import Indexed, Pace, index_next
+from oracle.services.kicking import plan_kick
+from oracle.services.leasing import RENEW_SECONDS, renew
+from oracle.services.observing import census
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
+from oracle.services.reconciling import reconcile
+from oracle.services.rewinding import Rewound
+from oracle.telemetry import metrics
+
+_CENSUS_SECONDS = 10.0
+_RECONCILE_SECONDS = 300.0
+
+Facts = Mapping[str, object] | None
+
+
+@dataclass(slots=True)
+class Work:
+    """What the loops share; `desk` None: nothing is sent."""
+
+    app: App
+    epoch: int
+    watch: Watch
+    desk: Desk | None = None
+    pace: Pace = field(default_factory=Pace)
+
+    def index(self) -> Facts:
+        """Take in one window, or go back over a fork."""
+        app = self.app
+        done = index_next(app.chain, app.store, app.folder, self.pace)
+        if isinstance(done, Indexed):
+            self.watch.stands_at(done.cursor)
+            count_window(done)
+        elif isinstance(done, Rewound):
+            self.watch.stands_at(done.ancestor)
+            metrics.REORGS.inc()
+            metrics.REORG_DEPTH.observe(done.depth)
+        if self.pace.heads is not None:
+            self.watch.saw(self.pace.heads)
+        return None if done is None else _told(done)
+
+    def publish(self) -> Facts:
+        """Plan, or take the next step towards the chain."""
+        desk, heads = self.desk, self.pace.heads
+        if desk is None or heads is None:
+            return None
+        return _done(publish_next(desk, heads) or plan_push(desk, heads) or plan_kick(desk, heads))
+
+    def confirm(self) -> Facts:
+        """Look for what was sent."""
+        desk, heads = self.desk, self.pace.heads
+        return None if desk is None or heads is None else _done(confirm_next(desk, heads))
+
+    def compare(self) -> Facts:
+        """Compare our nonces with the chain's; a difference that is ours to solve ends us."""
+        if self.desk is not None:
+            reconcile(self.desk)
+        return None
+
+    def keep_lease(self) -> Facts:
+        """Hold the lease for another while."""
+        renew(self.app.store, self.epoch)
+        return None
+
+    def count(self) -> Facts:
+        """Count the database for `/metrics`."""
+        balance = None
+        if self.desk is not None:
+            balance = balance_of(self.desk.publisher.lines, self.desk.account.address)
+        seen = census(self.app.store, self.app.rules, balance)
+        if seen is not None:
+            metrics.show(seen)
+        return None
+
+
+def steps_of(work: Work) -> list[Step]:
+    """Return the loops in the order of their first turns."""
+    poll = work.app.config.chain.poll_seconds
+    return [
+        Step("reconcile", _RECONCILE_SECONDS, work.compare),
+        Step("index", poll, work.index),
+        Step("publish", poll, work.publish),
+        Step("confirm", poll, work.confirm),
+        Step("lease", RENEW_SECONDS, work.keep_lease),
+        Step("census", _CENSUS_SECONDS, work.count),
+    ]
+
+
+def _done(step: Done | None) -> Facts:
+    if step is None:
+        return None
+    facts = {"did": step.did, "intent": step.intent, "detail": step.detail}
+    return {name: fact for name, fact in facts.items() if fact not in {None, ""}}
+
+
+def _told(done: Indexed | Rewound) -> Mapping[str, object]:
+    if isinstance(done, Rewound):
+        return {
+            "did": "rewound",
+            "to": done.ancestor.number,
+            "depth": done.depth,
+            "logs": done.logs,
+            "reports": done.reports,
+        }
+    return dict(_of_window(done))
+
+
+def _of_window(done: Indexed) -> Iterator[tuple[str, object]]:
+    yield "did", "indexed"
+    yield "blocks", f"{done.blocks.first}..{done.blocks.last}"
+    yield "behind", done.newest - done.cursor.number
+    yield "logs", done.logs
+    yield "events", sum(done.events.values())
+    if done.reports:
+        yield "reports", [report.period for report in done.reports]
+    milliseconds = 1000 * (done.fetch_seconds + done.fold_seconds + done.commit_seconds)
+    yield "ms", round(milliseconds, 1)
