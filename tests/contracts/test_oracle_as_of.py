@@ -10,6 +10,8 @@ from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, word
 from tests.evm.anvil import FREE_BY_HAND, anvil
 from tests.evm.chain import Chain, RevertedError
 
+pytestmark = pytest.mark.evm
+
 FIVE = (0, word(5))
 ARB_SYS = "0x" + 38 * "0" + "64"
 

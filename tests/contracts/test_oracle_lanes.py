@@ -8,6 +8,8 @@ import pytest
 from tests.contracts.oracle_driver import word
 from tests.evm.chain import Chain
 
+pytestmark = pytest.mark.evm
+
 TOO_HIGH, ERASED, STEP_OVER, BEYOND = 1, 2, 4, 8
 WORDS = 600
 EDGES = (0, 1, 2, 3, 101, 102, 103, 5_000, 9_902, 10_001, 10_002, 10_003, 0x7FFF, 0x8000, 0xFFFF)
@@ -40,7 +42,7 @@ def near(chosen: random.Random, before: int, step: int) -> int:
 
 
 def scenes(seed: int) -> Iterator[tuple[list[int], list[int], int, int]]:
-    chosen = random.Random(seed)
+    chosen = random.Random(seed)  # noqa: S311 -- the same words in every run, nothing secret
     for number in range(WORDS):
         step = chosen.choice(STEPS)
         quiet = chosen.randrange(10_003)  # most lanes of a scene are faultless: faults stay single

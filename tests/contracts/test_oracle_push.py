@@ -17,6 +17,8 @@ from tests.contracts.oracle_driver import (
 )
 from tests.evm.chain import Chain, RevertedError
 
+pytestmark = pytest.mark.evm
+
 SIXTEEN = word(*range(2, 18))
 
 

@@ -7,6 +7,8 @@ from web3 import Web3
 from tests.contracts.oracle_driver import SIGNERS, STRANGER, ZERO, Oracle, word
 from tests.evm.chain import RevertedError
 
+pytestmark = pytest.mark.evm
+
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 A, B, C = SIGNERS
 
