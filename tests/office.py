@@ -1,0 +1,257 @@
+"""The whole daemon at work on a real chain: network, oracle contract, database, publisher.
+
+Nothing is scripted: Anvil mines when a test says so, every step is the service's own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from oracle.chain.reader import Reader
+from oracle.chain.source import Source
+from oracle.domain.ids import Address
+from oracle.domain.report import ReportSettings, rules_id
+from oracle.domain.rules import SEED
+from oracle.publisher.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
+from oracle.publisher.fees import Caps
+from oracle.publisher.keys import create_keystore
+from oracle.publisher.publisher import KeyFiles, Keys, Publisher
+from oracle.publisher.typed_data import Domain
+from oracle.services.confirming import confirm_next
+from oracle.services.desk import Desk, Step
+from oracle.services.folding import Folder
+from oracle.services.indexing import Pace, index_next
+from oracle.services.kicking import plan_kick
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
+from oracle.services.reconciling import reconcile
+from oracle.services.reporting import Reporter
+from oracle.store.identity import Identity
+from oracle.store.outbox_rows import Intent, IntentKind
+from oracle.store.store import Store
+from tests.evm.chain import Chain
+from tests.evm.network import Network
+
+ETHER = 10**18
+CHAIN_ID = 31337
+# A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
+RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+SETTINGS = ReportSettings(period_seconds=60, ttl_seconds=600, kick_below=4000)
+LIMITS = replace(
+    DEFAULT_LIMITS,
+    min_interval=0,
+    kick_below=4000,
+    veto_delay=120,
+    kick_rounds=2,
+    min_active=1,
+)
+CAPS = Caps(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
+RULES_HASH = rules_id(RULES, "reference", SETTINGS)
+FINALITY = 4
+# PBKDF2 of throw-away keys.
+QUICK = 1000
+
+
+def key_files(folder: Path, name: str) -> KeyFiles:
+    """A new key in a folder."""
+    files = KeyFiles(folder / f"{name}.json", folder / f"{name}.password")
+    create_keystore(*files, iterations=QUICK)
+    return files
+
+
+@dataclass(frozen=True)
+class Premises:
+    """What outlives a daemon: the contracts on the chain and the keys."""
+
+    chain: Chain
+    network: Network
+    oracle: Any
+    keys: Keys
+
+    @classmethod
+    def built(cls, chain: Chain, folder: Path) -> "Premises":
+        """Deploy both contracts; three nodes join; the transmitter has ether."""
+        keys = Keys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
+        network = Network.deployed(chain)
+        address = deployed_oracle(chain, network, keys)
+        oracle = chain.contract("QoSOracle", address)
+        chain.send(network.does.setOracle(oracle.address), sender=network.admin)
+        for node in network.nodes[:3]:
+            network.join(node)
+        chain.rpc("anvil_setBalance", keys.transmitter.address, hex(ETHER))
+        return cls(chain, network, oracle, keys)
+
+    @property
+    def address(self) -> Address:
+        return Address(self.oracle.address.lower())
+
+    @property
+    def round(self) -> int:
+        return int(self.oracle.functions.head().call()[0])
+
+    @property
+    def nonce(self) -> int:
+        """How many transactions of the transmitter are mined."""
+        sender = self.keys.transmitter.address
+        return int(self.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
+
+
+def deployed_oracle(chain: Chain, network: Network, keys: Keys) -> Address:
+    """Deploy as `contract deploy` does, by a key that is the contract's admin."""
+    admin = keys.transmitter
+    chain.rpc("anvil_setBalance", admin.address, hex(ETHER))
+    domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))
+    publisher = Publisher([chain.url], domain=domain, caps=CAPS, keys=keys)
+    setup = OracleSetup(
+        network=Address(network.contract.address.lower()),
+        admin=Address(network.admin.lower()),
+        signers=(keys.signer.address,),
+        rules_hash=RULES_HASH,
+        vetoer=Address(network.admin.lower()),
+        limits=LIMITS,
+    )
+    planned = plan_deployment(publisher.lines, setup, admin.address, publisher.fees())
+
+    def wait() -> bool:
+        chain.mine()
+        return True
+
+    address, _ = deploy(publisher.lines, admin, planned, CHAIN_ID, wait)
+    publisher.close()
+    return address
+
+
+@dataclass
+class Office:
+    """One daemon on the premises; `restart` is another process on the same database."""
+
+    premises: Premises
+    store: Store
+    folder_for_evidence: Path
+    urls: Sequence[str] = ()
+    caps: Caps = CAPS
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.urls = self.urls or [self.premises.chain.url]
+        contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
+        self._reader = Reader.open("reference", contracts, self.premises.address)
+        with self.store.transaction() as unit:
+            genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
+            unit.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
+            epoch = unit.lease.take("test", 3600)
+        assert epoch is not None
+        self.epoch = epoch
+        self.open()
+
+    def open(self) -> None:
+        """Start as a process does."""
+        premises = self.premises
+        self.source = Source.open(
+            self.urls, chain_id=CHAIN_ID, finality_depth=FINALITY, reader=self._reader
+        )
+        reporter = Reporter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        self.folder = Folder(RULES, self._reader, reporter)
+        self.pace = Pace()
+        domain = Domain(CHAIN_ID, premises.address)
+        self.desk = Desk(
+            store=self.store,
+            publisher=Publisher(self.urls, domain=domain, caps=self.caps, keys=premises.keys),
+            rules=RULES,
+            rules_hash=RULES_HASH,
+            settings=SETTINGS,
+            epoch=self.epoch,
+            clock=lambda: premises.chain.time,
+            confirmations=2,
+            level="soft",
+            evidence_folder=self.folder_for_evidence,
+        )
+        reconcile(self.desk)
+
+    def close(self) -> None:
+        self.source.close()
+        self.desk.publisher.close()
+
+    def restart(self, **changes: Any) -> None:
+        """Go on as another process would: nothing is remembered but the database."""
+        self.close()
+        for name, value in changes.items():
+            setattr(self, name, value)
+        self.open()
+
+    # --- the daemon's work ---
+
+    def index(self) -> None:
+        while index_next(self.source, self.store, self.folder, self.pace) is not None:
+            pass
+
+    def tick(self) -> list[Step]:
+        """One turn of the scheduler: index, then do what is due until nothing is."""
+        self.index()
+        done: list[Step] = []
+        for step in (confirm_next, publish_next, plan_push, publish_next, plan_kick, publish_next):
+            done += self.repeat(step)
+        self.steps += done
+        return done
+
+    def repeat(self, step: Callable[[Desk, Any], Step | None]) -> list[Step]:
+        done: list[Step] = []
+        while (one := step(self.desk, self.source.heads())) is not None:
+            done.append(one)
+            assert len(done) < 100, done
+        return done
+
+    # --- the chain's ---
+
+    def period(self) -> None:
+        """The next block opens a new period; two more put the report under the head."""
+        chain = self.premises.chain
+        chain.later(SETTINGS.period_seconds)
+        chain.mine()
+        chain.later(1)
+        chain.mine(2)
+
+    def mine(self, blocks: int = 1) -> None:
+        self.premises.chain.mine(blocks)
+
+    def until_final(self) -> list[Step]:
+        """Mine what makes everything so far final, and let the daemon see it."""
+        done: list[Step] = []
+        for _ in range(FINALITY + 2):
+            self.mine()
+            done += self.tick()
+        return done
+
+    def pushed(self) -> None:
+        """One more round, from its period to its receipt."""
+        before = self.premises.round
+        self.period()
+        self.tick()
+        self.mine()
+        self.tick()
+        assert self.premises.round == before + 1, self.steps
+
+    # --- the books ---
+
+    def intents(self, kind: IntentKind | None = None) -> list[Intent]:
+        """Oldest first."""
+        with self.store.reading() as unit:
+            found = unit.outbox.intents.newest(1000)
+        return [one for one in reversed(found) if kind is None or one.wish.kind is kind]
+
+    def states(self, kind: IntentKind | None = None) -> list[str]:
+        return [intent.state.value for intent in self.intents(kind)]
+
+    def reports(self) -> list[tuple[str, str | None]]:
+        """(state, reason), oldest first."""
+        with self.store.reading() as unit:
+            return [(one.state.value, one.reason) for one in unit.reports.latest(1000)]
+
+    def journal(self) -> list[str]:
+        with self.store.reading() as unit:
+            return [
+                entry.event
+                for intent in reversed(unit.outbox.intents.newest(1000))
+                for entry in unit.outbox.journal.of_intent(intent.id)
+            ]
