@@ -4,41 +4,40 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRef, Position
-from oracle.domain.contract_events import ContractEvent, IndexAssigned, IndexRetired, RoundAccepted
+from oracle.domain.contract_events import ContractEvent, IndexAssigned, IndexRetired
 from oracle.domain.events import DomainEvent, NodeJoined
 from oracle.domain.fold import Fold
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
-from oracle.domain.report import ReportSettings, cut, decode, wanted_words
+from oracle.domain.ids import Address, Hash
+from oracle.domain.lanes import lane_in
+from oracle.domain.report import Report, ReportSettings, cut, decode, period_of, wanted_words
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import SEED
 from oracle.services.folding import Folder, Stretch
 from oracle.services.reporting import Reporter
-from tests.histories import node
-from tests.random_histories import histories
+from tests.histories import GENESIS_TIME, History
+from tests.random_histories import any_histories
 
 SETTINGS = ReportSettings(deviation=1)
-HEALING_TIME = 7
 
 
 class Unread:
     """The events come ready-made: there is nothing to read."""
 
-    def read(self, logs, calls):
+    def read(self, *_):
         raise AssertionError("no log is read here")
 
 
 def indexes_for(events: list[DomainEvent]) -> list[ContractEvent]:
     """An index at every join; a re-join retires the one before."""
-    given_out: dict[Address, int] = {}
+    held: dict[Address, int] = {}
     said: list[ContractEvent] = []
-    for number, event in enumerate(one for one in events if isinstance(one, NodeJoined)):
-        at = Position(event.at.block, event.at.tx, event.at.log)
-        if event.node in given_out:
-            said.append(
-                IndexRetired(at=at, time=event.time, node=event.node, index=given_out[event.node])
-            )
-        said.append(IndexAssigned(at=at, time=event.time, node=event.node, index=number * 5))
-        given_out[event.node] = number * 5
+    joins = [event for event in events if isinstance(event, NodeJoined)]
+    for number, join in enumerate(joins):
+        at = Position(join.at.block, join.at.tx, join.at.log)
+        if join.node in held:
+            said.append(IndexRetired(at=at, time=join.time, node=join.node, index=held[join.node]))
+        held[join.node] = number * 5
+        said.append(IndexAssigned(at=at, time=join.time, node=join.node, index=number * 5))
     return said
 
 
@@ -46,59 +45,86 @@ def block(number: int, time: int) -> BlockRef:
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(histories(), st.sets(st.integers(0, 400), max_size=12), st.sampled_from([0, 60, 4000]))
-def test_looking_only_at_what_changed_gives_the_same_report(new_sqlite_store, events, cuts, wait):
-    contract_events = indexes_for(events)
+def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Report]:
     reporter = Reporter(SEED, SETTINGS, anchor_window=256)
-    folder = Folder(SEED, Unread(), reporter)
-    last = max([event.at.block for event in events], default=0)
-    times = {event.at.block: event.time for event in events}
-    stops = [
-        block(number, max((times[b] for b in times if b <= number), default=0) + wait)
-        for number in sorted(cuts)
-        if number < last
-    ]
-    drawn = []
-    with new_sqlite_store() as store, store.transaction() as unit:
-        folder.fold(
+    drawn: list[Report] = []
+    last = max([event.at.block for event in events] + [stop.number for stop in stops])
+    stretch = Stretch(last, Decoded(events, indexes_for(events)), -1, stops)
+    with store.transaction() as unit:
+        Folder(SEED, Unread(), reporter).fold(
             unit,
-            Stretch(last, Decoded(events, contract_events), -1, stops),
+            stretch,
             lambda unit, rounds, as_of: drawn.append(reporter.draw_up(unit, rounds, as_of)),
         )
+    return drawn
 
-    assert drawn == [from_nothing(events, contract_events, stop) for stop in stops]
 
-
-def from_nothing(events, contract_events, as_of):
+def from_nothing(events: list[DomainEvent], as_of: BlockRef) -> Report:
     fold, rounds = Fold(SEED), Rounds()
     fold.many([event for event in events if event.at.block <= as_of.number])
-    known = [event for event in contract_events if event.at.block <= as_of.number]
+    known = [event for event in indexes_for(events) if event.at.block <= as_of.number]
     rounds.block(as_of.number, known, journal=False)
     wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, SEED)
     return cut(as_of, rounds, wanted, SETTINGS)
 
 
-def test_a_node_that_heals_is_looked_at_though_nothing_happens_to_it(new_sqlite_store):
-    alice = node("A")
-    from tests.histories import History
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(
+    any_histories().filter(bool),
+    st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),
+    st.sampled_from([0, 60, 4000]),
+)
+def test_looking_only_at_what_changed_draws_up_the_same_report(
+    new_sqlite_store, events, cuts, wait
+):
+    stops = [block(number, GENESIS_TIME + number * (100 + wait)) for number in cuts]
+    with new_sqlite_store() as store:
+        drawn = drawn_up(store, events, stops)
 
-    history = History().joined("A").started("t", "A").timed_out("t")
-    events = list(history.events)
-    end = events[-1]
-    reporter = Reporter(SEED, SETTINGS, anchor_window=256)
-    folder = Folder(SEED, Unread(), reporter)
-    stops = [block(end.at.block + step, end.time + step * 600) for step in (0, 1, 2)]
-    drawn = []
+    assert drawn == [from_nothing(events, stop) for stop in stops]
+
+
+def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_sqlite_store):
+    events = History().joins("A").starts("1", "A").after(60).times_out("1").events
+    stops = [block(2 + step, GENESIS_TIME + 60 + step * 600) for step in range(3)]
+    with new_sqlite_store() as store:
+        drawn = drawn_up(store, events, stops)
+
+    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in drawn]
+    assert lanes[0] < lanes[1] < lanes[2]
+
+
+def reporter_at(length: int = 60) -> Reporter:
+    return Reporter(SEED, ReportSettings(period_seconds=length), anchor_window=100)
+
+
+def test_the_first_block_of_a_later_period_makes_a_report_due():
+    reporter = reporter_at()
+
+    assert not reporter.is_due(block(7, 119), block(8, 119), newest=8)
+    assert reporter.is_due(block(7, 119), block(8, 120), newest=8)
+    assert reporter.is_due(block(7, 119), block(8, 1000), newest=8)
+
+
+def test_history_outside_the_anchor_window_makes_no_report_due():
+    reporter = reporter_at()
+
+    assert reporter.is_due(block(7, 119), block(8, 120), newest=107)
+    assert not reporter.is_due(block(7, 119), block(8, 120), newest=108)
+
+
+def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
+    reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as unit:
-        indexes = indexes_for(events)
-        said = Decoded(events, indexes)
-        folder.fold(
-            unit,
-            Stretch(end.at.block + 3, said, -1, stops),
-            lambda unit, rounds, as_of: drawn.append(reporter.draw_up(unit, rounds, as_of)),
-        )
+        first = reporter.cut(unit, Rounds(), block(7, 119))
+        again = reporter.cut(unit, Rounds(), block(9, 118))
+        stored = unit.reports.at(period_of(119, 60))
 
-    lanes = [dict(decode(report.records))[0] & 0xFFFF for report in drawn]
-    assert lanes == sorted(set(lanes))
-    assert alice is not None
+    assert first is not None
+    assert again is None
+    assert stored is not None
+    assert stored.report == first
