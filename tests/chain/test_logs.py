@@ -1,0 +1,120 @@
+"""What eth_getLogs gives is checked entry by entry before it is used (chain.md 3.9, L0)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from oracle.chain.answers import LogAnswer
+from oracle.chain.logs import UNKNOWN_TIME, Filter, checked
+from oracle.domain.block import BlockRange
+from oracle.domain.ids import Address
+
+ADDRESS = Address("0x" + "4e" * 20)
+TOPIC = "0x" + "7a" * 32
+WANTED = Filter(frozenset({ADDRESS}), frozenset({TOPIC}))
+BLOCKS = BlockRange(5, 9)
+
+
+def answer(**changed: Any) -> LogAnswer:
+    usual = {
+        "address": ADDRESS,
+        "topics": [TOPIC, "0x" + "01" * 32],
+        "data": "0xab",
+        "blockNumber": "0x7",
+        "blockHash": "0x" + "07" * 32,
+        "transactionHash": "0x" + "aa" * 32,
+        "transactionIndex": "0x2",
+        "logIndex": "0x3",
+        "removed": False,
+        "blockTimestamp": "0x64",
+    }
+    return msgspec.convert({**usual, **changed}, LogAnswer)
+
+
+def test_a_log_is_taken_over_as_it_stands():
+    (log,) = checked([answer()], BLOCKS, WANTED)
+
+    assert (log.block, log.tx, log.index, log.time) == (7, 2, 3, 100)
+    assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC, "0x" + "01" * 32), "0xab")
+
+
+def test_capital_hex_becomes_lower_case():
+    capital = answer(
+        address="0x" + "4E" * 20,
+        topics=["0x" + "7A" * 32],
+        data="0xAB",
+        blockHash="0x" + "0A" * 32,
+        transactionHash="0x" + "AA" * 32,
+    )
+
+    (log,) = checked([capital], BLOCKS, WANTED)
+
+    assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC,), "0xab")
+    assert (log.block_hash, log.tx_hash) == ("0x" + "0a" * 32, "0x" + "aa" * 32)
+
+
+def test_an_address_alone_in_capitals_is_still_ours():
+    (log,) = checked([answer(address="0x" + "4E" * 20)], BLOCKS, WANTED)
+
+    assert log.address == ADDRESS
+
+
+def test_logs_come_out_in_order():
+    shuffled = [answer(logIndex=hex(n)) for n in (11, 2, 7)]
+
+    assert [log.index for log in checked(shuffled, BLOCKS, WANTED)] == [2, 7, 11]
+
+
+def test_a_log_said_twice_counts_once():
+    assert len(checked([answer(), answer()], BLOCKS, WANTED)) == 1
+
+
+def test_a_log_without_a_time_waits_for_its_header():
+    (log,) = checked([answer(blockTimestamp=None)], BLOCKS, WANTED)
+
+    assert log.time == UNKNOWN_TIME
+
+
+OTHER_HASH = "0x" + "bb" * 32
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ([answer(blockNumber="0x4")], "outside"),
+        ([answer(blockNumber="0xa")], "outside"),
+        ([answer(address="0x" + "00" * 20)], "nobody asked"),
+        ([answer(topics=[OTHER_HASH])], "nobody asked"),
+        ([answer(topics=[])], "without topics"),
+        ([answer(removed=True)], "removed"),
+        ([answer(data="0xabc")], "half a byte"),
+        ([answer(data="0xgg")], "not hex"),
+        ([answer(data="abab")], "not hex"),
+        ([answer(transactionHash="0x" + "zz" * 32)], "not hex"),
+        ([answer(logIndex="0xx")], "invalid literal"),
+        ([answer(), answer(data="0xcd")], "two different logs"),
+        ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "two blocks"),
+        ([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], "two times"),
+    ],
+)
+def test_refuses_what_cannot_be_right(answers: list[LogAnswer], reason: str):
+    with pytest.raises(ValueError, match=reason):
+        checked(answers, BLOCKS, WANTED)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"blockHash": None},
+        {"blockNumber": None},
+        {"logIndex": None},
+        {"address": "0x4e"},
+        {"topics": ["0x7a"]},
+        {"topics": [TOPIC] * 5},
+        {"transactionHash": "0x"},
+    ],
+)
+def test_a_pending_or_misshapen_log_never_gets_in(changed: dict[str, Any]):
+    with pytest.raises(msgspec.ValidationError):
+        answer(**changed)

@@ -1,0 +1,311 @@
+"""What the contracts said, in our words."""
+
+from dataclasses import replace
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from oracle.chain.abi import load
+from oracle.chain.reader import Reader
+from oracle.domain.block import Position
+from oracle.domain.contract_events import (
+    ContractEvent,
+    IndexAssigned,
+    IndexRetired,
+    KickCancelled,
+    KickExecuted,
+    KickProposed,
+    RoundAccepted,
+)
+from oracle.domain.events import (
+    AbortReason,
+    DomainEvent,
+    GroupValidated,
+    LastStatus,
+    ModelAdded,
+    NodeJoined,
+    NodeKickedOut,
+    NodePaused,
+    NodeQuit,
+    NodeResumed,
+    NodeSlashed,
+    NodeUpdated,
+    TaskAborted,
+    TaskCreated,
+    TaskErrorReported,
+    TaskInvalidated,
+    TaskKind,
+    TaskQueued,
+    TaskRefunded,
+    TaskStarted,
+    TaskSubmitted,
+    TaskSucceeded,
+    TaskTimedOut,
+    TaskValidated,
+)
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.logs import Call, Log
+from oracle.errors import FatalError, InputError
+from tests.chain.memory_chain import Said
+from tests.chain.network_logs import (
+    NETWORK,
+    ORACLE,
+    a_hash,
+    created,
+    group,
+    network,
+    node,
+    oracle,
+    task,
+)
+
+AT, TIME = Position(7, 2, 3), 100
+T, N, G, M = task(1), node(1), group(1), node(2)
+BOTH = {"task": T, "node": N}
+
+
+def as_log(said: Said) -> Log:
+    who = Address(said.address)
+    return Log(7, a_hash(7), TIME, 2, a_hash(2), 3, who, said.topics, said.data)
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (
+            network(
+                "NodeJoined",
+                node=N,
+                stake=400 * 10**18,
+                gpuName="RTX",
+                gpuVram=24,
+                major=2,
+                minor=5,
+                patch=1,
+                models=["a", "b"],
+            ),
+            NodeJoined(AT, TIME, N, 400 * 10**18, "RTX", 24, (2, 5, 1), ("a", "b")),
+        ),
+        (
+            network("NodeVersionUpdated", node=N, major=3, minor=0, patch=2),
+            NodeUpdated(AT, TIME, N, version=(3, 0, 2)),
+        ),
+        (network("NodeStakeChanged", node=N, stake=7), NodeUpdated(AT, TIME, N, stake=7)),
+        (network("ModelAdded", node=N, model="m"), ModelAdded(AT, TIME, N, "m")),
+        (network("NodePaused", node=N), NodePaused(AT, TIME, N)),
+        (network("NodeResumed", node=N), NodeResumed(AT, TIME, N)),
+        (network("NodeQuit", node=N), NodeQuit(AT, TIME, N)),
+        (network("NodeSlashed", node=N, amount=5), NodeSlashed(AT, TIME, N)),
+        (
+            network("NodeKickedOut", node=N, stake=5, evidence=a_hash(1)),
+            NodeKickedOut(AT, TIME, N),
+        ),
+        (
+            created(1, kind=2),
+            TaskCreated(
+                AT,
+                TIME,
+                T,
+                node(0xC0),
+                3 * 10**18,
+                8,
+                "NVIDIA GeForce RTX 4090",
+                24,
+                ("crynux-ai/sdxl-turbo", "lora"),
+                (2, 5, 0),
+                1,
+                TaskKind.SD_FT,
+                300,
+                G,
+            ),
+        ),
+        (network("TaskQueued", task=T), TaskQueued(AT, TIME, T)),
+        (network("TaskStarted", **BOTH), TaskStarted(AT, TIME, T, N)),
+        (
+            network("TaskSubmitted", **BOTH, resultHash=a_hash(9)),
+            TaskSubmitted(AT, TIME, T, N),
+        ),
+        (network("TaskErrorReported", **BOTH), TaskErrorReported(AT, TIME, T, N)),
+        (network("TaskValidated", task=T), TaskValidated(AT, TIME, T)),
+        (
+            network("GroupValidated", group=G, tasks=[task(3), task(1)]),
+            GroupValidated(AT, TIME, G, (task(3), task(1))),
+        ),
+        (network("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),
+        (network("TaskRefunded", **BOTH), TaskRefunded(AT, TIME, T, N)),
+        (network("TaskInvalidated", **BOTH), TaskInvalidated(AT, TIME, T, N)),
+        (
+            network("TaskAborted", **BOTH, reason=3, lastStatus=4),
+            TaskAborted(AT, TIME, T, N, AbortReason.INCORRECT_RESULT, LastStatus.ERROR_REPORTED),
+        ),
+        (
+            network("TaskAborted", task=T, node=ZERO_ADDRESS, reason=99, lastStatus=99),
+            TaskAborted(AT, TIME, T, None, AbortReason.UNKNOWN, None),
+        ),
+        (
+            network("TaskTimedOut", **BOTH, lastStatus=2),
+            TaskTimedOut(AT, TIME, T, N, LastStatus.STARTED),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
+)
+def test_every_event_of_the_network_has_our_words(reader: Reader, said: Said, event: DomainEvent):
+    assert reader.read([as_log(said)], []).events == [event]
+
+
+def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: Reader):
+    _, topics = reader.contracts[NETWORK]
+    events = load("TaskNetwork").events.values()
+
+    unread = {event.name for event in events if event.digest not in topics}
+
+    assert not [name for name in unread - {"NodeReadmitted"} if name.startswith(("Node", "Task"))]
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (oracle("NodeRegistered", index=5, node=N), IndexAssigned(AT, TIME, N, 5)),
+        (oracle("NodeIndexRetired", index=5, node=N), IndexRetired(AT, TIME, N, 5)),
+        (
+            oracle(
+                "KickProposed", index=5, node=N, round=9, lane=3, evidence=a_hash(1), readyAt=99
+            ),
+            KickProposed(AT, TIME, 5, N, 9, a_hash(1), 99),
+        ),
+        (
+            oracle("KickCancelled", index=5, by=M, why=a_hash(2)),
+            KickCancelled(AT, TIME, 5, M, a_hash(2)),
+        ),
+        (
+            oracle("KickExecuted", index=5, node=N, round=9, evidence=a_hash(1)),
+            KickExecuted(AT, TIME, 5, N, 9, a_hash(1)),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
+)
+def test_every_event_of_the_oracle_has_our_words(reader: Reader, said: Said, event: ContractEvent):
+    assert reader.read([as_log(said)], []).contract_events == [event]
+
+
+# --- a round, read beside its call ---
+
+RECORDS = bytes.fromhex("000001" + "02" * 32 + "00000a" + "ff" * 32)
+WORDS = ((1, int("02" * 32, 16)), (10, 2**256 - 1))
+
+
+def pushed(records: bytes = RECORDS, sender: str = M) -> tuple[Log, Call]:
+    """A RoundAccepted and the push that made it."""
+    push = load("QoSOracle").functions["push"]
+    values = [9, 1, 6, bytes(32), 999, records, bytes(65)]
+    arguments = encode([parameter.kind for parameter in push.inputs], values)
+    log = as_log(
+        oracle(
+            "RoundAccepted",
+            round=9,
+            asOf=6,
+            asOfHash=a_hash(6),
+            dataHash="0x" + keccak(records).hex(),
+            digest=a_hash(3),
+            rules=1,
+            signers=1,
+            transmitter=sender,
+        )
+    )
+    text = push.digest[:10] + arguments.hex()
+    call = Call(7, a_hash(7), TIME, 2, a_hash(2), node(2), ORACLE, 0, text, succeeded=True)
+    return log, call
+
+
+def test_the_words_of_a_round_come_from_its_call(reader: Reader):
+    log, call = pushed()
+
+    (event,) = reader.read([log], [call]).contract_events
+
+    assert reader.needs_call(log)
+    assert event == RoundAccepted(
+        AT, TIME, 9, 6, a_hash(6), Hash("0x" + keccak(RECORDS).hex()), a_hash(3), 1, M, WORDS
+    )
+
+
+def test_only_a_round_needs_its_call(reader: Reader):
+    assert not reader.needs_call(as_log(network("TaskQueued", task=T)))
+    assert not reader.needs_call(as_log(oracle("NodeRegistered", index=5, node=N)))
+
+
+def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: Reader):
+    log, call = pushed()
+    # The records moved behind 64 bytes of nothing; no trailing padding.
+    head = call.input[10 : 10 + 64 * 5]
+    moved = head + f"{32 * 11:064x}" + f"{32 * 7:064x}" + f"{0:064x}" * 4
+    moved += f"{len(RECORDS):064x}" + RECORDS.hex()
+
+    (event,) = reader.read([log], [replace(call, input=call.input[:10] + moved)]).contract_events
+
+    assert isinstance(event, RoundAccepted)
+    assert event.words == WORDS
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda call: replace(call, input=call.input.replace("02" * 32, "03" * 32)), "hash"),
+        (lambda call: replace(call, input="0x12345678" + call.input[10:]), "not a push"),
+        (lambda call: replace(call, input=call.input[:200]), "too short"),
+        (lambda call: replace(call, sender=N), "another sender"),
+        (lambda call: replace(call, tx_hash=a_hash(77)), "is not there"),
+    ],
+)
+def test_a_call_that_does_not_fit_its_round_stops_us(reader: Reader, change, reason: str):
+    log, call = pushed()
+
+    with pytest.raises(FatalError, match=rf"log 3 of block 7 .*{reason}"):
+        reader.read([log], [change(call)])
+
+
+def test_a_cut_record_stops_us(reader: Reader):
+    log, call = pushed(records=RECORDS[:-1])
+
+    with pytest.raises(FatalError, match="cut off"):
+        reader.read([log], [call])
+
+
+def test_a_log_that_cannot_be_read_is_named(reader: Reader):
+    log = as_log(network("TaskQueued", task=T))
+    log.data = "0x00"
+
+    with pytest.raises(FatalError, match=r"cannot read log 3 of block 7 \(TaskNetwork.*length"):
+        reader.read([log], [])
+
+
+def test_what_nobody_reads_is_passed_over(reader: Reader):
+    said = network("Credited", account=N, amount=1)
+
+    assert reader.read([as_log(said)], []).events == []
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize(
+    ("profile", "contracts", "reason"),
+    [
+        ("crynux", {"TaskNetwork": NETWORK}, "there is reference"),
+        ("reference", {}, "TaskNetwork is missing"),
+        ("reference", {"TaskNetwork": NETWORK, "Purse": N}, "Purse is no contract of reference"),
+        ("reference", {"TaskNetwork": "0x12"}, "is no address"),
+        ("reference", {"TaskNetwork": ORACLE}, "the same address"),
+    ],
+)
+def test_settings_that_name_no_contract_of_ours_are_the_users_fault(
+    profile: str, contracts: dict[str, str], reason: str
+):
+    with pytest.raises(InputError, match=reason):
+        Reader.open(profile, contracts, ORACLE)
+
+
+def test_addresses_may_be_written_in_capitals():
+    reader = Reader.open("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
+
+    assert reader.addresses == (NETWORK,)
