@@ -177,7 +177,7 @@ def rules_named(name: str) -> Rules:
         ValueError: there is none of that name; the message lists those there are.
     """
     if name not in _NAMED:
-        raise ValueError(f"no rule set {name!r}: there is {', '.join(_NAMED)}")
+        raise ValueError(f"no rule set {name!r} (there is {', '.join(_NAMED)})")
     return _NAMED[name]
 
 

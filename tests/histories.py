@@ -1,0 +1,182 @@
+"""Short histories as one says them, and hypothesis strategies for long ones, legal and not."""
+
+from dataclasses import replace
+from typing import Any, Self
+
+from oracle.domain import events as said
+from oracle.domain.block import Position
+from oracle.domain.events import AbortReason, DomainEvent, LastStatus
+from oracle.domain.fold import Fold
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.ledger import Changes
+from oracle.domain.nodes import Node
+from oracle.domain.rules import SEED, Rules
+
+GENESIS_TIME = 1000
+
+
+def node(name: str) -> Address:
+    return Address("0x" + name.encode().hex().rjust(40, "0"))
+
+
+def task(name: str) -> TaskKey:
+    return TaskKey("0x" + name.encode().hex().rjust(64, "0"))
+
+
+def group(name: str) -> GroupKey:
+    return GroupKey("0x" + name.encode().hex().rjust(64, "0"))
+
+
+class History:
+    """Events one after the other: `History().joins("A").starts("1", "A").after(9).submits("1")`.
+
+    Every event stands at the next log of the block; `after` goes on to a later block.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[DomainEvent] = []
+        self.block = 1
+        self.time = GENESIS_TIME
+        self._log = 0
+        self._runs: dict[str, str] = {}
+        self._made = 0
+
+    def after(self, seconds: int, *, blocks: int = 1) -> Self:
+        self.block += blocks
+        self.time += seconds
+        self._log = 0
+        return self
+
+    def adds(self, event: DomainEvent) -> Self:
+        """Put an event from elsewhere at the next position."""
+        at = Position(self.block, self._log, self._log)
+        self._log += 1
+        self.events.append(replace(event, at=at, time=self.time))
+        return self
+
+    def says(self, kind: type[DomainEvent], **values: Any) -> Self:
+        return self.adds(kind(at=Position(0, 0, 0), time=0, **values))
+
+    def joins(self, *names: str, **values: Any) -> Self:
+        for name in names:
+            self.says(said.NodeJoined, node=node(name), **values)
+        return self
+
+    def updates(self, name: str, **values: Any) -> Self:
+        return self.says(said.NodeUpdated, node=node(name), **values)
+
+    def adds_model(self, name: str, model: str) -> Self:
+        return self.says(said.ModelAdded, node=node(name), model=model)
+
+    def pauses(self, name: str) -> Self:
+        return self.says(said.NodePaused, node=node(name))
+
+    def resumes(self, name: str) -> Self:
+        return self.says(said.NodeResumed, node=node(name))
+
+    def quits(self, name: str) -> Self:
+        return self.says(said.NodeQuit, node=node(name))
+
+    def is_slashed(self, name: str) -> Self:
+        return self.says(said.NodeSlashed, node=node(name))
+
+    def is_kicked_out(self, name: str) -> Self:
+        return self.says(said.NodeKickedOut, node=node(name))
+
+    def creates(self, *names: str, of: str | None = None, **values: Any) -> Self:
+        key = None if of is None else group(of)
+        for name in names:
+            self.says(said.TaskCreated, task=task(name), group=key, **values)
+        return self
+
+    def queues(self, name: str) -> Self:
+        return self.says(said.TaskQueued, task=task(name))
+
+    def starts(self, name: str, on: str, *, place: int | None = None) -> Self:
+        self._runs[name] = on
+        return self.says(said.TaskStarted, task=task(name), node=node(on), round=place)
+
+    def submits(self, name: str, by: str | None = None) -> Self:
+        runner = node(by or self._runs.get(name, "nobody"))
+        return self.says(said.TaskSubmitted, task=task(name), node=runner)
+
+    def reports_error(self, name: str, by: str | None = None) -> Self:
+        runner = node(by or self._runs.get(name, "nobody"))
+        return self.says(said.TaskErrorReported, task=task(name), node=runner)
+
+    def commits(self, name: str, by: str) -> Self:
+        return self.says(said.ResultCommitted, task=task(name), node=node(by))
+
+    def discloses(self, name: str, by: str) -> Self:
+        return self.says(said.ResultDisclosed, task=task(name), node=node(by))
+
+    def validates(self, name: str) -> Self:
+        return self.says(said.TaskValidated, task=task(name))
+
+    def succeeds(self, name: str, by: str | None = None) -> Self:
+        return self._ends(said.TaskSucceeded, name, by)
+
+    def is_refunded(self, name: str, by: str | None = None) -> Self:
+        return self._ends(said.TaskRefunded, name, by)
+
+    def is_invalidated(self, name: str, by: str | None = None) -> Self:
+        return self._ends(said.TaskInvalidated, name, by)
+
+    def aborts(
+        self,
+        name: str,
+        reason: AbortReason | None = None,
+        last_status: LastStatus | None = None,
+        by: str | None = None,
+    ) -> Self:
+        return self._ends(said.TaskAborted, name, by, reason=reason, last_status=last_status)
+
+    def times_out(
+        self, name: str, last_status: LastStatus | None = None, by: str | None = None
+    ) -> Self:
+        return self._ends(said.TaskTimedOut, name, by, last_status=last_status)
+
+    def _ends(self, kind: type[DomainEvent], name: str, by: str | None, **values: Any) -> Self:
+        runner = None if by is None else node(by)
+        return self.says(kind, task=task(name), node=runner, **values)
+
+    def closes(self, name: str, *tasks: str) -> Self:
+        return self.says(
+            said.GroupValidated, group=group(name), tasks=tuple(task(t) for t in tasks)
+        )
+
+    def scores(self, name: str, *scores: int) -> Self:
+        """Bring task scores of 10, 5, 2 or 0 to a node, by groups with nodes made for it."""
+        for score in scores:
+            self._score(name, score)
+        return self
+
+    def _score(self, name: str, score: int) -> None:
+        self._made += 1
+        place = {10: 0, 5: 1, 2: 2, 0: 1}[score]
+        runners = [f"{self._made}-{n}" for n in range(place)] + [name]
+        tasks = [f"{self._made}/{n}" for n in range(len(runners))]
+        for key, runner in zip(tasks, runners, strict=True):
+            self.starts(key, runner)
+        for key in tasks[: len(tasks) - (score == 0)]:
+            self.after(1).submits(key)
+        self.closes(f"made {self._made}", *tasks)
+        for key in tasks:
+            self.aborts(key)
+
+
+def folded(history: History | list[DomainEvent], rules: Rules = SEED) -> tuple[Fold, Changes]:
+    """Fold a history from nothing; the fold, and all that it wants written down."""
+    events = history.events if isinstance(history, History) else history
+    fold = Fold(rules)
+    fold.many(sorted(events, key=lambda event: event.at))
+    return fold, fold.drain()
+
+
+def node_after(history: History, name: str, rules: Rules = SEED) -> Node:
+    fold, _ = folded(history, rules)
+    return fold.ledger.nodes[node(name)]
+
+
+def rules_with(**changes: Any) -> Rules:
+    return replace(SEED, **changes)

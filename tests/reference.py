@@ -1,0 +1,228 @@
+"""The rule set `seed` once more, as plainly as it can be said; it knows nothing of `oracle`.
+
+It takes the objects of a JSON-lines file, sorted by position, and returns what `replay` prints;
+anomalies as positions only. Commit/disclose events are not in it.
+"""
+
+from collections import defaultdict
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from typing import Any
+
+ONE = 10**18
+Event = dict[str, Any]
+
+_LEAVING = {"node_quit": "quit", "node_slashed": "slashed", "node_kicked_out": "kicked_out"}
+_TERMINALS = {
+    "task_succeeded",
+    "task_refunded",
+    "task_invalidated",
+    "task_aborted",
+    "task_timed_out",
+}
+
+
+def decayed(seconds: int) -> int:
+    """exp(-seconds/1800) in 2^-128, bit by bit."""
+    if seconds >= 2**21:
+        return 0
+    e = 2**128
+    for k in range(21):
+        if seconds // 2**k % 2 == 1:
+            with localcontext() as context:
+                context.prec = 60
+                exact = Decimal(2**128) * (-Decimal(2**k) / Decimal(1800)).exp()
+                factor = int(exact.to_integral_value(rounding=ROUND_FLOOR))
+            e = e * factor // 2**128
+    return e
+
+
+def h_at(node: Event, time: int) -> int:
+    seconds = max(0, time - node["since"])
+    base: int = node["base"]
+    return base + (ONE - base) * (2**128 - decayed(seconds)) // 2**128
+
+
+def digits(number: int) -> str:
+    return f"{number // ONE}.{str(number % ONE).rjust(18, '0')}"
+
+
+class Reference:
+    def __init__(self) -> None:
+        self.nodes: dict[str, Event] = {}
+        self.tasks: dict[str, Event] = defaultdict(dict)
+        self.groups: list[Event] = []
+        self.odd: list[tuple[int, ...]] = []
+
+    def run(self, events: list[Event], at: int) -> Event:
+        last_time = 0
+        for event in events:
+            if event["time"] < last_time:
+                self.complain(event)
+            last_time = event["time"]
+            name = event["type"]
+            if name == "group_validated":
+                self.close(event)
+            elif name.startswith("node_") or name == "model_added":
+                self.membership(event)
+            else:
+                self.task_event(event)
+        return {
+            "nodes": [self.shown(address, at) for address in sorted(self.nodes)],
+            "groups": self.groups,
+            "odd": self.odd,
+        }
+
+    def complain(self, event: Event) -> None:
+        self.odd.append((event["block"], event.get("tx", 0), event["log"], event.get("sub", 0)))
+
+    def node(self, address: str, time: int) -> Event:
+        fresh = {"status": "unknown", "paused": False, "busy": 0, "pool": []}
+        return self.nodes.setdefault(address, {**fresh, "base": ONE, "since": time})
+
+    # Nodes
+
+    def membership(self, event: Event) -> None:
+        name, address = event["type"], event["node"]
+        member = address in self.nodes and self.nodes[address]["status"] == "member"
+        paused = member and self.nodes[address]["paused"]
+        allowed = {
+            "node_joined": not member,
+            "node_paused": member and not paused,
+            "node_resumed": paused,
+            "node_updated": True,
+            "model_added": True,
+        }
+        if not allowed.get(name, member):
+            self.complain(event)
+            return
+        node = self.node(address, event["time"])
+        if name == "node_joined":
+            if node["status"] == "kicked_out":
+                node["pool"] = []
+            node.update(status="member", paused=False, base=ONE, since=event["time"])
+        elif name in _LEAVING:
+            node["status"] = _LEAVING[name]
+        elif name in ("node_paused", "node_resumed"):
+            node["paused"] = name == "node_paused"
+
+    # Tasks
+
+    def task_event(self, event: Event) -> None:
+        name, key = event["type"], event["task"]
+        task = self.tasks.get(key, {})
+        if "end" in task or not self.allowed(name, task, event):
+            self.complain(event)
+            return
+        task = self.tasks[key]
+        position = (event["block"], event.get("tx", 0), event["log"], event.get("sub", 0))
+        if name == "task_created":
+            task["created"] = position
+        elif name == "task_queued":
+            task["queued"] = True
+        elif name == "task_started":
+            task.update(node=event["node"], started=event["time"], start_position=position)
+            self.node(event["node"], event["time"])["busy"] += 1
+        elif name in ("task_submitted", "task_error_reported"):
+            task.update(stopped=event["time"], failed=name == "task_error_reported")
+        elif name == "task_validated":
+            task["validated"] = True
+        else:
+            self.end(task, event)
+
+    def allowed(self, name: str, task: Event, event: Event) -> bool:
+        if name == "task_created":
+            return "created" not in task
+        if name in ("task_queued", "task_started"):
+            return "node" not in task
+        if name in ("task_submitted", "task_error_reported"):
+            return task.get("node") == event["node"] and "stopped" not in task
+        if name == "task_validated":
+            return "stopped" in task and "validated" not in task
+        return name == "task_aborted" or "node" in task
+
+    def end(self, task: Event, event: Event) -> None:
+        if task:
+            if event.get("node") not in (None, task.get("node")):
+                self.complain(event)
+            if event.get("last_status") not in (None, self.progress(task)):
+                self.complain(event)
+        task["end"] = event["type"]
+        if "node" not in task:
+            return
+        node = self.node(task["node"], event["time"])
+        node["busy"] -= 1
+        h = h_at(node, event["time"])
+        if event["type"] == "task_timed_out":
+            node.update(base=h * 3 // 10, since=event["time"])
+        if event["type"] in ("task_succeeded", "task_refunded"):
+            node.update(base=min(ONE, h + 15 * 10**16), since=event["time"])
+
+    def progress(self, task: Event) -> str:
+        if "validated" in task:
+            return "validated"
+        if "stopped" in task:
+            return "error_reported" if task["failed"] else "submitted"
+        if "node" in task:
+            return "started"
+        return "queued" if "queued" in task else "created"
+
+    # Groups
+
+    def close(self, event: Event) -> None:
+        keys = event["tasks"]
+        if len(set(keys)) < len(keys):
+            self.complain(event)
+            return
+        members, runners = [], []
+        for key in keys:
+            task = self.tasks.get(key)
+            if not task:
+                self.complain(event)
+            elif "scored" in task:
+                self.complain(event)
+                continue
+            elif "stopped" in task and task.get("end") not in ("task_aborted", "task_timed_out"):
+                came = task.get("created", task["start_position"])
+                runners.append((max(0, task["stopped"] - task["started"]), came, key))
+            members.append(key)
+        ranks = {key: rank for rank, (_, _, key) in enumerate(sorted(runners), start=1)}
+        rows = [self.member(key, ranks, event) for key in members]
+        self.groups.append({"group": event["group"], "members": rows, "scored": bool(ranks)})
+
+    def member(self, key: str, ranks: dict[str, int], event: Event) -> Event:
+        task = self.tasks.get(key) or {}
+        row: Event = {"task": key, "node": task.get("node"), "rank": ranks.get(key)}
+        row.update(elapsed=None, score=None)
+        if "stopped" in task:
+            row["elapsed"] = max(0, task["stopped"] - task["started"])
+        if ranks and "node" in task:
+            row["score"] = [0, 10, 5, 2, 2][ranks.get(key, 0)]
+            task["scored"] = True
+            pool = self.node(task["node"], event["time"])["pool"]
+            pool.append(row["score"])
+            del pool[:-50]
+        return row
+
+    # What is printed
+
+    def shown(self, address: str, at: int) -> Event:
+        node = self.nodes[address]
+        pool, h, member = node["pool"], h_at(node, at), node["status"] == "member"
+        long_term = sum(pool) * 10**17 // len(pool) if pool else ONE // 2
+        status = node["status"]
+        if member:
+            status = "paused" if node["paused"] else "busy" if node["busy"] else "available"
+        return {
+            "node": address,
+            "status": status,
+            "task_scores": pool,
+            "sum": sum(pool),
+            "count": len(pool),
+            "long_term": digits(long_term),
+            "reliability": digits(h),
+            "reliability_base": digits(node["base"]),
+            "reliability_since": node["since"],
+            "qos": digits(long_term * h // ONE) if member else None,
+            "excluded": member and h < ONE // 10,
+            "kickout_due": member and len(pool) == 50 and sum(pool) < 100,
+        }
