@@ -73,7 +73,8 @@ def linked(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
     found = headers(endpoint, range(blocks.first, blocks.last + 1))
     chain = [block for block in found if block is not None]
     if len(chain) < len(found):
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {found.index(None)}")
+        missing = blocks.first + found.index(None)
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {missing}")
     for parent, child in pairwise(chain):
         if child.parent_hash != parent.hash:
             words = f"block {child.number} does not follow block {parent.number}"

@@ -1,0 +1,205 @@
+"""Heads, single headers, and what is checked before anything is read."""
+
+import json
+
+import pytest
+
+from oracle.chain.reader import Reader
+from oracle.chain.source import Source
+from oracle.domain.block import BlockRange
+from oracle.errors import InputError, TransientError
+from oracle.shipped import shipped
+from tests.chain.conftest import OpenSource, Serve
+from tests.chain.memory_chain import MemoryChain, RpcError
+from tests.chain.network_logs import NETWORK, ORACLE
+from tests.chain.server import Http, Request, Served
+
+
+def test_final_is_what_the_chain_says_where_that_is_lower(served: Served, open_source: OpenSource):
+    heads = open_source(served, finality_depth=2).heads()
+
+    assert (heads.latest.number, heads.final.number) == (40, 36)
+    assert heads.safe is not None
+    assert heads.safe.number == 38
+
+
+def test_final_is_the_depth_where_that_is_lower(served: Served, open_source: OpenSource):
+    heads = open_source(served, finality_depth=10).heads()
+
+    assert heads.final.number == 30
+    assert heads.final.hash == served.chain.blocks[30].hash
+
+
+def test_a_young_chain_is_final_up_to_its_first_block(serve: Serve, open_source: OpenSource):
+    heads = open_source(serve(MemoryChain()), finality_depth=64).heads()
+
+    assert (heads.latest.number, heads.final.number) == (0, 0)
+
+
+def test_an_endpoint_without_tags_is_asked_for_them_once(served: Served, open_source: OpenSource):
+    served.chain.tags = {}
+    source = open_source(served, finality_depth=3)
+
+    heads = source.heads()
+    assert (heads.safe, heads.final.number) == (None, 37)
+
+    before = len(served.asked)
+    source.heads()
+    tags = [params[0] for _, params in served.asked[before:]]
+    assert tags == ["latest"]
+
+
+def test_a_tag_above_the_newest_block_is_not_believed(served: Served, open_source: OpenSource):
+    served.chain.tags = {"finalized": 0, "safe": 0}
+
+    def late(request: Request) -> Http | None:
+        if request["params"] != ["latest", False]:
+            return None
+        header = served.chain.blocks[38].header
+        return Http(body=b'{"id":%d,"result":%b}' % (request["id"], header))
+
+    served.most_in_batch = 1
+    served.faults.append(late)
+
+    heads = open_source(served, finality_depth=5).heads()
+
+    assert (heads.latest.number, heads.safe, heads.final.number) == (38, None, 33)
+
+
+def test_final_never_goes_down(served: Served, open_source: OpenSource):
+    source = open_source(served, finality_depth=2)
+    final = source.heads().final
+    served.chain.tags["finalized"] = 20
+
+    assert source.heads().final == final
+
+
+def test_an_endpoint_behind_our_final_block_is_no_witness(
+    serve: Serve, served: Served, open_source: OpenSource
+):
+    source = open_source(served, finality_depth=2)
+    source.heads()
+    served.chain.blocks = served.chain.blocks[:20]
+
+    with pytest.raises(TransientError, match="was final before"):
+        source.heads()
+
+
+def test_a_header_that_is_not_there_is_none(served: Served, open_source: OpenSource):
+    source = open_source(served)
+
+    assert source.header(41) is None
+    header = source.header(40)
+    assert header is not None
+    assert header.parent_hash == served.chain.blocks[39].hash
+
+
+def test_missing_headers_are_no_headers(served: Served, open_source: OpenSource):
+    with pytest.raises(TransientError, match="no block 41"):
+        open_source(served).headers(BlockRange(38, 42))
+
+
+def test_another_block_than_asked_for_is_refused(served: Served, open_source: OpenSource):
+    served.chain.blocks[7] = served.chain.blocks[8]
+
+    with pytest.raises(TransientError, match="another block for 7"):
+        open_source(served).header(7)
+
+
+def test_the_genesis_hash_is_block_zeros(served: Served, open_source: OpenSource):
+    source = open_source(served)
+
+    assert source.genesis_hash() == served.chain.blocks[0].hash
+    assert source.chain_id() == 31337
+
+
+# --- before the start ---
+
+
+def code_of(contract: str) -> str:
+    code: str = json.loads(shipped(f"abi/{contract}.json").read_text())["deployedBytecode"]
+    return code
+
+
+@pytest.fixture
+def settled(served: Served) -> Served:
+    """An endpoint whose chain holds both contracts."""
+    served.chain.code = {NETWORK: code_of("TaskNetwork"), ORACLE: code_of("QoSOracle")}
+    return served
+
+
+def test_our_contracts_pass(settled: Served, open_source: OpenSource):
+    open_source(settled).check()
+
+
+def test_an_empty_address_is_no_contract(settled: Served, open_source: OpenSource):
+    del settled.chain.code[NETWORK]
+
+    with pytest.raises(InputError, match=f"TaskNetwork at {NETWORK}: there is no contract"):
+        open_source(settled).check()
+
+
+def test_another_contract_is_named_by_what_it_never_says(settled: Served, open_source: OpenSource):
+    settled.chain.code[ORACLE] = code_of("TaskNetwork")
+
+    with pytest.raises(InputError, match=r"QoSOracle at .*never says .*RoundAccepted"):
+        open_source(settled).check()
+
+
+def test_another_chain_is_the_users_fault(settled: Served, open_source: OpenSource):
+    settled.chain.chain_id = 1
+
+    with pytest.raises(InputError, match="is on chain 1"):
+        open_source(settled).check()
+
+
+@pytest.mark.parametrize(
+    ("http", "reason"),
+    [
+        (Http(status=401), "HTTP 401"),
+        (Http(body=b"<html>", headers={"Content-Type": "text/html"}), "no JSON but text/html"),
+        (Http(status=404), "HTTP 404"),
+    ],
+)
+def test_what_waiting_does_not_cure_is_the_users_fault(
+    settled: Served, open_source: OpenSource, http: Http, reason: str
+):
+    settled.faults.append(lambda _: http)
+
+    with pytest.raises(InputError, match=reason):
+        open_source(settled).check()
+
+
+def test_nobody_there_is_the_users_fault_at_the_start(reader: Reader):
+    source = Source.open(["http://127.0.0.1:1"], chain_id=31337, finality_depth=4, reader=reader)
+
+    with pytest.raises(InputError, match="none answers"):
+        source.check()
+
+
+def test_one_endpoint_that_is_down_does_not_stop_the_start(
+    settled: Served, serve: Serve, open_source: OpenSource
+):
+    down = serve(MemoryChain())
+    down.faults.append(lambda _: Http(status=502))
+
+    open_source(down, settled).check()
+
+
+def test_no_endpoint_is_the_users_fault(reader: Reader):
+    for urls in ([], [""]):
+        with pytest.raises(InputError, match="endpoints"):
+            Source.open(urls, chain_id=1, finality_depth=4, reader=reader)
+
+
+def test_an_endpoint_that_cannot_tell_code_is_told_as_it_is(
+    settled: Served, open_source: OpenSource
+):
+    def fault(request: Request) -> None:
+        if request["method"] == "eth_getCode":
+            raise RpcError(-32601, "the method eth_getCode does not exist")
+
+    settled.faults.append(fault)
+
+    with pytest.raises(TransientError, match="not supported"):
+        open_source(settled).check()

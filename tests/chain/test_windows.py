@@ -1,0 +1,279 @@
+"""Windows of a served chain: whole, in order, from one view, or not at all."""
+
+from itertools import pairwise
+from threading import Lock
+from typing import Any
+
+import pytest
+
+from oracle.chain.source import Source, Window
+from oracle.domain.block import BlockRange
+from oracle.errors import TransientError
+from tests.chain.conftest import OpenSource, Serve
+from tests.chain.memory_chain import Fork, MemoryChain, RpcError
+from tests.chain.network_logs import created
+from tests.chain.server import Http, Request, Served
+
+
+def whole(source: Source, first: int, last: int) -> list[Window]:
+    """Every window from `first` to `last`."""
+    windows = []
+    while first <= last:
+        windows.append(source.window(BlockRange(first, last), with_headers=False))
+        first = windows[-1].range.last + 1
+    return windows
+
+
+def places(windows: list[Window]) -> list[tuple[int, int]]:
+    return [(log.block, log.index) for window in windows for log in window.logs]
+
+
+def all_of(served: Served) -> list[tuple[int, int]]:
+    return [(b.number, n) for b in served.chain.blocks for n in range(len(b.logs))]
+
+
+def most_blocks(most: int, code: int = -32000, message: str = "nope") -> Any:
+    """A fault: no range of logs of more than this many blocks."""
+
+    def fault(request: Request) -> None:
+        if request["method"] == "eth_getLogs":
+            asked = request["params"][0]
+            if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= most:
+                raise RpcError(code, message)
+
+    return fault
+
+
+def test_a_window_has_its_logs_and_its_seams(served: Served, open_source: OpenSource):
+    window = open_source(served).window(BlockRange(5, 9), with_headers=False)
+
+    blocks = served.chain.blocks
+    assert window.range == BlockRange(5, 9)
+    assert window.first_parent == blocks[4].hash
+    assert (window.last.number, window.last.hash) == (9, blocks[9].hash)
+    assert places([window]) == [(n, place) for n in range(5, 10) for place in (0, 1)]
+    assert window.headers == []
+
+
+def test_with_headers_every_block_is_there_and_linked(served: Served, open_source: OpenSource):
+    window = open_source(served).window(BlockRange(5, 9), with_headers=True)
+
+    assert [header.hash for header in window.headers] == [
+        block.hash for block in served.chain.blocks[5:10]
+    ]
+    assert window.headers[-1] == window.last
+
+
+def test_at_the_head_one_block_costs_two_requests(served: Served, open_source: OpenSource):
+    source = open_source(served)
+    source.heads()
+    before = len(served.asked)
+
+    source.window(BlockRange(40, 40), with_headers=True)
+
+    assert [method for method, _ in served.asked[before:]] == [
+        "eth_getLogs",
+        "eth_getBlockByNumber",
+    ]
+
+
+@pytest.mark.parametrize("most", [1, 3, 7, 39])
+def test_a_range_that_is_refused_is_cut_until_it_is_taken(
+    served: Served, open_source: OpenSource, most: int
+):
+    served.faults.append(most_blocks(most, -32005, "query returned more than 10000 results"))
+
+    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+
+
+def test_an_error_without_a_name_is_cut_too(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(3, -32603, "内部错误"))
+
+    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+
+
+def test_a_stated_limit_is_kept_at_once(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(10, -32602, "up to a 10 block range"))
+
+    windows = whole(open_source(served), 0, 40)
+
+    assert places(windows) == all_of(served)
+    # The one that was refused, and five that were not.
+    assert served.count("eth_getLogs") == 6
+
+
+def test_a_block_that_nobody_gives_is_told_and_not_skipped(
+    served: Served, open_source: OpenSource
+):
+    def fault(request: Request) -> None:
+        if request["method"] == "eth_getLogs":
+            asked = request["params"][0]
+            if int(asked["fromBlock"], 16) <= 7 <= int(asked["toBlock"], 16):
+                raise RpcError(-32005, "too many results")
+
+    served.faults.append(fault)
+
+    with pytest.raises(TransientError, match="too large"):
+        whole(open_source(served), 0, 40)
+
+
+def test_an_answer_cut_off_in_the_middle_is_asked_for_in_parts(
+    served: Served, open_source: OpenSource
+):
+    def fault(request: Request) -> Http | None:
+        if request["method"] != "eth_getLogs":
+            return None
+        asked = request["params"][0]
+        wide = int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) > 20
+        return Http(body=b'{"jsonrpc":"2.0","id":1,"result":[', promised=10_000) if wide else None
+
+    served.faults.append(fault)
+
+    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+
+
+def test_what_an_endpoint_does_not_have_yet_is_not_taken_for_empty(
+    served: Served, open_source: OpenSource
+):
+    """It would answer [] for blocks above its head."""
+    with pytest.raises(TransientError, match="has blocks up to 40, not 50"):
+        open_source(served).window(BlockRange(35, 50), with_headers=False)
+
+
+def test_a_lagging_endpoint_is_passed_by(serve: Serve, open_source: OpenSource, served: Served):
+    lagging = MemoryChain()
+    lagging.blocks = served.chain.blocks[:30]
+    source = open_source(serve(lagging), served)
+
+    window = source.window(BlockRange(25, 40), with_headers=True)
+
+    assert places([window]) == [place for place in all_of(served) if place[0] >= 25]
+
+
+def test_where_one_endpoint_dies_the_other_goes_on(
+    serve: Serve, open_source: OpenSource, served: Served
+):
+    dying = serve(served.chain)
+    served.faults.append(most_blocks(5, -32005, "up to a 5 block range"))
+    source = open_source(dying, served)
+    first = source.window(BlockRange(0, 10), with_headers=True)
+    dying.faults.append(lambda _: Http(status=500))
+
+    rest = source.window(BlockRange(first.range.last + 1, 40), with_headers=True)
+
+    assert rest.first_parent == first.last.hash
+    assert places([first, rest]) == all_of(served)
+
+
+def test_logs_of_one_fork_and_headers_of_another_never_mix(
+    served: Served, open_source: OpenSource
+):
+    chain = served.chain
+
+    def fork_in_between(request: Request) -> None:
+        if request["method"] == "eth_getBlockByNumber":
+            served.faults.clear()
+            chain.cut(3, salt="other")
+            for number in (38, 39, 40):
+                chain.mine([created(2 * number), created(2 * number + 1)])
+
+    source = open_source(served)
+    source.heads()
+    served.faults.append(fork_in_between)
+    with pytest.raises(TransientError, match="two blocks 38"):
+        source.window(BlockRange(30, 40), with_headers=True)
+
+    again = source.window(BlockRange(30, 40), with_headers=True)
+    assert again.logs[-1].block_hash == chain.blocks[40].hash
+
+
+def test_headers_that_do_not_link_are_refused(served: Served, open_source: OpenSource):
+    other = MemoryChain(fork=Fork(salt="other"))
+    for _ in range(40):
+        other.mine()
+    served.chain.blocks[20] = other.blocks[20]
+
+    with pytest.raises(TransientError, match="does not follow"):
+        open_source(served).headers(BlockRange(15, 25))
+
+
+def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_source: OpenSource):
+    chain = MemoryChain(fork=Fork(with_times=False))
+    for number in range(1, 21):
+        chain.mine([created(number)] if number % 3 == 0 else [])
+
+    window = open_source(serve(chain)).window(BlockRange(1, 20), with_headers=False)
+
+    assert [log.time for log in window.logs] == [
+        chain.blocks[number].time for number in range(3, 21, 3)
+    ]
+
+
+def test_windows_follow_each_other_and_are_read_ahead(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    source.window(BlockRange(0, 40), with_headers=False)
+
+    windows = whole(source, 0, 40)
+
+    assert [window.range.first for window in windows] == [
+        0,
+        *[window.range.last + 1 for window in windows[:-1]],
+    ]
+    for before, after in pairwise(windows):
+        assert after.first_parent == before.last.hash
+
+
+def test_reading_ahead_is_bounded(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(1, -32602, "up to a 1 block range"))
+    source = open_source(served)
+    whole(source, 0, 3)
+    lock, highest = Lock(), 0
+
+    def look(request: Request) -> None:
+        nonlocal highest
+        if request["method"] == "eth_getLogs":
+            with lock:
+                highest = max(highest, int(request["params"][0]["toBlock"], 16))
+
+    served.faults.append(look)
+    for number in range(4, 12):
+        source.window(BlockRange(number, 40), with_headers=False)
+        assert highest <= number + 4
+
+
+def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
+    served: Served, open_source: OpenSource
+):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    whole(source, 0, 7)
+    broken = True
+
+    def fault(request: Request) -> None:
+        if broken and request["method"] == "eth_getLogs":
+            asked = request["params"][0]
+            if int(asked["fromBlock"], 16) <= 18 <= int(asked["toBlock"], 16):
+                raise RpcError(-32000, "header not found")
+
+    served.faults.append(fault)
+    # The window of block 18 is under way already; what comes before it is served all the same.
+    windows = [source.window(BlockRange(8, 40), with_headers=False)]
+    windows += whole(source, windows[-1].range.last + 1, 15)
+    with pytest.raises(TransientError, match="not there yet"):
+        whole(source, windows[-1].range.last + 1, 40)
+
+    broken = False
+    windows += whole(source, windows[-1].range.last + 1, 40)
+    assert places(windows) == [place for place in all_of(served) if place[0] >= 8]
+
+
+def test_going_back_drops_what_was_read_ahead(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    whole(source, 0, 11)
+
+    again = source.window(BlockRange(2, 40), with_headers=False)
+
+    assert again.range.first == 2
+    assert again.first_parent == served.chain.blocks[1].hash
