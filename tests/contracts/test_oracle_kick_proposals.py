@@ -1,6 +1,7 @@
 """Who can be proposed for a kickout, by whom, and how it is called off."""
 
 import pytest
+from eth_account.signers.local import LocalAccount
 
 from tests.contracts.oracle_driver import EVIDENCE, LIMITS, SIGNERS, STRANGER, Oracle, node
 from tests.contracts.oracle_kickouts import BAD, DELAY, GOOD, WHY, WINDOW, ready, worded
@@ -103,7 +104,7 @@ def test_a_limit_of_no_kickouts_is_none(oracle: Oracle):
     ],
     ids=["too few", "twice", "stranger"],
 )
-def test_a_quorum_proposes(oracle: Oracle, signers: tuple, error: str):
+def test_a_quorum_proposes(oracle: Oracle, signers: tuple[LocalAccount, ...], error: str):
     with pytest.raises(RevertedError, match=error):
         oracle.send(oracle.signed_kick(0, signers))
 
