@@ -3,8 +3,21 @@
 from typing import Any
 
 from oracle import __version__
+from oracle.domain.block import Position
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.lanes import LOWEST_SCORE
+from oracle.domain.ledger import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.report import RECORD_BYTES
-from oracle.services.observing import Overview
+from oracle.domain.views import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+    status_of,
+)
+from oracle.services.explaining import Explanation, OnChain
+from oracle.services.observing import NodeRow, Overview
 
 
 def status_answer(seen: Overview) -> dict[str, Any]:
@@ -15,7 +28,6 @@ def status_answer(seen: Overview) -> dict[str, Any]:
         "start_block": seen.start_block,
         "folded": None if seen.folded is None else seen.folded._asdict(),
         "final": seen.final,
-        "logs": seen.logs,
         "anomalies": seen.anomalies,
         "nodes": dict(sorted(seen.nodes.items())),
         "kickouts_due": seen.kickouts_due,
@@ -38,3 +50,100 @@ def status_answer(seen: Overview) -> dict[str, Any]:
         ],
         "lease": seen.lease,
     }
+
+
+def node_answer(row: NodeRow) -> dict[str, Any]:
+    """Return one node as `nodes --json` says it; fractions as decimal text."""
+    return {
+        "node": row.node.address,
+        "status": row.status,
+        "excluded": row.is_excluded,
+        "kickout_due": row.is_kickout_due,
+        "task_scores": len(row.node.pool),
+        "scored_in_all": row.node.scored,
+        "long_term": decimal_text(row.long_term),
+        "reliability": decimal_text(row.reliability),
+        "qos": None if row.qos is None else decimal_text(row.qos),
+        "lane": row.lane,
+        "lane_on_chain": row.lane_on_chain,
+        "index": row.index,
+    }
+
+
+def explain_answer(told: Explanation) -> dict[str, Any]:
+    """Return what `explain --json` says: entries, changes, and the numbers made of them."""
+    node, rules, time = told.node, told.rules, told.as_of.time
+    qos = qos_at(node, time, rules)
+    return {
+        "node": node.address,
+        "as_of": told.as_of._asdict(),
+        "rules": rules.name,
+        "status": status_of(node),
+        "pool": {
+            "scores": list(told.pool),
+            "sum": sum(told.pool),
+            "size": rules.pool_size,
+            "entries": [_score(told, entry) for entry in told.scores],
+        },
+        "long_term": decimal_text(long_term(node, rules, time)),
+        "reliability": {
+            "base": decimal_text(node.base),
+            "since": node.since,
+            "at": decimal_text(reliability_at(node, time, rules)),
+            "changes": [_change(told, change) for change in told.changes],
+        },
+        "qos": None if qos is None else decimal_text(qos),
+        "excluded": is_excluded(node, time, rules),
+        "kickout_due": is_kickout_due(node, rules, time),
+        "kickouts": [_spell(spell) for spell in told.kickouts],
+        "lane": told.lane,
+        "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
+    }
+
+
+def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
+    return {
+        "seq": entry.seq,
+        "task": entry.task,
+        "group": entry.group,
+        "rank": entry.rank,
+        "elapsed": entry.elapsed,
+        "score": entry.score,
+        "time": entry.time,
+        **_place(entry.at),
+        "transaction": told.transactions.get(entry.at),
+    }
+
+
+def _change(told: Explanation, change: ReliabilityChange) -> dict[str, Any]:
+    return {
+        "cause": change.cause.value,
+        "task": change.task,
+        "before": decimal_text(change.before),
+        "after": decimal_text(change.after),
+        "time": change.time,
+        **_place(change.at),
+        "transaction": told.transactions.get(change.at),
+    }
+
+
+def _spell(spell: KickoutDue) -> dict[str, Any]:
+    return {
+        "opened_at": _place(spell.opened_at),
+        "closed_at": None if spell.closed_at is None else _place(spell.closed_at),
+    }
+
+
+def _on_chain(found: OnChain) -> dict[str, Any]:
+    return {
+        "index": found.index,
+        "lane": found.lane,
+        "qos": max(0, found.lane - LOWEST_SCORE),
+        "round": None if found.word is None else found.word.round,
+        "time": None if found.word is None else found.word.time,
+        "as_of": found.as_of,
+    }
+
+
+def _place(at: Position) -> dict[str, int]:
+    return {"block": at.block, "log": at.log}

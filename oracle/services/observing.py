@@ -6,9 +6,18 @@ from dataclasses import dataclass
 
 from oracle.domain.block import BlockRef
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.nodes import Membership
+from oracle.domain.lanes import lane_of
+from oracle.domain.nodes import Membership, Node
+from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
-from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
+from oracle.domain.views import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+    status_of,
+)
 from oracle.store.reports import StoredReport
 from oracle.store.store import Store, Unit
 from oracle.telemetry.metrics import Census
@@ -26,7 +35,6 @@ class Overview:
     start_block: int | None
     folded: BlockRef | None
     final: int | None
-    logs: int
     anomalies: int
     nodes: Mapping[str, int]
     kickouts_due: int
@@ -48,7 +56,6 @@ def overview(store: Store) -> Overview:
             start_block=identity.start_block if identity else None,
             folded=unit.blocks.at(cursor.number) if cursor else None,
             final=cursor.final_number if cursor else None,
-            logs=unit.logs.count(),
             anomalies=unit.anomalies.count(),
             nodes=_by_status(unit.nodes.counts()),
             kickouts_due=len(unit.kickouts.open()),
@@ -58,6 +65,52 @@ def overview(store: Store) -> Overview:
             outbox=unit.outbox.intents.counts(),
             lease=held.holder if held.seconds_left > 0 else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node at the cursor's time; fractions in units of 10^-18, `qos` None: no member.
+
+    `lane` is what a report would say now, `lane_on_chain` what the contract holds; `index` None:
+    the contract does not know the node.
+    """
+
+    node: Node
+    status: str
+    long_term: int
+    reliability: int
+    qos: int | None
+    is_excluded: bool
+    is_kickout_due: bool
+    lane: int
+    lane_on_chain: int
+    index: int | None
+
+
+def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
+    """Return every node, the best first, those out of the network last."""
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            return []
+        rounds = unit.rounds.load()
+        rows = [_row(node, cursor.time, rules, rounds) for node in unit.nodes.all()]
+    return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
+
+
+def _row(node: Node, time: int, rules: Rules, rounds: Rounds) -> NodeRow:
+    return NodeRow(
+        node=node,
+        status=status_of(node),
+        long_term=long_term(node, rules, time),
+        reliability=reliability_at(node, time, rules),
+        qos=qos_at(node, time, rules),
+        is_excluded=is_excluded(node, time, rules),
+        is_kickout_due=is_kickout_due(node, rules, time),
+        lane=lane_of(node, time, rules),
+        lane_on_chain=rounds.lane_of_node(node.address),
+        index=rounds.index_by_node.get(node.address),
+    )
 
 
 def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None:

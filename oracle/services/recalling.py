@@ -23,11 +23,25 @@ def recall(
 
     Nothing folded is used and nothing is written.
     """
-    fold, rounds = Fold(rules), Rounds()
     with store.reading() as unit:
-        _fold_up_to(unit, reader, fold, rounds, as_of.number)
+        fold, rounds = folded_up_to(unit, reader, rules, as_of.number)
     wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, rules)
     return cut(as_of, rounds, wanted, settings)
+
+
+def folded_up_to(unit: Unit, reader: Reader, rules: Rules, last: int) -> tuple[Fold, Rounds]:
+    """Return the state after block `last`, folded in memory from the stored logs alone."""
+    fold, rounds = Fold(rules), Rounds()
+    calls = list(unit.calls.between(0, last))
+    batch: list[Log] = []
+    for _, logs in groupby(unit.logs.between(0, last), key=lambda log: log.block):
+        batch.extend(logs)
+        if len(batch) >= _LOGS_AT_ONCE:
+            _fold(reader, fold, rounds, batch, calls)
+            batch = []
+    if batch:
+        _fold(reader, fold, rounds, batch, calls)
+    return fold, rounds
 
 
 def last_block_of(chain: Chain, store: Store, period: int, length: int) -> BlockRef:
@@ -54,18 +68,6 @@ def last_block_of(chain: Chain, store: Store, period: int, length: int) -> Block
         middle = (low + high) // 2
         low, high = (low, middle) if _header(chain, middle).time >= end else (middle, high)
     return _header(chain, low)
-
-
-def _fold_up_to(unit: Unit, reader: Reader, fold: Fold, rounds: Rounds, last: int) -> None:
-    calls = list(unit.calls.between(0, last))
-    batch: list[Log] = []
-    for _, logs in groupby(unit.logs.between(0, last), key=lambda log: log.block):
-        batch.extend(logs)
-        if len(batch) >= _LOGS_AT_ONCE:
-            _fold(reader, fold, rounds, batch, calls)
-            batch = []
-    if batch:
-        _fold(reader, fold, rounds, batch, calls)
 
 
 def _fold(reader: Reader, fold: Fold, rounds: Rounds, logs: list[Log], calls: list[Call]) -> None:

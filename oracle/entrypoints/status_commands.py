@@ -1,0 +1,111 @@
+"""`status` and `nodes`: how far we are, and who is how good. Both only read."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.entrypoints.answers import node_answer, status_answer
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.services.observing import NodeRow, Overview, node_rows, overview
+
+_COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
+
+
+def register(app: typer.Typer) -> None:
+    """Put `status` and `nodes` on the command line."""
+    app.command("status", epilog="Example: qos-oracle status --json")(status)
+    app.command("nodes", epilog="Example: qos-oracle nodes --json")(nodes)
+
+
+def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """Say how far the database has come and what is under way."""
+    with open_app(config) as app:
+        seen = overview(app.store)
+    if as_json:
+        print_json(status_answer(seen))
+        return
+    for name, value in _lines(seen):
+        typer.echo(f"{name:<14}{value}")
+
+
+def nodes(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """List every node, the best first, as of the last block folded."""
+    with open_app(config) as app:
+        rows = node_rows(app.store, app.rules)
+    if as_json:
+        print_json([node_answer(row) for row in rows])
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name in {"node", "status"} else "right")
+    for rank, row in enumerate(rows, start=1):
+        table.add_row(str(rank), *_cells(row))
+    # A pipe gets whole lines, however long.
+    console = Console()
+    console.print(table, soft_wrap=not console.is_terminal)
+
+
+def shown_time(seconds: int) -> str:
+    """Write a block's time for people, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def shown_lane(lane: int) -> str:
+    """Write a lane of the contract for people."""
+    if lane == NEVER_REPORTED:
+        return "no report"
+    if lane == DO_NOT_SELECT:
+        return "not selectable"
+    return f"{(lane - LOWEST_SCORE) / 10_000:.4f}"
+
+
+def _cells(row: NodeRow) -> list[str]:
+    status = "excluded" if row.is_excluded else row.status.replace("_", " ")
+    return [
+        row.node.address,
+        f"{status}, kickout due" if row.is_kickout_due else status,
+        str(row.node.scored),
+        _share(row.long_term),
+        _share(row.reliability),
+        "-" if row.qos is None else _share(row.qos),
+        "-" if row.index is None else shown_lane(row.lane_on_chain),
+    ]
+
+
+def _share(units: int) -> str:
+    return f"{units / UNIT:.4f}"
+
+
+def _lines(seen: Overview) -> Iterator[tuple[str, str]]:
+    if seen.chain_id is None:
+        yield "chain", "not known yet; `qos-oracle run --once` indexes it"
+        return
+    yield "chain", f"{seen.chain_id}, from block {seen.start_block}"
+    if seen.folded is None:
+        yield "folded", "nothing yet"
+    else:
+        yield "folded", f"block {seen.folded.number}, {shown_time(seen.folded.time)}"
+        yield "final", "unknown" if seen.final is None else f"block {seen.final}"
+    counts = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(seen.nodes.items())]
+    yield "nodes", ", ".join(counts) or "none"
+    yield "kickouts due", str(seen.kickouts_due)
+    age = "" if seen.round_age is None else f", {seen.round_age} s old"
+    yield "round", f"{seen.round}{age}" if seen.round else "none accepted yet"
+    for kept in seen.reports:
+        reason = f": {kept.reason}" if kept.reason else ""
+        yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
+    for (kind, state), count in sorted(seen.outbox.items()):
+        yield "outbox", f"{count} {kind} {state}"
+    yield "anomalies", str(seen.anomalies)
+    yield "worked on by", seen.lease or "nobody"

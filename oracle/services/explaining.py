@@ -1,0 +1,167 @@
+"""Why a node's score is what it is: every entry behind it, down to transaction and log.
+
+What a node owner who lost income is shown. At the cursor the stored state is read; for an earlier
+block everything is folded anew from the stored logs, so nothing has to be believed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from oracle.domain.block import BlockRef, Position
+from oracle.domain.ids import Address, Hash
+from oracle.domain.lanes import lane_of, word_of
+from oracle.domain.ledger import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.nodes import Node
+from oracle.domain.pool import pool_at
+from oracle.domain.rounds import Rounds, Word
+from oracle.domain.rules import Rules
+from oracle.errors import InputError, TransientError
+from oracle.services.ports import Chain, Reader
+from oracle.services.recalling import folded_up_to
+from oracle.store.store import Store, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class OnChain:
+    """What the contract says about the node; `word` None: its lane was never written."""
+
+    index: int
+    lane: int
+    word: Word | None
+    # The as-of block of the round that wrote the word; None with `word`.
+    as_of: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A node as of a block; times in seconds, H and scores in units of 10^-18.
+
+    `scores` are the entries of the pool, oldest first; `changes` the last changes of H, of
+    `changes_in_all`. `transactions` maps a position to the transaction that it lies in.
+    `lane` is what a report as of the block says.
+    """
+
+    as_of: BlockRef
+    rules: Rules
+    node: Node
+    pool: bytes
+    scores: list[ScoreEntry]
+    changes: list[ReliabilityChange]
+    kickouts: list[KickoutDue]
+    transactions: dict[Position, Hash]
+    lane: int
+    on_chain: OnChain | None
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where an explanation comes from."""
+
+    store: Store
+    reader: Reader
+    rules: Rules
+
+
+def explain(archive: Archive, address: Address, as_of: BlockRef, last: int) -> Explanation:
+    """Explain the node as of a block at or below the cursor, with the last changes of H.
+
+    Raises:
+        InputError: the network never mentioned this node up to the block.
+    """
+    rules = archive.rules
+    with archive.store.reading() as unit:
+        node, rounds = _state(archive, unit, address, as_of.number)
+        if node is None:
+            raise InputError(
+                f"{address} was never seen up to block {as_of.number}; "
+                "`qos-oracle nodes` names all there are"
+            )
+        pool = pool_at(node, as_of.time, rules)
+        scores = unit.scores.of_node_at(address, as_of.number, len(pool)) if pool else []
+        changes = unit.reliability.of_node(address, last, up_to_block=as_of.number)
+        kickouts = list(_spells_until(unit.kickouts.of_node(address), as_of.number))
+        places = [entry.at for entry in scores] + [change.at for change in changes]
+        return Explanation(
+            as_of=as_of,
+            rules=rules,
+            node=node,
+            pool=pool,
+            scores=scores,
+            changes=changes,
+            kickouts=kickouts,
+            transactions=_transactions(unit, places),
+            lane=lane_of(node, as_of.time, rules),
+            on_chain=_on_chain(unit, rounds, address),
+        )
+
+
+def block_at(chain: Chain, store: Store, number: int | None) -> BlockRef:
+    """Return the block to explain at: the one asked for, or the last one folded.
+
+    Raises:
+        InputError: nothing is indexed, or the block lies beyond what is.
+        TransientError: its header is not stored any more and the chain does not give it now.
+    """
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+        wanted = cursor.number if number is None else number
+        if not 0 <= wanted <= cursor.number:
+            raise InputError(f"block {wanted} is not indexed; the last one is {cursor.number}")
+        block = unit.blocks.at(wanted)
+    block = block or chain.header(wanted)
+    if block is None:
+        raise TransientError(f"the chain does not give block {wanted} now")
+    return block
+
+
+def as_of_round(store: Store, number: int) -> int:
+    """Return the as-of block of an accepted round.
+
+    Raises:
+        InputError: no such round was accepted in what is indexed.
+    """
+    with store.reading() as unit:
+        accepted = unit.rounds.accepted_round(number)
+    if accepted is None:
+        raise InputError(f"round {number} has not been accepted in what is indexed")
+    return accepted.as_of
+
+
+def _state(
+    archive: Archive, unit: Unit, address: Address, block: int
+) -> tuple[Node | None, Rounds]:
+    cursor = unit.cursor.get()
+    if cursor is not None and cursor.number == block:
+        return unit.nodes.named([address]).get(address), unit.rounds.load()
+    fold, rounds = folded_up_to(unit, archive.reader, archive.rules, block)
+    return fold.ledger.nodes.get(address), rounds
+
+
+def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
+    """What came later was not known at the block."""
+    for spell in spells:
+        if spell.opened_at.block <= block:
+            still_open = spell.closed_at is not None and spell.closed_at.block > block
+            yield replace(spell, closed_at=None) if still_open else spell
+
+
+def _on_chain(unit: Unit, rounds: Rounds, node: Address) -> OnChain | None:
+    index = rounds.index_by_node.get(node)
+    if index is None:
+        return None
+    word = rounds.words.get(word_of(index))
+    accepted = None if word is None else unit.rounds.accepted_round(word.round)
+    return OnChain(
+        index, rounds.lane_at(index), word, None if accepted is None else accepted.as_of
+    )
+
+
+def _transactions(unit: Unit, places: Iterable[Position]) -> dict[Position, Hash]:
+    wanted = set(places)
+    found: dict[tuple[int, int], Hash] = {}
+    for block in {at.block for at in wanted}:
+        for log in unit.logs.between(block, block):
+            found[(block, log.index)] = log.tx_hash
+    return {at: found[(at.block, at.log)] for at in wanted if (at.block, at.log) in found}
