@@ -8,7 +8,7 @@ import pytest
 from oracle.chain.reader import Reader
 from oracle.chain.source import Source
 from tests.chain.memory_chain import MemoryChain
-from tests.chain.network_logs import NETWORK, ORACLE, created
+from tests.chain.network_logs import NETWORK, ORACLE, usual
 from tests.chain.server import Served, serving
 
 Serve = Callable[[MemoryChain], Served]
@@ -32,7 +32,7 @@ def served(serve: Serve) -> Served:
     """One endpoint; its chain has 40 blocks, and each but the first creates two tasks."""
     chain = MemoryChain()
     for number in range(1, 41):
-        chain.mine([created(2 * number), created(2 * number + 1)])
+        chain.mine([usual(2 * number), usual(2 * number + 1)])
     return serve(chain)
 
 

@@ -1,5 +1,6 @@
 """What a TaskNetwork and a QoSOracle say, encoded by eth_abi out of the artifacts."""
 
+from functools import cache
 from typing import Any
 
 from eth_abi.abi import encode
@@ -59,9 +60,15 @@ def _raw(kind: str, value: Any) -> Any:
     return [_raw("bytes32", word) for word in value] if kind == "bytes32[]" else value
 
 
+@cache
+def usual(number: int) -> Said:
+    """The TaskCreated of this number, made once: tests serve it by the dozen."""
+    return created(number)
+
+
 def created(number: int, **changed: Any) -> Said:
     """A TaskCreated with usual values."""
-    usual = {
+    values = {
         "task": task(number),
         "creator": node(0xC0),
         "group": group(number),
@@ -78,4 +85,4 @@ def created(number: int, **changed: Any) -> Said:
         "timeout": 300,
         "groupSize": 3,
     }
-    return network("TaskCreated", **{**usual, **changed})
+    return network("TaskCreated", **{**values, **changed})

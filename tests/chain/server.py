@@ -102,7 +102,7 @@ def serving(chain: MemoryChain, port: int = 0) -> Iterator[Served]:
     """Serve the chain on a port of this machine, by default any free one, until the block ends."""
     with _Server(("127.0.0.1", port), _Door) as server:
         server.served = Served(f"http://127.0.0.1:{server.server_address[1]}", chain)
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
             yield server.served
