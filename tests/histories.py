@@ -146,7 +146,10 @@ class History:
         )
 
     def scores(self, name: str, *scores: int) -> Self:
-        """Bring task scores of 10, 5, 2 or 0 to a node, by groups with nodes made for it."""
+        """Bring task scores of 10, 5, 2 or 0 to a node, by groups with nodes made for it.
+
+        A 0 is a timeout, with what that costs.
+        """
         for score in scores:
             self._score(name, score)
         return self
@@ -158,10 +161,13 @@ class History:
         tasks = [f"{self._made}/{n}" for n in range(len(runners))]
         for key, runner in zip(tasks, runners, strict=True):
             self.starts(key, runner)
-        for key in tasks[: len(tasks) - (score == 0)]:
+        finished = tasks[:-1] if score == 0 else tasks
+        for key in finished:
             self.after(1).submits(key)
+        if score == 0:
+            self.times_out(tasks[-1])
         self.closes(f"made {self._made}", *tasks)
-        for key in tasks:
+        for key in finished:
             self.aborts(key)
 
 

@@ -1,0 +1,76 @@
+"""The vectors as entries with a name each; what is not applicable is left out (tests/vectors)."""
+
+import json
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Vector = dict[str, Any]
+
+FOLDER = Path(__file__).parents[1] / "vectors"
+_ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
+# Facts about a section, not entries of it.
+_ABOUT = {"source", "kind", "note", "profile", "formula", "persist_source", "_meta"}
+
+# Sections that a test module runs, every entry that is not listed as not applicable.
+RUN: set[str] = set()
+
+
+def listed() -> dict[str, str]:
+    """Return the patterns of NOT_APPLICABLE.md with their reasons."""
+    return dict(_ROW.findall((FOLDER / "NOT_APPLICABLE.md").read_text(encoding="utf-8")))
+
+
+def entries() -> dict[str, Any]:
+    """Return every entry of every file by its name: file/section/entry."""
+    found: dict[str, Any] = {}
+    for file in sorted(FOLDER.glob("*.json")):
+        for section, body in json.loads(file.read_text(encoding="utf-8")).items():
+            if section not in _ABOUT:
+                found |= _entries_of(f"{file.stem}/{section}", body)
+    return found
+
+
+def _entries_of(section: str, body: Any) -> dict[str, Any]:
+    if isinstance(body, list):
+        return {f"{section}/{_name(entry, n)}": entry for n, entry in enumerate(body)}
+    if not isinstance(body, dict):
+        return {section: body}
+    found: dict[str, Any] = {}
+    for key, value in body.items():
+        if key in _ABOUT:
+            continue
+        if isinstance(value, list):
+            found |= {f"{section}/{key}/{n}": entry for n, entry in enumerate(value)}
+        else:
+            found[f"{section}/{key}"] = value
+    return found
+
+
+def _name(entry: Any, n: int) -> str:
+    return str(entry["id"]) if isinstance(entry, dict) and "id" in entry else str(n)
+
+
+def is_listed(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in listed())
+
+
+def vectors_of(section: str) -> pytest.MarkDecorator:
+    """Give a test every applicable entry of `crynux.json`'s section as `vector`."""
+    prefix = f"crynux/{section}/"
+    RUN.add(prefix)
+    cases = [
+        pytest.param(entry, id=name.removeprefix(prefix))
+        for name, entry in entries().items()
+        if name.startswith(prefix) and not is_listed(name)
+    ]
+    return pytest.mark.parametrize("vector", cases)
+
+
+def the_vector(name: str) -> Any:
+    """Return one entry of `crynux.json`."""
+    RUN.add(f"crynux/{name}")
+    return entries()[f"crynux/{name}"]
