@@ -8,7 +8,8 @@ import {SignerQuorum} from "./SignerQuorum.sol";
 
 /// @title Kickouts: slower, narrower and harder to forge than a score
 /// @notice A quorum proposes; some seconds and some newer rounds later anyone executes, if the node's lane is still
-/// low, the node is still the same member, and the bucket is not empty. Stopping the oracle stops kickouts.
+/// low, the scores are fresh, the node is still the same member, and the bucket is not empty. Stopping the oracle stops
+/// kickouts.
 abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
     /// @notice A proposed kickout.
     /// @param readyAt unix seconds; earliest execution
@@ -66,6 +67,8 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
     error NotBelowThreshold(uint16 lane);
     /// @notice Evidence is never 0.
     error NoEvidence();
+    /// @notice The last round is older than maxAgeSeconds: a dead oracle kicks nobody out.
+    error StaleScores(uint40 pushedAt);
     /// @notice As many kickouts as one round may have are proposed.
     error KickLimit(uint16 maxKicksPerRound);
     /// @notice Too early: before `readyAt`, or before round `round`.
@@ -132,6 +135,7 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         uint256 readyRound = uint256(kick.round) + limits_.kickRounds;
         if (block.timestamp < kick.readyAt || now_.round < readyRound) revert KickNotReady(kick.readyAt, readyRound);
         if (block.timestamp > kick.diesAt) revert KickDead(kick.diesAt);
+        if (!isFresh()) revert StaleScores(now_.pushedAt);
         _checkTarget(index, limits_.kickBelow);
         uint256 active = NETWORK.activeCount();
         if (active <= limits_.minActive) revert TooFewMembers(active, limits_.minActive);

@@ -2,11 +2,13 @@
 
 import pytest
 
-from tests.contracts.oracle_driver import EVIDENCE, Oracle, node
+from tests.contracts.oracle_driver import EVIDENCE, LIMITS, Oracle, node
 from tests.contracts.oracle_kickouts import DELAY, GOOD, ROUNDS, ready, worded
 from tests.evm.chain import RevertedError
 
 pytestmark = pytest.mark.evm
+
+MAX_AGE = LIMITS["maxAgeSeconds"]
 
 
 @pytest.fixture
@@ -67,9 +69,24 @@ def test_the_newer_rounds_are_waited_for_too(oracle: Oracle):
         oracle.execute(0)
 
 
+def test_an_oracle_that_has_stopped_kicks_nobody_out(oracle: Oracle):
+    ready(oracle)
+    pushed = oracle.read("head")[2]
+    with oracle.chain.undone():
+        oracle.chain.at(pushed + MAX_AGE)
+        assert oracle.execute(0).names == ["KickExecuted", "KickedOut"]
+    oracle.chain.at(pushed + MAX_AGE + 1)
+    with pytest.raises(RevertedError, match=rf"StaleScores\({pushed}\)"):
+        oracle.execute(0)
+    worded(oracle)
+    assert oracle.execute(0).names == ["KickExecuted", "KickedOut"]
+
+
 def test_a_kickout_that_nobody_executes_dies(oracle: Oracle):
     ready(oracle)
     dies = oracle.read("kickOf", 0)[1]
+    oracle.chain.at(dies - 100)
+    worded(oracle)
     with oracle.chain.undone():
         oracle.chain.at(dies)
         assert oracle.execute(0).names == ["KickExecuted", "KickedOut"]
