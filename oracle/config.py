@@ -33,6 +33,11 @@ from oracle.errors import InputError
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
+# A soft report speaks of a block this far under the head (decision 10).
+SOFT_BLOCKS = 2
+# Blocks that a report takes from being cut to being mined, on a bad day.
+LANDING_BLOCKS = 6
+
 
 def _split(value: object) -> object:
     """Let the environment write a list as `a,b`."""
@@ -237,8 +242,21 @@ def _disagreements(config: Config) -> list[str]:
             for role, keystore, _ in pairs
             if keystore is None
         ]
+    return faults + _faults_in_time(config)
+
+
+def _faults_in_time(config: Config) -> list[str]:
+    oracle = config.oracle
+    faults = []
     if oracle.heartbeat_seconds < oracle.period_seconds:
         faults.append("oracle.heartbeat_seconds: is shorter than oracle.period_seconds")
+    under_head = SOFT_BLOCKS if oracle.level == "soft" else config.chain.finality_depth
+    if under_head + LANDING_BLOCKS > oracle.anchor_window:
+        faults.append(
+            f"oracle.anchor_window: {oracle.anchor_window} blocks are too few: a report of level "
+            f"{oracle.level} speaks of a block up to {under_head} blocks under the head, and "
+            f"needs {LANDING_BLOCKS} more to land"
+        )
     return faults
 
 

@@ -1,11 +1,13 @@
 """`demo`: the whole product on a local chain, and a verdict."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from oracle.demo.devnet import devnet
 from oracle.demo.ending import Summary
 from oracle.demo.screen import Screen
 from oracle.demo.show import START_TIME, Options, show
@@ -17,7 +19,8 @@ _ETHER = 10**18
 
 def register(app: typer.Typer) -> None:
     """Hang the commands into the command line."""
-    app.command("demo")(_demo)
+    app.command("demo", epilog="Example: qos-oracle demo --json")(_demo)
+    app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
 
 
 def _demo(
@@ -26,18 +29,18 @@ def _demo(
         bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
     ] = False,
     port: Annotated[int, typer.Option(help="The chain's port; 0 takes any free one.")] = 0,
-    waves: Annotated[int, typer.Option(help="At most so many waves of tasks.", min=1)] = 80,
+    waves: Annotated[
+        int | None, typer.Option(help="At most so many waves of tasks.", min=1)
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Show the whole product on a real local EVM chain, in about 90 seconds.
 
     Exit code 0 only if every score on chain equals the one that an independent process computes
     from the chain's logs, and the bad node was kicked out and took its stake.
-
-    Example: qos-oracle demo --json
     """
     console = Console(stderr=True)
-    options = Options(port=port, waves=waves)
+    options = Options(port=port) if waves is None else Options(port=port, waves=waves)
     with Screen(console, start=START_TIME) as screen, show(screen, options) as (play, daemon, at):
         play.play(daemon, options)
         summary = play.end(daemon, options)
@@ -51,6 +54,20 @@ def _demo(
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _devnet(
+    *,
+    folder: Annotated[
+        Path, typer.Option(help="A new folder for keys and configuration.", metavar="DIR")
+    ] = Path("devnet"),
+    port: Annotated[int, typer.Option(help="The chain's port; 0 takes any free one.")] = 8545,
+    block_seconds: Annotated[
+        float, typer.Option(help="Wall seconds from block to block.", min=0.01)
+    ] = 1.0,
+) -> None:
+    """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C."""
+    devnet(folder.resolve(), port, block_seconds, lambda text: typer.echo(text, err=True))
 
 
 def _print(summary: Summary, *, json_: bool) -> None:

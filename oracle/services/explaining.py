@@ -4,7 +4,7 @@ What a node owner who lost income is shown. At the cursor the stored state is re
 block everything is folded anew from the stored logs, so nothing has to be believed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from oracle.domain.block import BlockRef, Position
@@ -19,6 +19,9 @@ from oracle.errors import InputError, TransientError
 from oracle.services.ports import Chain, Reader
 from oracle.services.recalling import folded_up_to
 from oracle.store.store import Store, Unit
+
+# More changes than a node can have.
+_ALL = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,9 @@ class OnChain:
 class Explanation:
     """A node as of a block; times in seconds, H and scores in units of 10^-18.
 
-    `scores` are the entries of the pool, oldest first; `changes` the last changes of H, of
-    `changes_in_all`. `transactions` maps a position to the transaction that it lies in.
-    `lane` is what a report as of the block says.
+    `scores` are the entries of the pool, `changes` all changes of H, oldest first.
+    `transactions` maps a position to the transaction that it lies in. `lane` is what a report as
+    of the block says.
     """
 
     as_of: BlockRef
@@ -62,8 +65,8 @@ class Archive:
     rules: Rules
 
 
-def explain(archive: Archive, address: Address, as_of: BlockRef, last: int) -> Explanation:
-    """Explain the node as of a block at or below the cursor, with the last changes of H.
+def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
+    """Explain the node as of a block at or below the cursor.
 
     Raises:
         InputError: the network never mentioned this node up to the block.
@@ -78,7 +81,7 @@ def explain(archive: Archive, address: Address, as_of: BlockRef, last: int) -> E
             )
         pool = pool_at(node, as_of.time, rules)
         scores = unit.scores.of_node_at(address, as_of.number, len(pool)) if pool else []
-        changes = unit.reliability.of_node(address, last, up_to_block=as_of.number)
+        changes = unit.reliability.of_node(address, _ALL, up_to_block=as_of.number)
         kickouts = list(_spells_until(unit.kickouts.of_node(address), as_of.number))
         places = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
@@ -95,8 +98,10 @@ def explain(archive: Archive, address: Address, as_of: BlockRef, last: int) -> E
         )
 
 
-def block_at(chain: Chain, store: Store, number: int | None) -> BlockRef:
+def block_at(chain: Callable[[], Chain], store: Store, number: int | None) -> BlockRef:
     """Return the block to explain at: the one asked for, or the last one folded.
+
+    The chain is opened only where its word is needed.
 
     Raises:
         InputError: nothing is indexed, or the block lies beyond what is.
@@ -110,7 +115,7 @@ def block_at(chain: Chain, store: Store, number: int | None) -> BlockRef:
         if not 0 <= wanted <= cursor.number:
             raise InputError(f"block {wanted} is not indexed; the last one is {cursor.number}")
         block = unit.blocks.at(wanted)
-    block = block or chain.header(wanted)
+    block = block or chain().header(wanted)
     if block is None:
         raise TransientError(f"the chain does not give block {wanted} now")
     return block

@@ -1,0 +1,175 @@
+"""`config check`: reads the configuration, tries everything it names, and lists every fault."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from oracle.app import App
+from oracle.chain.heads import Heads
+from oracle.config import LANDING_BLOCKS, SOFT_BLOCKS
+from oracle.domain.exclusion import longest_exclusion
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.errors import InputError, OracleError
+from oracle.publisher.inspection import differences
+from oracle.store.schema import SchemaAge, schema_state
+from oracle.telemetry.logs import without_secrets
+
+# Blocks over which the time between blocks is measured.
+_MEASURED_BLOCKS = 100
+
+commands = typer.Typer(no_args_is_help=True)
+
+_OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Ask no endpoint; read files and the database only.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `config` on the command line."""
+    app.add_typer(commands, name="config", help="Read the configuration and try what it names.")
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What is there, what deserves a thought, and what is wrong."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def attempt(self, name: str, attempt: Callable[[], str]) -> None:
+        """Note what was found, or the fault; go on either way."""
+        try:
+            self.facts[name] = attempt()
+        except OracleError as error:
+            self.faults.append(f"{name}: {error}")
+
+
+@commands.command(epilog="Example: qos-oracle config check --config config/local.toml")
+def check(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    offline: _OfflineOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find every fault at once; exit code 2 where there is any."""
+    found = _Findings()
+    with open_app(config) as app:
+        found.attempt("rules", lambda: _rules(app))
+        found.attempt("database", lambda: _database(app))
+        found.attempt("keys", lambda: _keys(app))
+        if not offline:
+            found.attempt("chain", lambda: _chain(app, found))
+            if app.config.oracle.address is not None and "chain" in found.facts:
+                found.attempt("contract", lambda: _contract(app))
+    if as_json:
+        print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
+    else:
+        for line in _lines(found):
+            typer.echo(line)
+    if found.faults:
+        raise InputError(f"{config}: {len(found.faults)} faults, listed above")
+
+
+def _rules(app: App) -> str:
+    seconds = longest_exclusion(app.rules)
+    return (
+        f"{app.rules.name}, version {app.rules.version}, hash {app.rules_hash}; "
+        f"one timeout excludes for at most {seconds} s"
+    )
+
+
+def _database(app: App) -> str:
+    url = app.config.database.url
+    state = schema_state(url)
+    if state.age is SchemaAge.EMPTY:
+        return f"{without_secrets(url)}, empty; `qos-oracle run` or `migrate` makes the tables"
+    if state.age is not SchemaAge.CURRENT:
+        # Says what to do about it.
+        app.store.close()
+    return f"{without_secrets(url)}, revision {state.found}"
+
+
+def _keys(app: App) -> str:
+    if app.keys is None:
+        return "none: reports and kickouts can be computed, not sent"
+    return f"signer {app.keys.signer.address}, transmitter {app.keys.transmitter.address}"
+
+
+def _chain(app: App, found: _Findings) -> str:
+    heads = app.chain.heads()
+    seconds = _seconds_a_block(app, heads)
+    found.warnings += _warnings(app, heads, seconds)
+    found.faults += _faults(app, heads, seconds)
+    return f"{app.config.chain.id}, head {heads.latest.number}, {seconds:.1f} s a block"
+
+
+def _seconds_a_block(app: App, heads: Heads) -> float:
+    below = max(0, heads.latest.number - _MEASURED_BLOCKS)
+    older = app.chain.header(below)
+    if older is None or older.number == heads.latest.number:
+        return 0.0
+    return (heads.latest.time - older.time) / (heads.latest.number - older.number)
+
+
+def _lag_seconds(app: App, heads: Heads, seconds: float) -> float:
+    """Return how old the block is that a report of the configured level speaks of."""
+    if app.config.oracle.level == "safe":
+        return heads.latest.time - (heads.safe or heads.final).time
+    return SOFT_BLOCKS * seconds
+
+
+def _warnings(app: App, heads: Heads, seconds: float) -> Iterator[str]:
+    told, longest = app.config.oracle, longest_exclusion(app.rules)
+    slowest = told.period_seconds + _lag_seconds(app, heads, seconds)
+    if told.address is not None and slowest > longest > 0:
+        yield (
+            "an exclusion may be over before the chain hears of it: "
+            f"it lasts at most {longest} s, and a period plus the lag of level {told.level} take up to {slowest:.0f} s"
+        )
+
+
+def _faults(app: App, heads: Heads, seconds: float) -> Iterator[str]:
+    told = app.config.oracle
+    needed = _lag_seconds(app, heads, seconds) + LANDING_BLOCKS * seconds
+    if told.address is not None and needed > told.report_ttl_seconds:
+        yield (
+            f"oracle.report_ttl_seconds: {told.report_ttl_seconds} s are too few on this chain: a "
+            f"report is {needed:.0f} s old before it can have landed"
+        )
+    if told.address is not None and seconds and needed > told.anchor_window * seconds:
+        yield (
+            f"oracle.anchor_window: {told.anchor_window} blocks of {seconds:.1f} s are too few: a "
+            f"report is {needed:.0f} s old before it can have landed"
+        )
+
+
+def _contract(app: App) -> str:
+    constitution = app.publisher.contract.constitution()
+    found = differences(constitution, app.expected)
+    if found:
+        raise InputError("; ".join(difference.line() for difference in found))
+    limits = constitution.standing.limits
+    if limits.anchor_window != app.config.oracle.anchor_window:
+        raise InputError(
+            f"oracle.anchor_window is {app.config.oracle.anchor_window}, the contract's is "
+            f"{limits.anchor_window}"
+        )
+    return f"{app.oracle_address} is as configured"
+
+
+def _lines(found: _Findings) -> Iterator[str]:
+    for name, fact in found.facts.items():
+        yield f"{name:<10}{fact}"
+    for warning in found.warnings:
+        yield f"warning   {warning}"
+    for fault in found.faults:
+        yield f"fault     {fault}"

@@ -1,0 +1,24 @@
+"""How long a timeout can exclude a node."""
+
+from dataclasses import replace
+
+from oracle.domain.exclusion import longest_exclusion
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.reliability import healed
+from oracle.domain.rules import RELAY, SEED
+
+
+def test_under_the_seed_rules_a_timeout_at_the_line_excludes_for_135_seconds():
+    # 1800 s x ln(0.97 / 0.9) = 134.8 s
+    assert longest_exclusion(SEED) == 135
+
+
+def test_the_node_is_selectable_again_in_exactly_that_second():
+    seconds = longest_exclusion(RELAY)
+    base = RELAY.penalty * RELAY.exclude_enter // UNIT
+    assert healed(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit
+    assert healed(base, 0, seconds, RELAY) >= RELAY.exclude_exit
+
+
+def test_a_penalty_that_takes_nothing_excludes_nobody():
+    assert longest_exclusion(replace(SEED, penalty=UNIT)) == 0
