@@ -145,12 +145,6 @@ def upgrade() -> None:
         ),
         sqlite_with_rowid=False,
     )
-    op.create_index(
-        op.f("ix_group_member_node_group_member_block"),
-        "group_member",
-        ["node", "block"],
-        unique=False,
-    )
     op.create_table(
         "group_result",
         sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),

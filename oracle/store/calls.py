@@ -1,5 +1,6 @@
 """The raw calls: transactions whose input says what their logs do not."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,7 +17,11 @@ class CallRoom(RawRoom[Call]):
     """A call's key is its block number, its transaction's index and its block's hash."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__(connection, call, _row_of, _call_of)
+        super().__init__(connection, call, _rows_of, _call_of)
+
+
+def _rows_of(calls: Sequence[Call]) -> list[Row]:
+    return [_row_of(entry) for entry in calls]
 
 
 def _row_of(entry: Call) -> Row:

@@ -15,8 +15,9 @@ BUSY_SECONDS = 5
 # Any number: PostgreSQL's writers meet at this lock, as SQLite's do at the file's.
 _WRITER_LOCK = 0x716F73
 _CACHE_KIB = 65_536
-# SQLite moves pages from the WAL into the file when it is this long, so it stays near 4 MB...
-_CHECKPOINT_PAGES = 1000
+# SQLite moves pages from the WAL into the file when it is this long, 16 MB: a page that changes in
+# every window is moved once for several of them...
+_CHECKPOINT_PAGES = 4000
 # ...and cuts the file back where a long reader made it grow.
 _WAL_BYTES = 64 * 1024 * 1024
 

@@ -1,5 +1,7 @@
 """The raw logs."""
 
+from binascii import unhexlify
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,24 +18,35 @@ class LogRoom(RawRoom[Log]):
     """A log's key is its block number, its index and its block's hash."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__(connection, log, _row_of, _log_of)
+        super().__init__(connection, log, _rows_of, _log_of)
 
 
-def _row_of(entry: Log) -> Row:
-    # In one expression: this runs once for every log of the chain.
-    unhex = bytes.fromhex
-    return (
-        entry.block,
-        entry.index,
-        unhex(entry.block_hash[2:]),
-        entry.time,
-        entry.tx,
-        unhex(entry.tx_hash[2:]),
-        unhex(entry.address[2:]),
-        unhex("".join([topic[2:] for topic in entry.topics])),
-        unhex(entry.data[2:]),
-        True,
-    )
+class _Known(dict[str, bytes]):
+    """Hex to bytes, each text once: neighbours share block, address, often transaction."""
+
+    def __missing__(self, text: str) -> bytes:
+        found = self[text] = unhexlify(text[2:])
+        return found
+
+
+def _rows_of(logs: Sequence[Log]) -> list[Row]:
+    # One expression for all of them: this runs over every log of the chain.
+    known = _Known()
+    return [
+        (
+            entry.block,
+            entry.index,
+            known[entry.block_hash],
+            entry.time,
+            entry.tx,
+            known[entry.tx_hash],
+            known[entry.address],
+            unhexlify("".join(entry.topics).replace("0x", "")),
+            unhexlify(entry.data[2:]),
+            True,
+        )
+        for entry in logs
+    ]
 
 
 def _log_of(row: Any) -> Log:  # noqa: ANN401  a row of any driver

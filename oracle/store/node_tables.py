@@ -120,7 +120,6 @@ group_member = Table(
     Column("score", BigInteger),
     sqlite_with_rowid=False,
 )
-Index(None, group_member.c.node, group_member.c.block)
 
 score = Table(
     "score",

@@ -20,13 +20,13 @@ class RawRoom(Generic[Raw]):
         self,
         connection: Connection,
         table: Table,
-        row_of: Callable[[Raw], Row],
+        rows_of: Callable[[Sequence[Raw]], list[Row]],
         raw_of: Callable[[Any], Raw],
     ) -> None:
         self._connection = connection
         self._table = table
         self._key = list(table.primary_key.columns)
-        self._row_of = row_of
+        self._rows_of = rows_of
         self._raw_of = raw_of
 
     def append(self, rows: Sequence[Raw]) -> int:
@@ -34,8 +34,7 @@ class RawRoom(Generic[Raw]):
 
         A row that is there stays as it is; an orphan becomes canonical again.
         """
-        row_of = self._row_of
-        return append_canonical(self._connection, self._table, [row_of(row) for row in rows])
+        return append_canonical(self._connection, self._table, self._rows_of(rows))
 
     def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Raw]:
         """Yield the rows of blocks `first` to `last`, both included, by block and index.
@@ -64,7 +63,7 @@ class RawRoom(Generic[Raw]):
         """Return those that are not there as canonical ones."""
         if not rows:
             return []
-        keys = [self._row_of(row)[:3] for row in rows]
+        keys = [row[:3] for row in self._rows_of(rows)]
         blocks = [key[0] for key in keys]
         known = select(*self._key).where(
             self._key[0].between(min(blocks), max(blocks)), self._table.c.canonical

@@ -11,9 +11,10 @@ from oracle.domain.groups import GroupMember, GroupResult
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.store.bulk import append
 from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
-from oracle.store.node_tables import group_member, group_result
+from oracle.store.node_tables import group_member, group_result, score
 
 _RESULT_AT = [group_result.c[name] for name in Position._fields]
+_SCORED_AT = [score.c[name] for name in Position._fields]
 _MEMBER_AT = [group_member.c[name] for name in Position._fields]
 _MEMBER = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
 
@@ -52,12 +53,12 @@ class ResultRoom:
         return self._where(group_result.c.task_group == raw(group))
 
     def of_node(self, node: Address, last: int = 50) -> list[GroupResult]:
-        """Return the newest results with this node among the members, oldest first."""
+        """Return the newest results that gave this node a score, oldest first."""
+        # Its scores know where their groups closed: members need no index of their own.
         newest = (
-            select(*_MEMBER_AT)
-            .distinct()
-            .where(group_member.c.node == raw(node))
-            .order_by(*[column.desc() for column in _MEMBER_AT])
+            select(*_SCORED_AT)
+            .where(score.c.node == raw(node))
+            .order_by(score.c.seq.desc())
             .limit(last)
         )
         places = [tuple(row) for row in self._connection.execute(newest)]

@@ -1,0 +1,212 @@
+"""How fast windows are committed with everything derived, beside the obvious code.
+
+Run: .venv/bin/python benchmarks/insert.py [--windows 50] [--logs 2000] [--postgresql]
+Both write the same rows of the same windows, one durable transaction for each window. The obvious
+code is SQLAlchemy Core with dicts, which looks before it writes a node or a task.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, insert, select, update
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.windows import FoldedWindow, windows  # noqa: E402
+from oracle.store import chain_tables, node_tables as tables  # noqa: E402
+from oracle.store.encoding import joined, raw  # noqa: E402
+from oracle.store.engine import parsed, writing_engine  # noqa: E402
+from oracle.store.nodes import node_row  # noqa: E402
+from oracle.store.schema import migrate  # noqa: E402
+from oracle.store.store import Store  # noqa: E402
+from oracle.store.tasks import task_row  # noqa: E402
+from tests.postgresql import Server, find_programs  # noqa: E402
+
+
+@dataclass
+class Took:
+    """Seconds by the wall and on this process' CPU, and SQLite's longest write-ahead log."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    wal_bytes: int = 0
+
+
+# Yields the commit of each window in turn.
+Commit = Callable[[str, Iterable[FoldedWindow]], Iterator[Callable[[], None]]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, default=50)
+    parser.add_argument("--logs", type=int, default=2000)
+    parser.add_argument("--postgresql", action="store_true")
+    chosen = parser.parse_args()
+    with folder() as here:
+        print(f"{chosen.windows} windows of {chosen.logs} logs, logs/s with all derived rows:")
+        compare("sqlite", [f"sqlite:///{here}/{n}.sqlite" for n in range(2)], chosen)
+        programs = find_programs()
+        if chosen.postgresql and programs is not None:
+            (here / "pg").mkdir()
+            with closing(Server(programs, here / "pg")) as server:
+                for name in ("obvious", "ours"):
+                    server.create(name, "template0")
+                compare("postgresql", [server.url(n) for n in ("obvious", "ours")], chosen)
+
+
+def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
+    # The obvious code is slow: it gets fewer windows and the same rate per log.
+    few, many = max(2, chosen.windows // 10), chosen.windows
+    rates = []
+    for way, url, number in zip((obvious_way, our_way), urls, (few, many), strict=True):
+        took = timed(way, url, islice(windows(chosen.logs), number))
+        rates.append(number * chosen.logs / took.seconds)
+        cpu = number * chosen.logs / took.cpu_seconds
+        wal = f", write-ahead log at most {took.wal_bytes / 1e6:.0f} MB" * bool(took.wal_bytes)
+        print(f"  {name:<11}{way.__name__:<12}{rates[-1]:>9,.0f} ({cpu:,.0f} by CPU time){wal}")
+    print(f"  {name:<11}{rates[1] / rates[0]:.1f} times the obvious way")
+
+
+def timed(commit: Commit, url: str, history: Iterable[FoldedWindow]) -> Took:
+    """Time the commits alone; making the next window is not counted."""
+    migrate(url)
+    wal = Path(url.removeprefix("sqlite:///") + "-wal")
+    took = Took()
+    for write in commit(url, history):
+        started, cpu_started = time.perf_counter(), time.process_time()
+        write()
+        took.cpu_seconds += time.process_time() - cpu_started
+        took.seconds += time.perf_counter() - started
+        took.wal_bytes = max(took.wal_bytes, wal.stat().st_size if wal.exists() else 0)
+    return took
+
+
+def our_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:
+    with Store.open(url) as store:
+        for epoch, window in enumerate(history):
+            yield partial(write_ours, store, window, epoch)
+
+
+def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
+    last = window.blocks[-1]
+    with store.transaction() as unit:
+        unit.logs.append(window.logs)
+        unit.blocks.save([last])
+        unit.changes(window.changes)
+        unit.undo.prune_to(last.number)
+        unit.cursor.move_to(last, last, epoch)
+
+
+def obvious_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:
+    engine = writing_engine(parsed(url))
+    for window in history:
+        yield partial(write_obviously, engine, window)
+    engine.dispose()
+
+
+def write_obviously(engine: Engine, window: FoldedWindow) -> None:
+    with engine.begin() as connection:
+        for table, rows in appended(window):
+            if rows:
+                connection.execute(insert(table), rows)
+        for node in window.changes.nodes.values():
+            look_and_write(connection, tables.node, node_row(node))
+        for task in window.changes.tasks.values():
+            look_and_write(connection, tables.task, task_row(task))
+
+
+def look_and_write(connection: Connection, table: Table, row: tuple[Any, ...]) -> None:
+    (key,) = table.primary_key.columns
+    values = dict(zip(table.columns.keys(), row, strict=True))
+    if connection.execute(select(key).where(key == values[key.name])).one_or_none() is None:
+        connection.execute(insert(table).values(values))
+    else:
+        connection.execute(update(table).where(key == values[key.name]).values(values))
+
+
+def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
+    changes = window.changes
+    yield (
+        chain_tables.log,
+        [
+            {
+                "block": log.block,
+                "log_index": log.index,
+                "block_hash": raw(log.block_hash),
+                "time": log.time,
+                "tx_index": log.tx,
+                "tx_hash": raw(log.tx_hash),
+                "address": raw(log.address),
+                "topics": joined(log.topics),
+                "data": raw(log.data),
+                "canonical": True,
+            }
+            for log in window.logs
+        ],
+    )
+    yield (
+        tables.score,
+        [
+            place(each.at, time=each.time, node=raw(each.node), seq=each.seq, task=raw(each.task))
+            | {"task_group": raw(each.group), "rank": each.rank, "elapsed": each.elapsed}
+            | {"score": each.score}
+            for each in changes.scores
+        ],
+    )
+    yield (
+        tables.reliability_change,
+        [
+            place(each.at, time=each.time, seq=0, node=raw(each.node), cause=each.cause.value)
+            | {"task": None if each.task is None else raw(each.task)}
+            | {"h_before": each.before, "h_after": each.after}
+            for each in changes.reliability
+        ],
+    )
+    yield (
+        tables.group_result,
+        [
+            place(each.closed_at, time=each.time, task_group=raw(each.group), scored=each.scored)
+            for each in changes.results
+        ],
+    )
+    yield (
+        tables.group_member,
+        [
+            place(each.closed_at, place=number, task=raw(member.task), rank=member.rank)
+            | {"node": None if member.node is None else raw(member.node)}
+            | {"elapsed": member.elapsed, "score": member.score}
+            for each in changes.results
+            for number, member in enumerate(each.members)
+        ],
+    )
+
+
+def place(at: tuple[int, int, int, int], **values: object) -> dict[str, Any]:
+    return dict(zip(("block", "tx", "log", "sub"), at, strict=True)) | values
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="qos-bench-"))
+    # PostgreSQL refuses to run as root; whom it runs as must get through.
+    made.chmod(0o755)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
