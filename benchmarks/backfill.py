@@ -1,0 +1,198 @@
+"""Backfill into SQLite: our whole pipeline beside the plain web3.py way, in one run.
+
+Run: .venv/bin/python benchmarks/backfill.py [--events 200000] [--plain-events 10000] [--profile]
+The chain is served from memory by a process of its own; endpoint and database are on this
+machine, so that only our own work is measured. Ours fetches, checks, decodes, folds every score
+and reliability, and commits all of it; the plain way only decodes and inserts (source below).
+"""
+
+import argparse
+import cProfile
+import inspect
+import pstats
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import plain_way  # noqa: E402
+from benchmarks.ordinary_traffic import served  # noqa: E402
+from oracle.chain.reader import Reader  # noqa: E402
+from oracle.chain.source import Source  # noqa: E402
+from oracle.domain.block import BlockRange  # noqa: E402
+from oracle.domain.rules import SEED  # noqa: E402
+from oracle.services.folding import Folder  # noqa: E402
+from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
+from oracle.shipped import shipped  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
+from oracle.store.store import Store  # noqa: E402
+from tests.chain.network_logs import NETWORK  # noqa: E402
+
+TARGET = 20
+FINALITY_DEPTH = 8
+
+
+@dataclass
+class Run:
+    """What one way did, and how it took its time."""
+
+    name: str
+    events: int = 0
+    seconds: float = 0.0
+    # Of this process alone: what a machine that does other things too cannot take away.
+    cpu_seconds: float = 0.0
+    fetch: float = 0.0
+    fold: float = 0.0
+    commit: float = 0.0
+    # Resident memory in MB, at each tenth of the way.
+    memory: list[int] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return self.events / self.seconds
+
+
+@contextmanager
+def timed(run: Run) -> Iterator[None]:
+    began, worked = time.perf_counter(), time.process_time()
+    yield
+    run.seconds = time.perf_counter() - began
+    run.cpu_seconds = time.process_time() - worked
+
+
+def resident_mb() -> int:
+    """What this process holds now; where /proc is missing, the most that it ever held."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except FileNotFoundError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return pages * resource.getpagesize() // 2**20
+
+
+def opened(url: str) -> tuple[Source, Reader]:
+    reader = Reader.open("reference", {"TaskNetwork": NETWORK}, None)
+    source = Source.open([url], chain_id=31337, finality_depth=FINALITY_DEPTH, reader=reader)
+    return source, reader
+
+
+def read_only(url: str) -> Run:
+    """Fetch, check, decode, translate; nothing is kept."""
+    run = Run("ours, reading only")
+    source, reader = opened(url)
+    last = source.heads().final.number
+    first = 0
+    with timed(run):
+        while first <= last:
+            window = source.window(BlockRange(first, last), with_headers=False)
+            run.events += len(reader.read(window.logs, window.calls).events)
+            first = window.range.last + 1
+    source.close()
+    return run
+
+
+def ours(url: str, database: Path) -> Run:
+    """Everything, until the head is reached."""
+    run = Run("ours, all derived state")
+    source, reader = opened(url)
+    with Store.open(f"sqlite:///{database}", create=True) as store:
+        with store.transaction() as unit:
+            genesis = source.genesis_hash()
+            unit.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
+        folder, pace = Folder(SEED, reader, None), Pace()
+        head, tenth = source.heads().latest.number, 0
+        with timed(run):
+            while (step := index_next(source, store, folder, pace)) is not None:
+                assert isinstance(step, Indexed)
+                run.events += step.logs
+                run.fetch += step.fetch_seconds
+                run.fold += step.fold_seconds
+                run.commit += step.commit_seconds
+                if step.cursor.number * 10 >= tenth * head:
+                    run.memory.append(resident_mb())
+                    tenth += 1
+        _whole(store, run)
+    source.close()
+    return run
+
+
+def _whole(store: Store, run: Run) -> None:
+    """Fast is nothing where something is missing."""
+    with store.reading() as unit:
+        assert unit.logs.count() == run.events
+        assert unit.anomalies.count() == 0
+
+
+def plain(events: int, database: Path) -> Run:
+    """The plain way, on a shorter chain of the same traffic: it would take minutes."""
+    run = Run("plain web3.py")
+    abi = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())["abi"]
+    with served(events) as url:
+        source, _ = opened(url)
+        last = source.heads().latest.number
+        source.close()
+        with timed(run):
+            run.events = plain_way.index(url, NETWORK, abi, database, last)
+    return run
+
+
+def shown(runs: list[Run]) -> Table:
+    table = Table(title="Backfill of ordinary traffic into SQLite")
+    for title in ("way", "events", "seconds", "events/s", "CPU µs/event", "times plain"):
+        table.add_column(title, justify="left" if title == "way" else "right")
+    for run in runs:
+        table.add_row(
+            run.name,
+            f"{run.events:,}",
+            f"{run.seconds:.2f}",
+            f"{run.rate:,.0f}",
+            f"{1e6 * run.cpu_seconds / run.events:.1f}",
+            f"{run.rate / runs[0].rate:.1f}",
+        )
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--plain-events", type=int, default=10_000)
+    parser.add_argument("--profile", action="store_true", help="where our time goes, by function")
+    asked = parser.parse_args()
+    out = Console()
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [plain(min(asked.plain_events, asked.events), Path(folder, "plain.db"))]
+        with served(asked.events) as url, cProfile.Profile() as profile:
+            if not asked.profile:
+                profile.disable()
+            runs.append(read_only(url))
+            runs.append(ours(url, Path(folder, "ours.db")))
+    out.print(Syntax(inspect.getsource(plain_way.index), "python", background_color="default"))
+    out.print(shown(runs))
+    whole = runs[-1]
+    out.print(
+        f"waiting for the chain {whole.fetch:.2f} s, folding {whole.fold:.2f} s, "
+        f"writing {whole.commit:.2f} s; resident memory at each tenth of the way: "
+        f"{', '.join(map(str, whole.memory))} MB"
+    )
+    if asked.profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+    ratio = whole.rate / runs[0].rate
+    verdict = "reached" if ratio >= TARGET else "MISSED"
+    out.print(f"{ratio:.1f} times the plain way; target {TARGET}: {verdict}")
+    return 0 if ratio >= TARGET else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

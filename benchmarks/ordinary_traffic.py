@@ -1,0 +1,132 @@
+"""A chain of ordinary traffic of the reference network, served from memory in its own process.
+
+Run: .venv/bin/python benchmarks/ordinary_traffic.py --events 200000   (prints its address)
+Two hundred nodes work in groups of three: created, started, submitted, group validated, ended;
+about one task in a hundred times out. About twenty logs a block, every log its own transaction.
+"""
+
+import argparse
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from oracle.chain.abi import load  # noqa: E402
+from tests.chain.memory_chain import MemoryChain, Said  # noqa: E402
+from tests.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
+from tests.chain.server import serving  # noqa: E402
+
+NODES = 200
+LOGS_A_BLOCK = 20
+BLOCK_SECONDS = 12
+SERVING = "serving "
+
+
+class Network:
+    """Makes logs by putting words into places: encoding each would take minutes."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.free = deque(range(1, NODES + 1))
+        self.numbers = count(1)
+        self.topics = {name: event.digest for name, event in load("TaskNetwork").events.items()}
+        self.order = created(0).data
+
+    def joined(self) -> list[Said]:
+        hardware = {"gpuName": "NVIDIA GeForce RTX 4090", "gpuVram": 24, "models": ["sdxl"]}
+        version = {"major": 2, "minor": 5, "patch": 0}
+        return [
+            network("NodeJoined", node=node(n), stake=400 * 10**18, **hardware, **version)
+            for n in range(1, NODES + 1)
+        ]
+
+    def said(self, event: str, *words: str, data: str = "0x") -> Said:
+        padded = ("0x" + word[2:].rjust(64, "0") for word in words)
+        return Said(NETWORK, (self.topics[event], *padded), data)
+
+    def lives(self) -> list[list[Said]]:
+        """What one group says, stage after stage."""
+        members = [(task(next(self.numbers)), node(self.free.popleft())) for _ in range(3)]
+        key = group(int(members[0][0], 16))
+        late = self.random.randrange(3) if self.random.random() < 0.03 else None
+        creator = node(0xC0)
+        begun = [self.said("TaskCreated", t, creator, key, data=self.order) for t, _ in members]
+        begun += [self.said("TaskStarted", *member) for member in members]
+        answered = [
+            [self.said("TaskTimedOut", *member, data="0x" + "02".rjust(64, "0"))]
+            if place == late
+            else [self.said("TaskSubmitted", *member, data="0x" + "5e" * 32)]
+            for place, member in self.random.sample(list(enumerate(members)), 3)
+        ]
+        well = [member for place, member in enumerate(members) if place != late]
+        listed = "".join(t[2:] for t, _ in members)
+        data = f"0x{32:064x}{3:064x}{listed}"
+        ended = [self.said("GroupValidated", key, data=data)]
+        for place, member in enumerate(well):
+            ended.append(self.said("TaskValidated", member[0]))
+            ended.append(self.said("TaskRefunded" if place else "TaskSucceeded", *member))
+        self.free.extend(int(n, 16) for _, n in members)
+        return [begun, *answered, ended]
+
+
+def traffic(events: int, seed: int = 1) -> MemoryChain:
+    """A chain with about this many logs (a few more: groups are finished)."""
+    chain = MemoryChain()
+    # The same traffic each time; no secret is made of it.
+    made = Network(Random(seed))  # noqa: S311
+    joined = made.joined()
+    chain.mine(joined)
+    said = len(joined)
+    under_way: deque[list[list[Said]]] = deque()
+    while said < events or under_way:
+        block: list[Said] = []
+        for _ in range(len(under_way)):
+            stages = under_way.popleft()
+            block += stages.pop(0)
+            if stages:
+                under_way.append(stages)
+        while said + len(block) < events and len(block) < LOGS_A_BLOCK:
+            begun, *stages = made.lives()
+            block += begun
+            under_way.append(stages)
+        chain.mine(block, time=chain.blocks[-1].time + BLOCK_SECONDS)
+        said += len(block)
+    for _ in range(8):
+        chain.mine()
+    return chain
+
+
+@contextmanager
+def served(events: int) -> Iterator[str]:
+    """The address of such a chain, in a process of its own, until the block ends."""
+    command = [sys.executable, __file__, "--events", str(events)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdout is not None
+        try:
+            line = it.stdout.readline()
+            assert line.startswith(SERVING), "the chain's process failed"
+            yield line.removeprefix(SERVING).strip()
+        finally:
+            it.terminate()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=200_000)
+    chain = traffic(parser.parse_args().events)
+    with serving(chain) as endpoint:
+        print(f"{SERVING}{endpoint.url}", flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
