@@ -13,18 +13,23 @@ contract StubbornNode {
     /// @notice The call made back.
     bytes public answer;
 
+    /// @notice How often it is still made; after that the ether is taken quietly.
+    uint256 public answers;
+
     /// @notice Sends a call in this contract's name, with the ether given; its revert is passed on.
     function say(address to, bytes calldata words) external payable {
         _call(to, words, msg.value);
     }
 
-    /// @notice From now on, ether is answered with this call; `to` zero = refused.
-    function answerWith(address to, bytes calldata words) external {
-        (target, answer) = (to, words);
+    /// @notice From now on, ether is answered with this call, so many times; `to` zero = refused.
+    function answerWith(address to, bytes calldata words, uint256 times) external {
+        (target, answer, answers) = (to, words, times);
     }
 
     receive() external payable {
         if (target == address(0)) revert NoThanks();
+        if (answers == 0) return;
+        answers -= 1;
         _call(target, answer, 0);
     }
 

@@ -173,3 +173,6 @@ def test_who_quit_may_join_again_when_the_delay_is_over(network: Network, alice:
     network.chain.at(left + 1800)
     assert network.join(alice, stake=MIN_STAKE + 1).names == ["NodeJoined"]
     assert network.owed(alice) == MIN_STAKE
+    # The old wish to leave is not taken along.
+    network.by(network.creator, network.does.validateTask(network.submitted(alice)))
+    assert network.standing(alice) is Standing.ACTIVE

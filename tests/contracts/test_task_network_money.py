@@ -41,8 +41,11 @@ def test_a_receiver_that_calls_back_gets_nothing_twice(network: Network):
     chain.send(thief.functions.say(at, network.contract.encode_abi("quit")))
     network.join(network.nodes[0])
 
-    chain.send(thief.functions.answerWith(at, withdraw))
+    chain.send(thief.functions.answerWith(at, withdraw, 1))
     with pytest.raises(RevertedError, match="PaymentRefused"):
         chain.send(thief.functions.say(at, withdraw))
     assert network.owed(thief.address) == MIN_STAKE
     assert network.balance() == 2 * MIN_STAKE
+    chain.send(thief.functions.answerWith(at, b"", 0))
+    chain.send(thief.functions.say(at, withdraw))
+    assert network.balance() == MIN_STAKE
