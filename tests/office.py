@@ -37,7 +37,10 @@ ETHER = 10**18
 CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
 RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
-SETTINGS = ReportSettings(period_seconds=60, ttl_seconds=600, kick_below=4000)
+# Every period has something to send: a word may be half a period old at most.
+SETTINGS = ReportSettings(
+    period_seconds=60, heartbeat_seconds=30, ttl_seconds=600, kick_below=4000
+)
 LIMITS = replace(
     DEFAULT_LIMITS,
     min_interval=0,
@@ -205,23 +208,27 @@ class Office:
     # --- the chain's ---
 
     def period(self) -> None:
-        """The next block opens a new period; two more put the report under the head."""
-        chain = self.premises.chain
-        chain.later(SETTINGS.period_seconds)
+        """A period ends with a block at its last second; two more put it under the head."""
+        chain, length = self.premises.chain, SETTINGS.period_seconds
+        end = chain.time // length * length + length - 1
+        # By then every word is old enough to be sent again.
+        if end - chain.time < SETTINGS.heartbeat_seconds:
+            end += length
+        chain.at(end)
         chain.mine()
-        chain.later(1)
-        chain.mine(2)
+        self.mine(2)
 
     def mine(self, blocks: int = 1) -> None:
-        self.premises.chain.mine(blocks)
+        """Blocks one second apart."""
+        for _ in range(blocks):
+            self.premises.chain.later(1)
+            self.premises.chain.mine()
 
     def until_final(self) -> list[Step]:
         """Mine what makes everything so far final, and let the daemon see it."""
-        done: list[Step] = []
-        for _ in range(FINALITY + 2):
-            self.mine()
-            done += self.tick()
-        return done
+        done = self.tick()
+        self.mine(FINALITY + 1)
+        return done + self.tick()
 
     def pushed(self) -> None:
         """One more round, from its period to its receipt."""

@@ -61,7 +61,7 @@ def dues(desk: Desk, unit: Unit, rounds: Rounds, heads: Heads) -> Iterator[Due]:
     """Yield the kickouts that can be proposed, oldest spell first.
 
     The spell's opening is final, it is still open at the head, the node is a member with a lane
-    under the kickout line on chain, and no kickout of it is live.
+    under the kickout line on chain, and no kickout of it is live or was cancelled before.
     """
     cursor = unit.cursor.get()
     final = -1 if cursor is None else min(cursor.number, heads.final.number)
@@ -75,8 +75,16 @@ def dues(desk: Desk, unit: Unit, rounds: Rounds, heads: Heads) -> Iterator[Due]:
         lane, index = rounds.lane_of_node(spell.node), rounds.index_by_node.get(spell.node)
         if index is None or lane == NEVER_REPORTED or lane >= line:
             continue
-        if rounds.live_kick_of(spell.node) is None:
-            yield Due(spell.node, index, evidence_at(desk, unit, spell))
+        due = Due(spell.node, index, evidence_at(desk, unit, spell))
+        earlier = rounds.kicks.get(index)
+        # A kickout that was vetoed is not tried again on the same evidence.
+        if earlier is None or not _is_settled(earlier, due):
+            yield due
+
+
+def _is_settled(earlier: Kick, due: Due) -> bool:
+    """Tell whether the same kickout waits for its execution, or was cancelled."""
+    return earlier.state is KickState.LIVE or earlier.evidence == due.evidence.hash
 
 
 def evidence_at(desk: Desk, unit: Unit, spell: KickoutDue) -> Evidence:

@@ -43,12 +43,13 @@ def publish_next(desk: Desk, heads: Heads) -> Step | None:
 
 def _assign_next(desk: Desk, heads: Heads) -> Step | None:
     account = desk.account
+    with desk.store.reading() as unit:
+        if _first_free(unit, desk) is None:
+            return None
     with desk.writing() as unit:
         outbox = unit.outbox
-        ready = outbox.intents.in_states(account, [IntentState.READY])
-        if not ready or outbox.senders.paused_because(account) is not None:
-            return None
-        intent = _first_free(unit, desk, ready)
+        # Looked at once more, in the commit that gives the nonce.
+        intent = _first_free(unit, desk)
         if intent is None:
             return None
         spent = outbox.slots.committed_since(account, desk.stamp.at - _DAY)
@@ -63,8 +64,11 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
     return Step(f"{intent.wish.kind} assigned", intent.id, f"nonce {nonce}")
 
 
-def _first_free(unit: Unit, desk: Desk, ready: list[Intent]) -> Intent | None:
+def _first_free(unit: Unit, desk: Desk) -> Intent | None:
     """Return the first that may go now: a push waits for a push that is on its way."""
+    ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
+    if not ready or unit.outbox.senders.paused_because(desk.account) is not None:
+        return None
     under_way = unit.outbox.intents.in_states(
         desk.account, [IntentState.ASSIGNED, IntentState.LIVE]
     )

@@ -1,7 +1,12 @@
 """A push from its report to its finality, on a real chain and both databases."""
 
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import TransientError
 from tests.evm.fixtures import chain
-from tests.office import Office
+from tests.office import CAPS, ETHER, Office
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -11,6 +16,8 @@ from tests.services.office_fixtures import (
 )
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
+
+GWEI = 10**9
 
 
 def test_a_report_becomes_a_round_on_chain(office: Office):
@@ -25,3 +32,195 @@ def test_a_report_becomes_a_round_on_chain(office: Office):
     office.until_final()
     assert office.states() == ["final"]
     assert ("landed", None) in office.reports()
+
+
+def test_every_step_of_a_push_stands_in_the_journal(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    office.until_final()
+
+    expected = ["planned", "ready", "assigned", "signed", "sent", "live", "mined", "final"]
+    assert office.journal() == expected
+
+
+def test_a_round_does_not_wait_for_the_finality_of_the_one_before(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    # A node that leaves gives the next report something to say.
+    office.premises.network.by(
+        office.premises.network.nodes[0], office.premises.network.does.quit()
+    )
+    office.pushed()
+
+    assert office.premises.round == 2
+    assert office.states()[-1] == "mined"
+
+
+def test_the_newest_report_overtakes_one_that_was_never_signed(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.period()
+    office.tick()
+
+    assert ("missed", "overtaken") in office.reports()
+    assert len(office.states()) == 1
+
+
+def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    contract = office.desk.publisher.contract
+    standing = contract.standing()
+    with office.store.transaction() as unit:
+        (stored,) = [one for one in unit.reports.latest(10) if one.digest is not None]
+        late = replace(
+            stored.report,
+            period=stored.report.period + 1,
+            as_of=standing.block._replace(number=standing.block.number - 2),
+        )
+        unit.reports.add(late)
+    office.tick()
+
+    assert ("missed", "predecessor changed") in office.reports()
+    assert len(office.states()) == 1
+
+
+def test_a_report_is_never_signed_while_the_contract_rests(sqlite_office: Office):
+    office = sqlite_office
+    premises = office.premises
+    admin = premises.network.admin
+    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
+    premises.chain.send(premises.oracle.functions.pauseFor(3600), sender=admin)
+    office.period()
+    office.tick()
+    assert office.states() == []
+
+    premises.chain.send(premises.oracle.functions.resume(), sender=admin)
+    office.mine()
+    office.tick()
+    assert office.states() == ["live"]
+
+
+def test_nothing_is_published_under_other_rules(sqlite_office: Office):
+    office = sqlite_office
+    premises = office.premises
+    other = bytes.fromhex("77" * 32)
+    premises.chain.send(
+        premises.oracle.functions.setRules(2, other), sender=premises.network.admin
+    )
+    office.period()
+
+    with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):
+        office.tick()
+    assert office.states() == []
+
+
+def test_an_account_without_ether_waits_visibly_and_resumes_after_a_top_up(office: Office):
+    chain, sender = office.premises.chain, office.premises.keys.transmitter.address
+    chain.rpc("anvil_setBalance", sender, "0x0")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    (waiting,) = office.intents()
+    assert (waiting.state.value, waiting.error_class) == ("planned", "funds")
+    assert sender in (waiting.error_text or "")
+    office.mine()
+    office.tick()
+    assert office.journal().count("planned") == 2  # planned, then once the reason
+
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    office.mine()
+    office.tick()
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_the_cap_on_fees_is_absolute(sqlite_office: Office):
+    office = sqlite_office
+    office.restart(caps=replace(CAPS, fee_per_gas=GWEI))
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    office.period()
+    office.tick()
+
+    (waiting,) = office.intents()
+    assert (waiting.state.value, waiting.error_class) == ("planned", "fee_cap")
+
+
+def test_the_cap_on_the_cost_of_one_transaction_is_absolute(sqlite_office: Office):
+    office = sqlite_office
+    office.restart(caps=replace(CAPS, cost_per_transaction=1000))
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+
+    (waiting,) = office.intents()
+    assert (waiting.state.value, waiting.error_class) == ("planned", "cost_cap")
+
+
+def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
+    chain = office.premises.chain
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.pushed()
+    office.until_final()
+    spent = sum(_paid(office))
+    assert spent > 0
+
+    office.restart(caps=replace(CAPS, cost_per_day=spent + 1))
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+    office.premises.network.by(
+        office.premises.network.nodes[0], office.premises.network.does.quit()
+    )
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    waiting = office.intents()[-1]
+    assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
+
+    chain.later(86_400)
+    chain.mine()
+    office.tick()
+    # A day later the money is there, but the report is not worth it any more.
+    assert office.states()[-1] == "expired"
+
+
+def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
+    office = sqlite_office
+    with office.desk.writing() as unit:
+        unit.outbox.senders.pause(office.desk.account, "for a test", office.desk.stamp)
+    office.period()
+    office.tick()
+    assert office.states() == ["ready"]
+
+    with office.desk.writing() as unit:
+        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    office.tick()
+    assert office.states() == ["live"]
+
+
+def test_one_round_is_signed_once(sqlite_office: Office):
+    office = sqlite_office
+    office.restart(caps=replace(CAPS, cost_per_transaction=1000))
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    with office.desk.writing() as unit:
+        (planned,) = office.intents()
+        unit.outbox.intents.end(
+            planned, type(planned.state).CANCELLED, "a test", office.desk.stamp
+        )
+    office.period()
+    office.tick()
+
+    # The first statement about round 1 may still land: no second one until its deadline.
+    assert len(office.intents()) == 1
+    office.premises.chain.later(700)
+    office.premises.chain.mine()
+    office.period()
+    office.tick()
+    assert [intent.wish.round for intent in office.intents()] == [1, 1]
+
+
+def _paid(office: Office) -> list[int]:
+    with office.store.reading() as unit:
+        return [unit.outbox.slots.gas_spent()[1]]

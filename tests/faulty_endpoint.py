@@ -1,0 +1,82 @@
+"""An endpoint that stands before Anvil and fails when told: loses answers, swallows, refuses."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import requests
+
+
+class Fault(Enum):
+    LOSE_ANSWER = "the endpoint takes the request, and the connection breaks"
+    SWALLOW = "the connection breaks before the endpoint takes the request"
+
+
+class FaultyEndpoint:
+    """`faults` by method: a Fault, or the words of a refusal; `seen`: every method asked for."""
+
+    def __init__(self, behind: str) -> None:
+        self.behind = behind
+        self.faults: dict[str, Fault | str] = {}
+        self.seen: list[str] = []
+        self.url = ""
+        self._session = requests.Session()
+
+    def answer(self, body: bytes) -> bytes | None:
+        """What goes back; None: nothing does."""
+        asked = json.loads(body)
+        questions = asked if isinstance(asked, list) else [asked]
+        methods = [question["method"] for question in questions]
+        self.seen += methods
+        fault = next((self.faults[one] for one in methods if one in self.faults), None)
+        if fault is Fault.SWALLOW:
+            return None
+        if isinstance(fault, str):
+            answers: Any = [
+                {"jsonrpc": "2.0", "id": one["id"], "error": {"code": -32003, "message": fault}}
+                for one in questions
+            ]
+            return json.dumps(answers if isinstance(asked, list) else answers[0]).encode()
+        answered = self._session.post(self.behind, data=body, headers=_JSON, timeout=30)
+        return None if fault is Fault.LOSE_ANSWER else answered.content
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+@contextmanager
+def faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
+    """One on a free port, in front of `behind`."""
+    endpoint = FaultyEndpoint(behind)
+
+    class Door(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            answer = endpoint.answer(self.rfile.read(int(self.headers["Content-Length"])))
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        endpoint.url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield endpoint
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,138 @@
+"""A bad node is proposed, waits for the veto, and goes; on a real chain and both databases."""
+
+import hashlib
+import json
+
+from tests.evm.fixtures import chain
+from tests.evm.groups import answer, compare, members
+from tests.evm.network import Standing, word
+from tests.office import LIMITS, Office
+from tests.services.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    office,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
+
+POOL = 4
+
+
+def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
+    """One group; the nodes answer in this order, ten seconds apart."""
+    network = office.premises.network
+    name = word(number)
+    tasks = members(network, 3, group=name)
+    for place, node in enumerate(order):
+        network.start(tasks[place], network.nodes[node])
+    for place, node in enumerate(order):
+        answer(network, tasks[place], network.nodes[node], "a")
+    compare(network, tasks, name)
+
+
+def bad_pool(office: Office) -> None:
+    """Node 2 is last in as many groups as its pool holds."""
+    for number in range(1, POOL + 1):
+        group(office, number, (0, 1, 2))
+
+
+def standing(office: Office) -> Standing:
+    network = office.premises.network
+    return network.standing(network.nodes[2])
+
+
+def proposed(office: Office) -> None:
+    """Node 2 is due, reported, and its kickout is on chain."""
+    bad_pool(office)
+    office.pushed()
+    office.until_final()
+    office.mine()
+    office.tick()
+    assert office.states()[-1] == "final", office.steps
+    assert kick(office)["live"]
+
+
+def kick(office: Office) -> dict[str, object]:
+    names = ("readyAt", "diesAt", "round", "live", "evidence")
+    found = office.premises.oracle.functions.kickOf(2).call()
+    return dict(zip(names, found, strict=True))
+
+
+def kinds(office: Office) -> list[str]:
+    return [intent.wish.kind.value for intent in office.intents()]
+
+
+def test_a_node_that_stays_bad_is_kicked_out_and_only_once(office: Office):
+    proposed(office)
+    (evidence,) = office.folder_for_evidence.iterdir()
+    digest = hashlib.sha256(evidence.read_bytes()).digest()
+    assert kick(office)["evidence"] == digest
+    assert evidence.name == f"0x{digest.hex()}.json"
+    assert len(json.loads(evidence.read_text())["entries"]) == POOL
+
+    while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
+        office.pushed()
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert standing(office) is Standing.KICKED_OUT
+    assert kinds(office).count("propose_kick") == kinds(office).count("execute_kick") == 1
+
+    office.pushed()
+    office.until_final()
+    assert kinds(office).count("propose_kick") == kinds(office).count("execute_kick") == 1
+
+
+def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    bad_pool(office)
+    office.tick()
+    assert "propose_kick" not in kinds(office)
+
+
+def test_a_kickout_is_not_executed_before_the_veto_is_over(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    for _ in range(LIMITS.kick_rounds - 1):
+        office.pushed()
+    office.tick()
+    assert "execute_kick" not in kinds(office)
+
+
+def test_a_node_that_recovers_has_its_kickout_cancelled(office: Office):
+    proposed(office)
+    group(office, 99, (2, 0, 1))
+    office.pushed()
+    office.until_final()
+
+    assert kinds(office).count("cancel_kick") == 1
+    assert not kick(office)["live"]
+    assert standing(office) is Standing.ACTIVE
+
+
+def test_a_vetoed_kickout_is_not_tried_again_on_the_same_evidence(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    premises = office.premises
+    veto = premises.oracle.functions.cancelKick(2, b"no".ljust(32, b"\0"))
+    premises.chain.send(veto, sender=premises.network.admin)
+    office.pushed()
+    office.pushed()
+    office.until_final()
+
+    assert kinds(office).count("propose_kick") == 1
+    assert "execute_kick" not in kinds(office)
+    assert standing(office) is Standing.ACTIVE
+
+
+def test_a_node_that_left_is_not_proposed(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    network = office.premises.network
+    network.by(network.nodes[2], network.does.quit())
+    office.pushed()
+    office.until_final()
+    assert "propose_kick" not in kinds(office)
