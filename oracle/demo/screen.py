@@ -49,7 +49,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self, sight: Sight, lines: list[Line], *, head: int) -> None:
         """Bring the picture up to date; `head` is the chain's newest block."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oracle.config import load
-from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.demo.anvil import LocalChain, anvil
 from oracle.demo.cast import CAST, HOPELESS
 from oracle.demo.daemon import PROGRAM, Daemon, daemon
 from oracle.demo.ending import Summary, end_of_the_hopeless, summed_up
@@ -81,7 +81,7 @@ class Show:
         last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
         for _ in range(_LAST_BLOCKS):
             self._next_block((), running, options.block_seconds)
-            if self._sight is not None and self._sight.as_of >= last_act:
+            if self._sight is not None and self._sight.reported >= last_act:
                 break
         stage = self._stage
         verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
@@ -159,17 +159,14 @@ def _prepared(
     folder: Path, chain: LocalChain, screen: Screen, options: Options
 ) -> tuple[dict[str, str], Stage, Clock]:
     """Make the keys, deploy, let the nodes join; return the daemon's settings beside it."""
-    names = {role: (folder / f"{role}.json", folder / f"{role}.password") for role in _ROLES}
-    keys = {
-        role: create_keystore(*files, iterations=_KEY_ITERATIONS) for role, files in names.items()
-    }
+    keys = keys_in(folder)
     clock = Clock(START_TIME)
     stage = set_stage(
         chain,
         clock,
-        signer=Address(keys["signer"]),
-        transmitter=Address(keys["transmitter"]),
-        rules_hash=rules_id(SEED, "reference", _report_settings()),
+        signer=keys["signer"].address,
+        transmitter=keys["transmitter"].address,
+        rules_hash=rules_id(SEED, "reference", report_settings()),
     )
     screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
     screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")
@@ -178,18 +175,34 @@ def _prepared(
         "CHAIN__ENDPOINTS": options.through(chain.url) if options.through else chain.url,
         "NETWORK__CONTRACTS": f'{{"TaskNetwork": "{stage.network}"}}',
         "ORACLE__ADDRESS": stage.oracle,
+        "ORACLE__EVIDENCE_FOLDER": str(folder / "evidence"),
         "WEB__PORT": str(_free_port()),
     }
-    for role, (keystore, password) in names.items():
-        settings[f"KEYS__{role.upper()}_KEYSTORE"] = str(keystore)
-        settings[f"KEYS__{role.upper()}_PASSWORD_FILE"] = str(password)
+    for role, key in keys.items():
+        settings[f"KEYS__{role.upper()}_KEYSTORE"] = str(key.keystore)
+        settings[f"KEYS__{role.upper()}_PASSWORD_FILE"] = str(key.password_file)
     return settings, stage, clock
 
 
-_ROLES = ("signer", "transmitter")
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the demo: where it lies, encrypted, and whose it is."""
+
+    keystore: Path
+    password_file: Path
+    address: Address
 
 
-def _report_settings() -> ReportSettings:
+def keys_in(folder: Path) -> dict[str, Key]:
+    """Make the two keys of a daemon: `signer` and `transmitter`."""
+    keys = {}
+    for role in ("signer", "transmitter"):
+        files = (folder / f"{role}.json", folder / f"{role}.password")
+        keys[role] = Key(*files, create_keystore(*files, iterations=_KEY_ITERATIONS))
+    return keys
+
+
+def report_settings() -> ReportSettings:
     """Return the numbers of the shipped demo configuration, which the contract has to know."""
     oracle = load(shipped("config/demo.toml")).oracle
     return ReportSettings(
@@ -206,6 +219,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-__all__ = ["CHAIN_ID", "Options", "Show", "show"]

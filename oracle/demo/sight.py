@@ -11,6 +11,7 @@ from oracle.domain.nodes import Node
 from oracle.domain.rounds import Kick, Rounds
 from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
+from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
 
 _LANES_IN_QOS = 10_000
@@ -41,8 +42,8 @@ class Sight:
     block: int
     time: int
     round: int
-    # The block that the last accepted round speaks of.
-    as_of: int
+    # The as-of block of the newest report that has landed, or had nothing to say.
+    reported: int
     rows: tuple[Row, ...]
     # Timeouts since the reading before, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
@@ -74,7 +75,7 @@ class Gallery:
                 block=cursor.number,
                 time=cursor.time,
                 round=rounds.head.round,
-                as_of=rounds.head.as_of,
+                reported=_reported(unit),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.qos or -1), row.name))),
                 timeouts=tuple(self._timeouts(unit, nodes, cursor.number)),
                 due=tuple(unit.kickouts.open()),
@@ -110,6 +111,12 @@ class Gallery:
         ]
         self._shown_up_to = block
         return sorted(found, key=lambda change: change.at)
+
+
+def _reported(unit: Unit) -> int:
+    done = (ReportState.LANDED, ReportState.SKIPPED)
+    blocks = [one.report.as_of.number for one in unit.reports.latest() if one.state in done]
+    return max(blocks, default=-1)
 
 
 def _spoken(lane: int) -> str:

@@ -1,0 +1,94 @@
+"""A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.demo.cast import CAST
+from oracle.demo.show import START_TIME, keys_in, report_settings
+from oracle.demo.stage import ACCOUNTS, Clock, Stage, set_stage
+from oracle.demo.traffic import Traffic
+from oracle.domain.report import rules_id
+from oracle.domain.rules import SEED
+from oracle.errors import InputError
+
+_SEED = 21
+
+
+def devnet(folder: Path, port: int, block_seconds: float, say: Callable[[str], None]) -> None:
+    """Run until interrupted; `folder` gets the keys and a configuration for `qos-oracle run`.
+
+    Raises:
+        InputError: the folder is there already, or the port is in use.
+    """
+    if folder.exists():
+        raise InputError(f"{folder}: is there already; name a new folder or remove it")
+    with anvil(port=port, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain = LocalChain(url)
+        try:
+            folder.mkdir(parents=True)
+            clock = Clock(START_TIME)
+            stage = _staged(chain, clock, folder)
+            _write_configuration(folder, stage)
+            say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
+            say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
+            say(f"run the daemon: qos-oracle run --publish --config {folder / 'devnet.toml'}")
+            say("Ctrl-C ends it")
+            _play(stage, clock, block_seconds)
+        finally:
+            chain.close()
+
+
+def _staged(chain: LocalChain, clock: Clock, folder: Path) -> Stage:
+    keys = keys_in(folder)
+    return set_stage(
+        chain,
+        clock,
+        signer=keys["signer"].address,
+        transmitter=keys["transmitter"].address,
+        rules_hash=rules_id(SEED, "reference", report_settings()),
+    )
+
+
+def _play(stage: Stage, clock: Clock, block_seconds: float) -> None:
+    """Play waves for ever, a block every so many seconds of the wall clock."""
+    traffic, number = Traffic(stage, _SEED), 0
+    due = time.monotonic()
+    while True:
+        for transactions in traffic.wave(number):
+            stage.chain.mine(clock.next_block(), transactions)
+            due += block_seconds
+            time.sleep(max(0.0, due - time.monotonic()))
+        number += 1
+
+
+def _write_configuration(folder: Path, stage: Stage) -> None:
+    (folder / "devnet.toml").write_text(
+        f"""# Made by `qos-oracle devnet`; goes with the chain that it runs.
+[database]
+url = "sqlite:///{folder / "devnet.sqlite"}"
+
+[chain]
+id = {CHAIN_ID}
+endpoints = ["{stage.chain.url}"]
+finality_depth = 4
+
+[network]
+contracts = {{ TaskNetwork = "{stage.network}" }}
+
+[oracle]
+address = "{stage.oracle}"
+evidence_folder = "{folder / "evidence"}"
+
+[keys]
+signer_keystore = "{folder / "signer.json"}"
+signer_password_file = "{folder / "signer.password"}"
+transmitter_keystore = "{folder / "transmitter.json"}"
+transmitter_password_file = "{folder / "transmitter.password"}"
+
+[limits]
+confirmations = 4
+""",
+        "utf-8",
+    )

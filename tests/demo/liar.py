@@ -1,0 +1,15 @@
+"""The daemon with one line bent: it reports every node a little better than it is."""
+
+from oracle.domain import lanes, report
+from oracle.entrypoints.cli import main
+from oracle.services import reporting
+
+
+def flattering(node, time, rules):
+    lane = lanes.lane_of(node, time, rules)
+    return lane if lane == lanes.DO_NOT_SELECT else min(lane + 7, lanes.HIGHEST_SCORE)
+
+
+if __name__ == "__main__":
+    reporting.lane_of = report.lane_of = flattering  # type: ignore[attr-defined]
+    main()

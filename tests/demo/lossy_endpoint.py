@@ -1,0 +1,61 @@
+"""An endpoint that passes everything on but one log: the first GroupValidated."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import requests
+from typing_extensions import override
+
+from oracle.chain.abi import load
+
+
+@contextmanager
+def losing_one_group(behind: str) -> Iterator[str]:
+    """The URL of an endpoint that hides the first validated group of the chain behind it."""
+    topic = load("TaskNetwork").event("GroupValidated").digest
+    hidden: list[str] = []
+
+    def is_hidden(log: Any) -> bool:
+        if log["topics"][0] != topic:
+            return False
+        if not hidden:
+            hidden.append(log["transactionHash"])
+        return bool(log["transactionHash"] == hidden[0])
+
+    def without(answer: dict[str, Any]) -> dict[str, Any]:
+        result = answer.get("result")
+        if isinstance(result, list) and result and "topics" in result[0]:
+            return {**answer, "result": [log for log in result if not is_hidden(log)]}
+        return answer
+
+    class Lossy(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            headers = {"Content-Type": "application/json"}
+            given = requests.post(behind, data=asked, headers=headers, timeout=30).json()
+            kept = [without(one) for one in given] if isinstance(given, list) else without(given)
+            body = json.dumps(kept).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Lossy)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()

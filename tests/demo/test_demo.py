@@ -1,0 +1,74 @@
+"""The demo holds, and it notices when it does not."""
+
+import json
+import sys
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from oracle.demo.show import Options
+from oracle.entrypoints import demo_commands
+from oracle.entrypoints.cli import run
+from tests.demo.lossy_endpoint import losing_one_group
+
+pytestmark = pytest.mark.evm
+
+LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
+# A few waves say whether scores are right; only the whole show gets to the kickout.
+SHORT = 3
+
+
+def played(monkeypatch, capsys, **how):
+    """The exit code, and the summary that was printed."""
+    monkeypatch.setattr(demo_commands, "Options", partial(Options, **how))
+    code = run(["demo", "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def wrong_scores(summary):
+    return [fault for fault in summary["faults"] if "its logs say" in fault]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_whole_show_holds(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys)
+
+    assert summary["faults"] == []
+    assert code == 0
+    assert len(summary["nodes"]) == 12
+    assert all(node["equal"] for node in summary["nodes"])
+    hopeless = next(node for node in summary["nodes"] if node["name"] == "hopeless")
+    assert not hopeless["selectable"]
+    assert summary["kickout"]["rejoin"] == "KickedOut"
+
+
+def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT)
+
+    assert code == 1
+    assert wrong_scores(summary) == []
+    assert "no kickout was executed by executeKick" in summary["faults"]
+
+
+def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
+
+    assert code == 1
+    assert len(wrong_scores(summary)) >= 6
+
+
+def test_a_log_that_never_reached_the_daemon_is_found_out(monkeypatch, capsys):
+    with ExitStack() as opened:
+        code, summary = played(
+            monkeypatch,
+            capsys,
+            block_seconds=0.02,
+            waves=SHORT,
+            through=lambda url: opened.enter_context(losing_one_group(url)),
+        )
+
+    assert code == 1
+    assert 1 <= len(wrong_scores(summary)) <= 3
