@@ -56,12 +56,9 @@ class App:
 
     @cached_property
     def rules(self) -> Rules:
-        """The rule set of `[rules]`. Raises InputError: there is none of that name."""
+        """The rule set of `[rules]`."""
         wanted = self.config.rules
-        try:
-            rules = rules_named(wanted.set)
-        except ValueError as error:
-            raise InputError(f"rules.set: {error}") from error
+        rules = rules_named(wanted.set)
         return rules if wanted.close is None else replace(rules, close=wanted.close)
 
     @cached_property

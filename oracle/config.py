@@ -29,6 +29,7 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
+from oracle.domain.rules import rules_named
 from oracle.errors import InputError
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
@@ -223,11 +224,12 @@ def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:
 def _disagreements(config: Config) -> list[str]:
     """Settings that are well-formed one by one and cannot stand together."""
     oracle, keys = config.oracle, config.keys
+    faults = _faults_in_rules(config.rules)
     pairs = (
         ("signer", keys.signer_keystore, keys.signer_password_file),
         ("transmitter", keys.transmitter_keystore, keys.transmitter_password_file),
     )
-    faults = [
+    faults += [
         f"keys.{role}_keystore and keys.{role}_password_file: give both or none"
         for role, keystore, password in pairs
         if (keystore is None) != (password is None)
@@ -243,6 +245,14 @@ def _disagreements(config: Config) -> list[str]:
             if keystore is None
         ]
     return faults + _faults_in_time(config)
+
+
+def _faults_in_rules(scoring: Scoring) -> list[str]:
+    try:
+        rules_named(scoring.set)
+    except ValueError as error:
+        return [f"rules.set: {error}"]
+    return []
 
 
 def _faults_in_time(config: Config) -> list[str]:

@@ -133,7 +133,8 @@ def _warnings(app: App, heads: Heads, seconds: float) -> Iterator[str]:
     if told.address is not None and slowest > longest > 0:
         yield (
             "an exclusion may be over before the chain hears of it: "
-            f"it lasts at most {longest} s, and a period plus the lag of level {told.level} take up to {slowest:.0f} s"
+            f"it lasts at most {longest} s, and a period plus the lag of level {told.level} "
+            f"take up to {slowest:.0f} s"
         )
 
 

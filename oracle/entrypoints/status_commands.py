@@ -1,5 +1,6 @@
 """`status` and `nodes`: how far we are, and who is how good. Both only read."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -19,6 +20,7 @@ from oracle.entrypoints.options import (
 )
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 
+_PIPE_WIDTH = 160
 _COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
 
 
@@ -48,12 +50,12 @@ def nodes(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False)
         return
     table = Table(box=None, pad_edge=False)
     for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in {"node", "status"} else "right")
+        left, whole = name in {"node", "status"}, name == "node"
+        table.add_column(name, justify="left" if left else "right", no_wrap=whole)
     for rank, row in enumerate(rows, start=1):
         table.add_row(str(rank), *_cells(row))
-    # A pipe gets whole lines, however long.
-    console = Console()
-    console.print(table, soft_wrap=not console.is_terminal)
+    # A pipe gets whole lines, however narrow rich takes it to be.
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
 
 
 def shown_time(seconds: int) -> str:

@@ -1,0 +1,117 @@
+"""What `status`, `nodes` and `explain` tell about a network that has worked for a while."""
+
+import json
+import re
+from decimal import Decimal
+
+import pytest
+
+from oracle.entrypoints.cli import run
+from tests.entrypoints.local_network import write
+
+pytestmark = pytest.mark.evm
+
+
+def told(capsys, *arguments):
+    """The JSON that a command prints."""
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def printed(capsys, *arguments):
+    assert run([*map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_status_says_how_far_the_database_has_come(indexed, capsys):
+    status = told(capsys, "status", "--config", indexed)
+
+    assert status["chain_id"] == 31337
+    assert status["folded"]["number"] >= 50
+    assert sum(status["nodes"].values()) == 12
+    assert status["lease"] is None
+
+
+def test_status_before_the_first_block_says_what_to_do(config, capsys):
+    assert run(["migrate", "--config", str(config)]) == 0
+    assert "qos-oracle run" in printed(capsys, "status", "--config", config)
+
+
+def test_nodes_come_the_best_first(indexed, capsys):
+    nodes = told(capsys, "nodes", "--config", indexed)
+
+    assert len(nodes) == 12
+    scores = [Decimal(node["qos"]) for node in nodes]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1]
+
+
+def test_the_table_of_nodes_has_a_whole_line_for_each(indexed, capsys):
+    lines = printed(capsys, "nodes", "--config", indexed).splitlines()
+
+    assert len(lines) == 13
+    assert all(re.search(r"0x[0-9a-f]{40} ", line) for line in lines[1:])
+
+
+def test_an_explanation_adds_up_to_the_score(indexed, capsys):
+    for node in told(capsys, "nodes", "--config", indexed):
+        why = told(capsys, "explain", node["node"], "--config", indexed)
+        entries = why["pool"]["entries"]
+
+        assert [entry["score"] for entry in entries] == why["pool"]["scores"]
+        long_term = Decimal(sum(why["pool"]["scores"])) / (10 * len(entries))
+        assert abs(long_term - Decimal(why["long_term"])) < Decimal("1e-17")
+        assert why["qos"] == node["qos"]
+        qos = Decimal(why["qos"])
+        assert why["lane"] in {1, int(qos * 10_000) + 2}
+
+
+def test_every_entry_names_the_transaction_and_log_it_comes_from(indexed, network, capsys):
+    best = told(capsys, "nodes", "--config", indexed)[0]["node"]
+    why = told(capsys, "explain", best, "--config", indexed)
+
+    for entry in [*why["pool"]["entries"], *why["reliability"]["changes"]]:
+        receipt = network.stage.chain.ask("eth_getTransactionReceipt", entry["transaction"])
+        assert int(receipt["blockNumber"], 16) == entry["block"]
+        assert hex(entry["log"]) in {log["logIndex"] for log in receipt["logs"]}
+
+
+def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(indexed, capsys):
+    best = told(capsys, "nodes", "--config", indexed)[0]["node"]
+    now = told(capsys, "explain", best, "--config", indexed)
+    block = now["pool"]["entries"][2]["block"]
+
+    then = told(capsys, "explain", best, "--at", block, "--config", indexed)
+
+    assert then["as_of"]["number"] == block
+    assert then["pool"]["entries"] == [
+        entry for entry in now["pool"]["entries"] if entry["block"] <= block
+    ]
+    assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
+
+
+def test_people_read_the_same_numbers(indexed, capsys):
+    worst = told(capsys, "nodes", "--config", indexed)[-1]["node"]
+    why = told(capsys, "explain", worst, "--config", indexed)
+    text = printed(capsys, "explain", worst, "--config", indexed)
+
+    assert why["long_term"] in text
+    assert why["reliability"]["at"] in text
+    assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
+
+
+def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
+    found = told(capsys, "config", "check", "--config", config)
+
+    assert found["faults"] == []
+    assert set(found["facts"]) == {"rules", "database", "keys", "chain", "contract"}
+    assert "135 s" in found["facts"]["rules"]
+
+
+def test_config_check_warns_of_a_period_longer_than_any_exclusion(settings, tmp_path, capsys):
+    settings["oracle"] |= {"period_seconds": 600}
+    path = write(settings, tmp_path / "config.toml")
+
+    run(["config", "check", "--json", "--config", str(path)])
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert "135 s" in warning
