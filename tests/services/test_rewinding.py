@@ -23,17 +23,19 @@ def fresh_dump(new_store: NewStore, chain: ScriptedChain) -> list[str]:
         return follower.dump()
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
+FORKS = given(
     seed=st.integers(0, 2**16),
-    turns=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=6),
+    turns=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=4),
     restarting=st.booleans(),
 )
-def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
+PATIENT = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6
+)
+
+
+def ends_as_if_it_had_never_been(
     new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
-):
+) -> None:
     traffic = Traffic(seed)
     with new_store() as store:
         follower = Follower(mined(traffic.blocks(20)), store)
@@ -49,6 +51,23 @@ def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
         follower.catch_up(restarting=restarting)
 
         assert follower.dump() == fresh_dump(new_store, chain)
+
+
+@PATIENT
+@FORKS
+def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
+    new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
+):
+    ends_as_if_it_had_never_been(new_store, seed, turns, restarting=restarting)
+
+
+@pytest.mark.slow
+@settings(PATIENT, max_examples=200)
+@FORKS
+def test_many_forks_end_as_if_they_had_never_been(
+    new_sqlite_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
+):
+    ends_as_if_it_had_never_been(new_sqlite_store, seed, turns, restarting=restarting)
 
 
 def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
