@@ -1,0 +1,124 @@
+"""Rule sets are values: written one way, read strictly, never without sense."""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.rules import RELAY, SEED, Rules, rules_named
+
+fractions = st.integers(1, UNIT)
+
+
+@st.composite
+def rule_sets(draw):
+    enter, leave = sorted((draw(fractions), draw(fractions)))
+    pool_size = draw(st.integers(1, 200))
+    return Rules(
+        name=draw(st.text(min_size=1, max_size=9)),
+        version=draw(st.integers(1, 99)),
+        close=draw(st.sampled_from(("validated", "terminal"))),
+        rank_scores=tuple(draw(st.lists(st.integers(0, 10), min_size=1, max_size=5))),
+        pool_size=pool_size,
+        rejoin_floor=draw(st.none() | fractions),
+        zero_mean_is_new=draw(st.booleans()),
+        reseed_copies=draw(st.integers(0, pool_size - 1)),
+        restarts=tuple(sorted(draw(st.sets(st.integers(0, 10**9), max_size=4)))),
+        tau_seconds=draw(st.integers(1, 10**6)),
+        penalty=draw(fractions),
+        first_penalty=draw(st.none() | fractions),
+        boost=draw(st.integers(0, UNIT)),
+        exclude_enter=enter,
+        exclude_exit=leave,
+    )
+
+
+@given(rule_sets())
+def test_rules_come_back_from_their_json(rules):
+    text = rules.to_json()
+    assert Rules.from_json(text) == rules
+    assert Rules.from_json(text).to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("rules", "digest"),
+    [
+        (SEED, "af20cc583fee45be83331bcf0b8363d397845edc6cc5a5a630b6b64e84da3714"),
+        (RELAY, "e08a385ee1df731a04a1f69c7c456ba9ba4c118e8f0e30ee996cdbea3b6ad567"),
+    ],
+)
+def test_a_rule_set_never_changes_under_its_version(rules, digest):
+    """Reports name their rules by this hash: a change needs a new version."""
+    assert sha256(rules.to_json().encode()).hexdigest() == digest
+
+
+def test_canonical_json_is_sorted_and_has_no_spaces():
+    text = SEED.to_json()
+    numbers = json.loads(text)
+    assert list(numbers) == sorted(numbers)
+    assert " " not in text
+    assert (numbers["penalty"], numbers["boost"], numbers["first_penalty_from"]) == (
+        "0.3",
+        "0.15",
+        "1",
+    )
+
+
+def test_rules_are_found_by_name():
+    assert rules_named("relay") is RELAY
+    with pytest.raises(ValueError, match=r"no rule set 'legacy' \(there is seed, relay\)"):
+        rules_named("legacy")
+
+
+def test_what_a_file_leaves_out_is_as_in_seed():
+    rules = Rules.from_json('{"name":"ours","version":2,"penalty":"0.5"}')
+    assert rules == replace(SEED, name="ours", version=2, penalty=UNIT // 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"speed": 1}, "speed: no such rule"),
+        ({"name": ""}, "name: must not be empty"),
+        ({"name": 7}, "name: must be text"),
+        ({"version": 0}, "version: must be 1 or more"),
+        ({"version": True}, "version: must be a whole number"),
+        ({"close": "never"}, "close: must be one of validated, terminal"),
+        ({"group_size": 0}, "group_size: must be 1 or more"),
+        ({"rank_scores": []}, "rank_scores: must not be empty"),
+        ({"rank_scores": [11]}, "rank_scores: must be 0 to q_max"),
+        ({"rank_scores": ["5"]}, "rank_scores: must be a list of whole numbers"),
+        ({"rank_scores": 5}, "rank_scores: must be a list of whole numbers"),
+        ({"absent_score": -1}, "rank_scores: must be 0 to q_max"),
+        ({"q_max": 256}, "q_max: must be 1 to 255"),
+        ({"pool_size": 0}, "pool_size: must be 1 or more"),
+        ({"penalty": 0.3}, "penalty: must be a decimal in quotes"),
+        ({"penalty": "0.0000000000000000001"}, "penalty: must be a decimal in quotes"),
+        ({"penalty": "1.1"}, "penalty: must be above 0, at most 1"),
+        ({"penalty": None}, "penalty: must be a decimal in quotes"),
+        ({"first_penalty": "0"}, "first_penalty: must be above 0"),
+        ({"new_node_long_term": "2"}, "new_node_long_term: must be 0 to 1"),
+        ({"rejoin_floor": "2"}, "rejoin_floor: must be 0 to 1"),
+        ({"reseed_copies": 50}, "reseed_copies: must be below pool_size"),
+        ({"restarts": [2, 1]}, "restarts: must be ascending"),
+        ({"boost": "1.5"}, "boost: must be 0 to 1"),
+        ({"exclude_enter": "0.2"}, "exclude_enter: must be above 0, at most exclude_exit"),
+        ({"exclude_exit": "1.5"}, "exclude_exit: must be at most 1"),
+        ({"tau_seconds": 0}, "tau_seconds: must be 1 or more"),
+        ({"kickout_below": 11}, "kickout_below: must be 0 to q_max"),
+        ({"zero_mean_is_new": 1}, "zero_mean_is_new: must be true or false"),
+    ],
+)
+def test_a_rule_without_sense_is_named(changes, complaint):
+    text = json.dumps({"name": "ours", "version": 1} | changes)
+    with pytest.raises(ValueError, match=f"^{complaint}"):
+        Rules.from_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '{"name":"x"}', "{"])
+def test_what_is_no_rule_set_is_refused(text):
+    with pytest.raises(ValueError, match=r"version: missing|must be a JSON object|Expecting"):
+        Rules.from_json(text)
