@@ -34,6 +34,8 @@ os.execv(program, sys.argv[3:])
 """
 # A cluster for tests may forget everything when the machine falls.
 _SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=50", "shared_buffers=32MB")
+# The one user who must show a password; a test that wants it creates it.
+GUARDED = "guarded"
 
 
 class Server:
@@ -49,6 +51,8 @@ class Server:
         cluster = folder / "cluster"
         how = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         _run_as(self._user, [programs / "initdb", "-D", cluster, *how], folder)
+        access = cluster / "pg_hba.conf"
+        access.write_text(f"local all {GUARDED} scram-sha-256\n{access.read_text()}")
         self._process = self._start(programs, cluster)
 
     def url(self, database: str) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from oracle.errors import InputError
 
 # How long a writer waits for another one before it gives up with TransientError.
-BUSY_SECONDS = 5
+BUSY_SECONDS = 5.0
 # Any number: PostgreSQL's writers meet at this lock, as SQLite's do at the file's.
 _WRITER_LOCK = 0x716F73
 _CACHE_KIB = 65_536
@@ -85,7 +85,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
-        f"busy_timeout={BUSY_SECONDS * 1000}",
+        f"busy_timeout={int(BUSY_SECONDS * 1000)}",
         "journal_mode=WAL",
         # The outbox stores signed bytes before they are sent: a commit must survive a power cut.
         "synchronous=FULL",
@@ -114,5 +114,5 @@ def _begin(connection: Connection) -> None:
 
 
 def _take_writer_lock(connection: Connection) -> None:
-    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'")
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")

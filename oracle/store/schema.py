@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.engine import URL
 
-from oracle.errors import InputError, OracleError, TransientError
+from oracle.errors import InputError, TransientError
 from oracle.shipped import shipped
 from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
 from oracle.store.failures import shown, translated
@@ -45,13 +45,8 @@ def schema_state(url: str) -> SchemaState:
     address = parsed(url)
     if is_missing_file(address):
         return _state([], None)
-    with _reaching(address):
-        engine = reading_engine(address)
-        try:
-            with engine.begin() as connection:
-                return _state_of(connection)
-        finally:
-            engine.dispose()
+    with _transaction(reading_engine(address), address) as connection:
+        return _state_of(connection)
 
 
 def migrate(url: str) -> SchemaState:
@@ -62,17 +57,12 @@ def migrate(url: str) -> SchemaState:
         TransientError: another process is writing to it.
     """
     address = parsed(url)
-    with _reaching(address):
-        engine = writing_engine(address)
-        try:
-            with engine.begin() as connection:
-                before = _state_of(connection)
-                _refuse(before, address, (SchemaAge.NEWER, SchemaAge.FOREIGN))
-                if before.age is not SchemaAge.CURRENT:
-                    _upgrade(connection)
-                return before
-        finally:
-            engine.dispose()
+    with _transaction(writing_engine(address), address) as connection:
+        before = _state_of(connection)
+        _refuse(before, address, (SchemaAge.NEWER, SchemaAge.FOREIGN))
+        if before.age is not SchemaAge.CURRENT:
+            _upgrade(connection)
+        return before
 
 
 def check_schema(url: str, *, create: bool) -> None:
@@ -136,16 +126,26 @@ def _upgrade(connection: Connection) -> None:
 
 
 @contextmanager
-def _reaching(address: URL) -> Iterator[None]:
-    """Let only our own errors out; a server that does not answer now is the user's to start."""
+def _transaction(engine: Engine, address: URL) -> Iterator[Connection]:
+    """One transaction on a connection of its own, closed at the end; our errors only."""
     try:
-        yield
-    except OracleError:
-        raise
+        with _connected(engine, address) as connection, connection.begin():
+            yield connection
     except Exception as error:
         ours = translated(error, address)
         if ours is None:
             raise
-        if isinstance(ours, TransientError) and "writing" not in str(ours):
-            raise InputError(str(ours)) from error
         raise ours from error
+    finally:
+        engine.dispose()
+
+
+def _connected(engine: Engine, address: URL) -> Connection:
+    """Connect; a server that does not answer at the start is the user's to start."""
+    try:
+        return engine.connect()
+    except Exception as error:
+        ours = translated(error, address)
+        if isinstance(ours, TransientError) and address.get_backend_name() == "postgresql":
+            raise InputError(f"{ours}; start the server, or put the database url right") from error
+        raise

@@ -1,0 +1,179 @@
+"""A database is ours, of our age, or refused with what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, MetaData, column, create_engine, insert, inspect, table, update
+
+from oracle.errors import InputError
+from oracle.shipped import shipped
+from oracle.store import chain_tables, node_tables, outbox_tables, round_tables
+from oracle.store.engine import parsed, writing_engine
+from oracle.store.metadata import metadata
+from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
+from oracle.store.store import Store
+
+TABLES = (chain_tables, node_tables, outbox_tables, round_tables)
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    engine = writing_engine(parsed(url))
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def migrations(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")))
+    config.attributes["connection"] = connection
+    return config
+
+
+def layout(connection: Connection) -> dict[str, object]:
+    """Everything that the database knows about its tables."""
+    found = inspect(connection)
+    return {
+        name: {
+            "columns": [{**c, "type": str(c["type"])} for c in found.get_columns(name)],
+            "key": found.get_pk_constraint(name),
+            "indexes": sorted(_index(index) for index in found.get_indexes(name)),
+            "unique": sorted(found.get_unique_constraints(name), key=str),
+            "foreign": sorted(found.get_foreign_keys(name), key=str),
+            "checks": sorted(found.get_check_constraints(name), key=str),
+        }
+        for name in found.get_table_names()
+        if name != "alembic_version"
+    }
+
+
+def _index(index: Any) -> str:
+    options = {name: str(value) for name, value in index.get("dialect_options", {}).items()}
+    return str({**index, "dialect_options": options})
+
+
+def sqlite_layout(connection: Connection) -> set[str]:
+    """The text of every table, without its blanks: WITHOUT ROWID stands nowhere else."""
+    rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {"".join(text.split()).replace('"', "") for (text,) in rows if "alembic" not in text}
+
+
+def test_migrating_from_nothing_makes_the_tables_of_the_code(empty_database_url: str):
+    migrate(empty_database_url)
+    with connected(empty_database_url) as connection:
+        migrated = layout(connection)
+        differences = compare_metadata(MigrationContext.configure(connection), metadata)
+        command.downgrade(migrations(connection), "base")
+        metadata.create_all(connection)
+        assert migrated == layout(connection)
+        assert differences == []
+
+
+def test_sqlite_tables_have_no_rowid_where_the_code_says_so(empty_sqlite_url: str):
+    migrate(empty_sqlite_url)
+    with connected(empty_sqlite_url) as connection:
+        without = {text for text in sqlite_layout(connection) if text.endswith("WITHOUTROWID")}
+    wanted = [t for t in metadata.tables.values() if not t.dialect_options["sqlite"]["with_rowid"]]
+    assert len(without) == len(wanted) > 5
+
+
+def test_going_down_leaves_nothing(empty_database_url: str):
+    migrate(empty_database_url)
+    with connected(empty_database_url) as connection:
+        command.downgrade(migrations(connection), "base")
+        assert inspect(connection).get_table_names() == ["alembic_version"]
+    assert schema_state(empty_database_url).age is SchemaAge.EMPTY
+
+
+def test_the_code_knows_its_newest_migration():
+    assert ScriptDirectory.from_config(migrations()).get_current_head() == REVISION
+
+
+def test_migrating_twice_changes_nothing(empty_database_url: str):
+    assert migrate(empty_database_url).age is SchemaAge.EMPTY
+    assert migrate(empty_database_url).age is SchemaAge.CURRENT
+
+
+def test_a_store_is_not_opened_before_it_is_migrated(empty_database_url: str):
+    with pytest.raises(InputError, match="has no tables yet; run `qos-oracle migrate`"):
+        Store.open(empty_database_url)
+
+
+def test_looking_at_a_missing_file_does_not_make_it(empty_sqlite_url: str):
+    assert schema_state(empty_sqlite_url).age is SchemaAge.EMPTY
+    assert not Path(empty_sqlite_url.removeprefix("sqlite:///")).exists()
+
+
+def test_a_store_makes_its_tables_where_it_may(empty_database_url: str):
+    with Store.open(empty_database_url, create=True) as store, store.reading() as unit:
+        assert unit.cursor.get() is None
+
+
+@pytest.mark.parametrize(
+    ("revision", "complaint"),
+    [("0000", "is older than the program"), ("9999", "is newer than the program")],
+)
+def test_a_store_of_another_age_is_refused(database_url: str, revision: str, complaint: str):
+    with connected(database_url) as connection:
+        version = table("alembic_version", column("version_num"))
+        connection.execute(update(version).values(version_num=revision))
+    with pytest.raises(InputError, match=complaint):
+        Store.open(database_url, create=True)
+
+
+def test_a_newer_database_is_not_migrated(database_url: str):
+    with connected(database_url) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(InputError, match="install the newer qos-oracle"):
+        migrate(database_url)
+
+
+@pytest.mark.parametrize("revision", [None, "3f2a9c"])
+def test_the_tables_of_another_program_are_left_alone(
+    empty_database_url: str, revision: str | None
+):
+    with connected(empty_database_url) as connection:
+        connection.exec_driver_sql("CREATE TABLE users (id INTEGER PRIMARY KEY)")
+        if revision is not None:
+            connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
+            version = table("alembic_version", column("version_num"))
+            connection.execute(insert(version).values(version_num=revision))
+    with pytest.raises(InputError, match="holds the tables of another program"):
+        migrate(empty_database_url)
+    with connected(empty_database_url) as connection:
+        assert "node" not in inspect(connection).get_table_names()
+
+
+def test_a_migration_that_fails_leaves_nothing(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    broken = tmp_path / "migrations"
+    (broken / "versions").mkdir(parents=True)
+    for name in ("env.py", "versions/0001_initial.py"):
+        (broken / name).write_text((shipped("migrations") / name).read_text())
+    first = broken / "versions" / "0001_initial.py"
+    first.write_text(
+        first.read_text().replace("def downgrade", "    raise OSError\n\n\ndef downgrade")
+    )
+    monkeypatch.setattr("oracle.store.schema.shipped", lambda _name: broken)
+    with pytest.raises(OSError):  # noqa: PT011  the one put in above
+        migrate(empty_database_url)
+    assert schema_state(empty_database_url).age is SchemaAge.EMPTY
+
+
+def test_every_table_is_in_the_metadata():
+    reflected = MetaData()
+    engine = create_engine("sqlite://")
+    metadata.create_all(engine)
+    reflected.reflect(engine)
+    assert {"log", "node", "report", "pub_intent", "lease"} <= set(reflected.tables)
+    engine.dispose()
