@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any
 
 import requests
+from typing_extensions import override
 
 
 class Fault(Enum):
@@ -67,6 +68,7 @@ def faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
             self.end_headers()
             self.wfile.write(answer)
 
+        @override
         def log_message(self, *args: object) -> None:
             """Say nothing."""
 

@@ -1,0 +1,1 @@
+"""Tests of signing, paying, sending and reading what came of it."""

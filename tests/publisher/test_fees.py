@@ -1,0 +1,64 @@
+"""What we pay: never above the cap, and every raise is one that pools accept."""
+
+from hypothesis import given, strategies as st
+
+from oracle.publisher.fees import Fees, Market, bumped, gas_limit, market, quote, raised
+
+GWEI = 10**9
+FEE = st.one_of(st.integers(0, 100), st.integers(0, 10_000 * GWEI))
+
+
+def takes(old: Fees, new: Fees) -> bool:
+    """The rule of pools: 10 % more on both, and more at all."""
+    pairs = zip(old, new, strict=True)
+    return all(fresh > last and 10 * fresh >= 11 * last for last, fresh in pairs)
+
+
+@given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, cap=FEE)
+def test_a_raise_is_accepted_by_every_pool_and_never_above_the_cap(
+    max_fee: int, tip: int, base: int, ask: int, cap: int
+):
+    last = Fees(max_fee, min(tip, max_fee))
+    new = bumped(last, Market(base, ask), cap)
+    if new is not None:
+        assert takes(last, new)
+        assert new.tip <= new.max_fee <= cap
+
+
+@given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE)
+def test_without_a_cap_in_the_way_there_is_always_a_raise(
+    max_fee: int, tip: int, base: int, ask: int
+):
+    last = Fees(max(max_fee, 8), min(tip, max_fee // 2))
+    room = 4 * (max_fee + base + ask + 8)
+    assert bumped(last, Market(base, ask), room) is not None
+
+
+@given(FEE)
+def test_a_raised_fee_is_an_eighth_more_at_least(fee: int):
+    assert raised(fee) > fee
+    assert 8 * raised(fee) >= 9 * fee
+
+
+@given(base=FEE, tip=FEE, cap=FEE)
+def test_a_quote_can_pay_the_next_block_and_stays_under_the_cap(base: int, tip: int, cap: int):
+    fees = quote(Market(base, tip), cap)
+    if fees is None:
+        assert base > cap
+    else:
+        assert base <= fees.max_fee <= cap
+        assert fees.tip <= fees.max_fee
+
+
+def test_a_quote_is_twice_the_base_fee_and_the_tip():
+    assert quote(Market(10 * GWEI, GWEI), 100 * GWEI) == Fees(21 * GWEI, GWEI)
+
+
+def test_the_market_is_the_median_of_the_tips_or_the_floor():
+    assert market(5, [9, 1, 3]).tip == 3
+    assert market(5, [0, 0, 0], floor=2).tip == 2
+    assert market(5, []).tip == 0
+
+
+def test_the_gas_limit_leaves_room_above_the_estimate():
+    assert gas_limit(100_000) == 130_000

@@ -1,0 +1,123 @@
+"""Key files: refused where they could be read, and never shown."""
+
+import json
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+from oracle.publisher.fees import Fees
+from oracle.publisher.keys import create_keystore, unlock
+from oracle.publisher.publisher import KeyFiles, Keys
+from oracle.publisher.signer import Signer, Transaction
+from tests.office import QUICK, key_files
+
+DIGEST = Hash("0x" + 64 * "d")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    return key_files(tmp_path_factory.mktemp("keys"), "signer")
+
+
+def copied(files: KeyFiles, to: Path) -> KeyFiles:
+    copies = KeyFiles(to / "keystore.json", to / "password")
+    for source, copy in zip(files, copies, strict=True):
+        copy.write_bytes(source.read_bytes())
+        copy.chmod(0o600)
+    return copies
+
+
+def test_a_new_key_is_encrypted_and_only_its_owner_can_read_it(tmp_path: Path):
+    keystore, password = tmp_path / "new" / "keystore.json", tmp_path / "new" / "password"
+    address = create_keystore(keystore, password, iterations=QUICK)
+
+    written = json.loads(keystore.read_text())
+    assert (written["version"], "0x" + written["address"].lower()) == (3, address)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (keystore, password)] == [0o600, 0o600]
+    assert Signer.open(keystore, password, address).address == address
+
+
+def test_a_key_is_never_overwritten(files: KeyFiles):
+    with pytest.raises(InputError, match="is there already; a key is never overwritten"):
+        create_keystore(*files, iterations=QUICK)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_file_that_others_can_read_is_refused(
+    files: KeyFiles, tmp_path: Path, mode: int, place: int
+):
+    copies = copied(files, tmp_path)
+    copies[place].chmod(mode)
+    with pytest.raises(InputError, match=r"can be read by others; run chmod 600 on it"):
+        unlock(*copies)
+
+
+def test_a_wrong_password_is_one_clear_line(files: KeyFiles, tmp_path: Path):
+    copies = copied(files, tmp_path)
+    copies.password_file.write_text("hunter2\n")
+    with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
+        unlock(*copies)
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
+def test_what_is_no_keystore_is_one_clear_line(files: KeyFiles, tmp_path: Path, text: str):
+    copies = copied(files, tmp_path)
+    copies.keystore.write_text(text)
+    with pytest.raises(InputError, match="is no keystore"):
+        unlock(*copies)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(InputError, match="nowhere: there is no such key file"):
+        unlock(tmp_path / "nowhere", tmp_path / "password")
+
+
+def test_the_key_of_another_address_is_refused(files: KeyFiles):
+    other = Address("0x" + 40 * "1")
+    with pytest.raises(InputError, match=f"not of {other}"):
+        Signer.open(*files, other)
+
+
+def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
+    with pytest.raises(InputError, match="the same key"):
+        Keys.open(files, files)
+
+
+def test_a_digest_is_signed_the_same_way_every_time(files: KeyFiles):
+    signer = Signer.open(*files)
+    signature = signer.sign_digest(DIGEST)
+    assert signature == signer.sign_digest(DIGEST)
+    assert (len(signature), signature[64] in {27, 28}) == (65, True)
+    recovered = Account._recover_hash(bytes.fromhex(DIGEST[2:]), signature=signature)
+    assert recovered.lower() == signer.address
+
+
+def test_nothing_secret_is_shown_anywhere(
+    files: KeyFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    key = unlock(*files).hex()
+    password = files.password_file.read_text().strip()
+    signer = Signer.open(*files)
+    signer.sign_digest(DIGEST)
+    signer.sign_transaction(Transaction(1, 0, None, "0x", 21_000, Fees(1, 1)))
+    copies = copied(files, tmp_path)
+    copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
+    with pytest.raises(InputError) as failure:
+        unlock(*copies)
+    shown = [repr(signer), str(signer), f"{signer!r}", caplog.text, *_said(failure.value)]
+    assert not [text for text in shown if key in text or password in text]
+    assert not hasattr(signer, "__dict__")
+
+
+def _said(error: BaseException | None) -> list[str]:
+    """Every word of an exception and of what it came from."""
+    if error is None or error.__suppress_context__:
+        return [repr(error)]
+    return [repr(error), *_said(error.__cause__), *_said(error.__context__)]

@@ -1,0 +1,53 @@
+"""Every error of the contract has a line in the table, and is read from its bytes."""
+
+import json
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from oracle.publisher.refusals import ACTIONS, Action, refusal_of
+from oracle.shipped import shipped
+
+# Errors of setting up and of roles: no call that the daemon makes can meet them.
+_NOT_OURS = {
+    "BadLimits",
+    "BadRules",
+    "BadSigners",
+    "IndexSpaceFull",
+    "NotPaused",
+    "NotRegistered",
+    "PauseCoolDown",
+    "PauseTooLong",
+    "ZeroAddress",
+}
+
+
+def output(signature: str, *arguments: int) -> str:
+    kinds = signature[signature.index("(") + 1 : -1].split(",") if arguments else []
+    return "0x" + (keccak(text=signature)[:4] + encode(kinds, arguments)).hex()
+
+
+def test_every_error_that_a_call_can_meet_has_its_action():
+    abi = json.loads((shipped("abi") / "QoSOracle.json").read_text())["abi"]
+    known = {entry["name"] for entry in abi if entry["type"] == "error"}
+    assert known - _NOT_OURS == set(ACTIONS)
+
+
+def test_a_refusal_speaks_the_contracts_words():
+    refusal = refusal_of(output("WrongRound(uint32,uint32)", 5, 4))
+    assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", Action.RENEW)
+
+
+def test_a_refusal_that_tells_when_is_waited_for():
+    refusal = refusal_of(output("KickNotReady(uint40,uint256)", 1234, 9))
+    assert (refusal.action, refusal.not_before) == (Action.WAIT, 1234)
+    assert refusal_of(output("TooSoon(uint256)", 77)).not_before == 77
+
+
+def test_a_bucket_that_never_refills_tells_no_time():
+    assert refusal_of(output("BucketEmpty(uint256)", 0)).not_before is None
+
+
+def test_what_nobody_knows_is_held():
+    for unknown in ("0x", "0xdeadbeef", None, "0x08c379a0"):
+        assert refusal_of(unknown).action is Action.HOLD

@@ -1,0 +1,66 @@
+"""One writer for one database, told apart by an epoch that rises."""
+
+import pytest
+
+from oracle.errors import FatalError
+from oracle.store.store import Store
+
+
+def taken(store: Store, holder: str, seconds: float = 30) -> int | None:
+    with store.transaction() as unit:
+        return unit.lease.take(holder, seconds)
+
+
+def test_the_first_takes_it_and_the_second_waits(store: Store):
+    assert taken(store, "one") == 1
+    assert taken(store, "two") is None
+    with store.reading() as unit:
+        held = unit.lease.current()
+    assert (held.holder, held.epoch) == ("one", 1)
+    assert 29 < held.seconds_left <= 30
+
+
+def test_a_lease_that_is_over_goes_to_the_next_who_asks(store: Store):
+    taken(store, "one", seconds=-1)
+    assert taken(store, "two") == 2
+
+
+def test_a_lease_given_back_is_free_at_once(store: Store):
+    epoch = taken(store, "one")
+    assert epoch is not None
+    with store.transaction() as unit:
+        unit.lease.release(epoch)
+    assert taken(store, "two") == 2
+
+
+def test_whoever_was_overtaken_can_neither_renew_nor_write_nor_release(store: Store):
+    old = taken(store, "one", seconds=-1)
+    new = taken(store, "two")
+    assert (old, new) == (1, 2)
+    with store.transaction() as unit:
+        assert not unit.lease.renew(1, 30)
+        unit.lease.release(1)
+    with (
+        pytest.raises(FatalError, match="another process has taken over"),
+        store.transaction() as unit,
+    ):
+        unit.lease.guard(1)
+    with store.transaction() as unit:
+        unit.lease.guard(2)
+        assert unit.lease.renew(2, 30)
+        assert unit.lease.current().holder == "two"
+
+
+def test_a_lease_is_renewed_from_now(store: Store):
+    epoch = taken(store, "one", seconds=5)
+    assert epoch is not None
+    with store.transaction() as unit:
+        assert unit.lease.renew(epoch, 60)
+    with store.reading() as unit:
+        assert 59 < unit.lease.current().seconds_left <= 60
+
+
+def test_a_database_that_nobody_wrote_to_has_no_holder(store: Store):
+    with store.reading() as unit:
+        held = unit.lease.current()
+    assert (held.holder, held.epoch) == (None, 0)

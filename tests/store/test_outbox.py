@@ -1,0 +1,275 @@
+"""Intents, nonces and bytes: what the tables promise, on both databases."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.errors import FatalError
+from oracle.store.outbox import Outbox
+from oracle.store.outbox_rows import (
+    Account,
+    Attempt,
+    Intent,
+    IntentKind,
+    IntentState,
+    Mined,
+    SignedCall,
+    SignedStatement,
+    Slot,
+    SlotState,
+    Stamp,
+    Wish,
+)
+from oracle.store.store import Store
+
+ME = Account(1, Address("0x" + 40 * "1"))
+CONTRACT = Address("0x" + 40 * "c")
+NOW = Stamp(1000, 1)
+COST = 2**200 + 1
+
+
+def wish(key: str = "push:1", **changes: Any) -> Wish:
+    push = Wish(ME, CONTRACT, IntentKind.PUSH, key, "0xabcd", round=1, deadline=5000)
+    return replace(push, **changes)
+
+
+def kick(key: str, subject: str = "ix=7") -> Wish:
+    return wish(key, kind=IntentKind.PROPOSE_KICK, subject=subject)
+
+
+def enrolled(outbox: Outbox) -> None:
+    if outbox.senders.next_nonce(ME) is None:
+        outbox.senders.enroll(ME, 5, NOW)
+
+
+def planned(outbox: Outbox, wanted: Wish | None = None) -> Intent:
+    enrolled(outbox)
+    number = outbox.intents.add(wanted or wish(), NOW)
+    assert number is not None
+    return named(outbox, number)
+
+
+def named(outbox: Outbox, number: int) -> Intent:
+    found = outbox.intents.named(number)
+    assert found is not None
+    return found
+
+
+def ready(outbox: Outbox, wanted: Wish | None = None) -> Intent:
+    intent = planned(outbox, wanted)
+    outbox.intents.make_ready(intent, 100_000, COST, NOW)
+    return named(outbox, intent.id)
+
+
+def assigned(outbox: Outbox, wanted: Wish | None = None) -> Slot:
+    intent = ready(outbox, wanted)
+    vacant = outbox.slots.vacant(ME)
+    nonce = outbox.senders.take_nonce(ME) if vacant is None else vacant.nonce
+    outbox.slots.open(intent, nonce, NOW)
+    return slot_of(outbox, nonce)
+
+
+def slot_of(outbox: Outbox, nonce: int) -> Slot:
+    return next(slot for slot in outbox.slots.watched(ME) if slot.nonce == nonce)
+
+
+def signed(outbox: Outbox, slot: Slot, mark: str = "a") -> Attempt:
+    call = SignedCall(Hash("0x" + 64 * mark), b"raw", COST, 3, 100_000)
+    outbox.slots.sign(slot, call, NOW)
+    return outbox.slots.attempts(slot)[-1]
+
+
+def live(outbox: Outbox, wanted: Wish | None = None, mark: str = "a") -> tuple[Slot, Attempt]:
+    slot = assigned(outbox, wanted)
+    attempt = signed(outbox, slot, mark)
+    outbox.slots.sent(slot, attempt, 50, None, NOW)
+    return slot_of(outbox, slot.nonce), outbox.slots.attempts(slot)[-1]
+
+
+RECEIPT = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000, gas_price_wei=9)
+
+
+def test_a_wish_comes_back_as_it_was_written(store: Store):
+    wanted = wish(
+        period=9,
+        as_of_block=40,
+        as_of_hash=ZERO_HASH,
+        digest=Hash("0x" + 64 * "d"),
+        subject="ix=1",
+        not_before=77,
+    )
+    with store.transaction() as unit:
+        intent = planned(unit.outbox, wanted)
+        assert intent.wish == wanted
+        unit.outbox.intents.make_ready(intent, 9, COST, NOW)
+        assert named(unit.outbox, intent.id).max_cost_wei == COST
+
+
+def test_the_same_wish_is_written_once(store: Store):
+    with store.transaction() as unit:
+        first = planned(unit.outbox)
+        assert unit.outbox.intents.add(wish(), NOW) is None
+    with store.reading() as unit:
+        assert unit.outbox.intents.newest(9) == [first]
+
+
+def test_two_pushes_are_never_ready_at_once(store: Store):
+    with store.transaction() as unit:
+        ready(unit.outbox)
+    with pytest.raises(IntegrityError), store.transaction() as unit:
+        ready(unit.outbox, wish("push:2"))
+
+
+def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_open_at_once(store: Store):
+    with store.transaction() as unit:
+        live(unit.outbox, kick("kick:1"))
+        ready(unit.outbox, kick("kick:2", "ix=8"))
+    with pytest.raises(IntegrityError), store.transaction() as unit:
+        ready(unit.outbox, kick("kick:3"))
+
+
+def test_nonces_are_given_in_order_from_where_the_chain_was(store: Store):
+    with store.transaction() as unit:
+        nonces = [
+            live(unit.outbox, kick(f"k{n}", f"ix={n}"), mark)[0].nonce
+            for n, mark in enumerate("abc")
+        ]
+    assert nonces == [5, 6, 7]
+    with store.reading() as unit:
+        assert unit.outbox.senders.next_nonce(ME) == 8
+
+
+def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Store):
+    with store.transaction() as unit:
+        stale = planned(unit.outbox)
+        unit.outbox.intents.make_ready(stale, 1, 1, NOW)
+    with pytest.raises(FatalError, match="is no longer planned"), store.transaction() as unit:
+        unit.outbox.intents.make_ready(stale, 1, 1, NOW)
+
+
+def test_bytes_are_kept_as_they_were_signed(store: Store):
+    with store.transaction() as unit:
+        slot, attempt = live(unit.outbox)
+    assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", COST, 3, 100_000)
+    assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, SlotState.LIVE)
+
+
+def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
+    with store.transaction() as unit:
+        slot, attempt = live(unit.outbox)
+        unit.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        mined = slot_of(unit.outbox, slot.nonce)
+        unit.outbox.slots.settle(mined, NOW)
+        assert named(unit.outbox, slot.intent_id).state is IntentState.FINAL
+        assert unit.outbox.slots.watched(ME) == []
+        assert unit.outbox.slots.gas_spent() == (70_000, 630_000)
+
+
+def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
+    with store.transaction() as unit:
+        slot, attempt = live(unit.outbox)
+        unit.outbox.slots.mined(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
+        unit.outbox.slots.settle(slot_of(unit.outbox, slot.nonce), NOW, "Reorged(5)")
+        intent = named(unit.outbox, slot.intent_id)
+    assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged(5)")
+
+
+def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store):
+    with store.transaction() as unit:
+        slot, attempt = live(unit.outbox)
+        unit.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        live(unit.outbox, wish("push:2"), "e")
+        unit.outbox.slots.unmined(slot_of(unit.outbox, slot.nonce), NOW)
+        again = slot_of(unit.outbox, slot.nonce)
+        assert (again.state, again.block_number, again.gas_used) == (SlotState.LIVE, None, None)
+        assert named(unit.outbox, slot.intent_id).state is IntentState.LIVE
+
+
+def test_a_call_given_up_before_its_signature_leaves_its_nonce_to_the_next(store: Store):
+    with store.transaction() as unit:
+        slot = assigned(unit.outbox)
+        unit.outbox.intents.end(
+            named(unit.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
+        )
+        heir = assigned(unit.outbox, wish("push:2"))
+        assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
+        assert unit.outbox.senders.next_nonce(ME) == slot.nonce + 1
+
+
+def test_a_nonce_with_bytes_is_never_given_to_another(store: Store):
+    with store.transaction() as unit:
+        slot = assigned(unit.outbox)
+        signed(unit.outbox, slot)
+        assert unit.outbox.slots.vacant(ME) is None
+
+
+def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
+    with store.transaction() as unit:
+        slot, first = live(unit.outbox, kick("k1"))
+        heir = ready(unit.outbox, kick("k2", "ix=8"))
+        unit.outbox.slots.open(heir, slot.nonce, NOW)
+        signed(unit.outbox, slot_of(unit.outbox, slot.nonce), "e")
+        unit.outbox.slots.mined(slot_of(unit.outbox, slot.nonce), first, RECEIPT, NOW)
+        loser = named(unit.outbox, heir.id)
+    assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
+
+
+def test_a_foreign_nonce_holds_its_intent(store: Store):
+    with store.transaction() as unit:
+        slot, _ = live(unit.outbox)
+        unit.outbox.slots.lose_to_foreign(slot, NOW)
+        held = named(unit.outbox, slot.intent_id)
+    assert (held.state, held.error_class) == (IntentState.HELD, "foreign")
+
+
+def test_a_reason_to_wait_is_news_once(store: Store):
+    with store.transaction() as unit:
+        intent = planned(unit.outbox)
+        assert unit.outbox.intents.postpone(intent, 10, ("funds", "none"), NOW)
+        again = named(unit.outbox, intent.id)
+        assert not unit.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
+        waiting = named(unit.outbox, intent.id)
+        events = [entry.event for entry in unit.outbox.journal.of_intent(intent.id)]
+    assert (waiting.wish.not_before, waiting.error_text) == (20, "less")
+    assert events == ["planned", "planned"]
+
+
+def test_a_day_counts_what_was_paid_and_what_is_reserved(store: Store):
+    with store.transaction() as unit:
+        slot, attempt = live(unit.outbox)
+        unit.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        live(unit.outbox, kick("k1"), "e")
+        assert unit.outbox.slots.committed_since(ME, NOW.at) == 630_000 + COST
+        assert unit.outbox.slots.committed_since(ME, NOW.at + 1) == 0
+        assert unit.outbox.slots.reserved(ME) == COST
+
+
+def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
+    with store.transaction() as unit:
+        slot, _ = live(unit.outbox, wish(as_of_block=90))
+        doomed = planned(unit.outbox, wish("push:2", as_of_block=90))
+        kept = planned(unit.outbox, wish("push:3", as_of_block=80))
+        ended = unit.outbox.basis_orphaned(BlockRef(80, ZERO_HASH, ZERO_HASH, 999))
+        assert ended == 1
+        states = [named(unit.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
+    assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]
+
+
+def test_a_signer_has_one_live_statement_for_a_round(store: Store):
+    first = SignedStatement(
+        1, CONTRACT, ME.address, "report", 7, "", Hash("0x" + 64 * "1"), b"s", 500
+    )
+    second = replace(first, digest=Hash("0x" + 64 * "2"))
+    with store.transaction() as unit:
+        unit.outbox.signatures.add(first, NOW)
+    with pytest.raises(IntegrityError), store.transaction() as unit:
+        unit.outbox.signatures.add(second, NOW)
+    with store.transaction() as unit:
+        assert unit.outbox.signatures.live(second) == first
+        unit.outbox.signatures.bury(first.digest, "expired", NOW)
+        unit.outbox.signatures.add(second, NOW)
+        assert unit.outbox.signatures.live(first) == second
