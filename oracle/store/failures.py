@@ -7,15 +7,19 @@ from oracle.errors import InputError, OracleError, TransientError
 
 # PostgreSQL's SQLSTATE (appendix A of its manual) and what the user can do about it.
 _USERS_FAULTS = {
-    "28P01": "the password is wrong",
-    "28000": "the server refuses this user",
-    "3D000": "there is no such database; create it first",
     "25006": "the database is read-only",
     "42501": "the user has no right to do this",
-    "53100": "the disk is full",
 }
 # Whole classes of SQLSTATE that pass by themselves: connection, resources, shutdown, locks.
 _PASSING_CLASSES = ("08", "53", "57", "40", "55")
+_LOCK_NOT_AVAILABLE = "55P03"
+_ANOTHER_WRITER = "another process is writing to it"
+# While connecting libpq passes on no SQLSTATE, only words.
+_REFUSALS = {
+    "password authentication failed": "the password is wrong",
+    "no password supplied": "it wants a password",
+    "no pg_hba.conf entry": "the server refuses this user from here (pg_hba.conf)",
+}
 # SQLite has words only.
 _SQLITE_FAULTS = {
     "readonly": "the file or its folder is read-only",
@@ -25,8 +29,8 @@ _SQLITE_FAULTS = {
     "disk i/o": "reading or writing the file failed; check the disk",
 }
 _SQLITE_PASSING = {
-    "locked": "another process is writing to it",
-    "busy": "another process is writing to it",
+    "locked": _ANOTHER_WRITER,
+    "busy": _ANOTHER_WRITER,
     "full": "the disk is full",
 }
 
@@ -70,6 +74,8 @@ def _of_postgresql(error: DBAPIError, url: URL) -> OracleError | None:
     if fault:
         return InputError(f"{shown(url)}: {fault}")
     is_lost = error.connection_invalidated or (isinstance(error, OperationalError) and not state)
+    if state == _LOCK_NOT_AVAILABLE:
+        return TransientError(f"{shown(url)}: {_ANOTHER_WRITER}")
     if is_lost or state[:2] in _PASSING_CLASSES:
         return TransientError(f"{shown(url)}: {words}")
     return None
@@ -79,11 +85,9 @@ def _refusal(state: str, words: str) -> str | None:
     """Name what the server refused while connecting, where libpq passes no SQLSTATE on."""
     if state:
         return None
-    if "password authentication failed" in words or "no password supplied" in words:
-        return "the password is wrong or missing"
     if words.endswith("does not exist"):
         return words.rpartition("FATAL:")[2].strip()
-    return None
+    return next((meaning for said, meaning in _REFUSALS.items() if said in words), None)
 
 
 def _first_line(error: DBAPIError) -> str:
