@@ -23,7 +23,7 @@ from oracle.telemetry import metrics
 
 # What a turn may take after a stop; then it is left alone in the middle of a network call. No
 # transaction is open there.
-PATIENCE_SECONDS = 4.0
+PATIENCE_SECONDS = 3.0
 # A loop is silent when it missed this many turns, and at least this many seconds.
 MISSED_TURNS = 5
 LEAST_SILENCE_SECONDS = 60.0

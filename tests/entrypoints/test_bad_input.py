@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.entrypoints.cli import run
-from tests.entrypoints.local_network import write
+from tests.entrypoints.local_network import Settings, write
 
 
 def refused(capsys, *arguments, code=2):
@@ -27,7 +27,7 @@ def refused_run(capsys, settings, tmp_path, code=2):
     return line
 
 
-SOUND = {
+SOUND: Settings = {
     "database": {"url": "sqlite:///nowhere.sqlite"},
     "chain": {"id": 1, "endpoints": ["http://127.0.0.1:1"]},
     "network": {"contracts": {"TaskNetwork": "0x" + "1" * 40}},
@@ -220,7 +220,7 @@ def test_a_database_of_another_network(capsys, settings, network, tmp_path):
     capsys.readouterr()
     settings["chain"]["start_block"] = 1
     line = refused_run(capsys, settings, tmp_path)
-    assert "start" in line
+    assert "from 0, the configuration says 1" in line
 
 
 @pytest.mark.evm

@@ -1,0 +1,82 @@
+"""The daemon as an operator runs it: a process of its own, asked over HTTP."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+_PATIENCE_SECONDS = 30
+
+
+@dataclass
+class Daemon:
+    """A running `qos-oracle run`; `url` is where it answers, `log` what it said so far."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    url: str = ""
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Its log, one JSON document a line."""
+        text = self.log.read_text("utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def get(self, path: str) -> requests.Response:
+        return requests.get(f"{self.url}{path}", timeout=10)
+
+    def wait_for(self, event: str, **facts: Any) -> dict[str, Any]:
+        """Wait until it has said this; fail with its log where it ends or keeps silent."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            for line in self.lines():
+                if line["event"] == event and facts.items() <= line.items():
+                    return line
+            assert self.process.poll() is None, self.log.read_text("utf-8")
+            time.sleep(0.02)
+        raise AssertionError(f"never said {event} {facts}: {self.log.read_text('utf-8')}")
+
+    def wait_until_ready(self) -> None:
+        self._until(lambda: self.get("/readyz").status_code == 200)
+
+    def wait_until_not_ready(self) -> dict[str, Any]:
+        """What it answers instead."""
+        self._until(lambda: self.get("/readyz").status_code == 503)
+        return dict[str, Any](self.get("/readyz").json())
+
+    def wait_for_block(self, number: int) -> None:
+        self._until(lambda: self.get("/readyz").json()["folded"] == number)
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while not is_so():
+            assert self.process.poll() is None, self.log.read_text("utf-8")
+            assert time.monotonic() < until, self.get("/readyz").text
+            time.sleep(0.02)
+
+    def stop(self) -> tuple[int, float]:
+        """Its exit code, and how many seconds it took to end."""
+        started = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_PATIENCE_SECONDS), time.monotonic() - started
+
+
+@contextmanager
+def daemon(config: Path, *options: str) -> Iterator[Daemon]:
+    """Start it and wait until it has started; it is killed at the end if it still runs."""
+    log = config.with_name("daemon.log")
+    command = [sys.executable, "-m", "oracle", "run", "--config", str(config), *options]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        running = Daemon(process, log)
+        try:
+            running.url = running.wait_for("started")["web"]
+            yield running
+        finally:
+            process.kill()

@@ -1,0 +1,88 @@
+"""An endpoint in front of another one: it passes everything on, until it is told to sulk."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
+
+import requests
+from typing_extensions import override
+
+_JSON = {"Content-Type": "application/json"}
+
+
+class Mood(Enum):
+    GOOD = "passes everything on"
+    SILENT = "takes the request and never answers"
+    AWAY = "answers 503"
+
+
+class MoodyEndpoint:
+    """`asked` is set by the first request in the present mood."""
+
+    def __init__(self, behind: str) -> None:
+        self.behind = behind
+        self.url = ""
+        self.asked = Event()
+        self.over = Event()
+        self._mood = Mood.GOOD
+
+    @property
+    def mood(self) -> Mood:
+        return self._mood
+
+    @mood.setter
+    def mood(self, mood: Mood) -> None:
+        self.asked.clear()
+        self._mood = mood
+
+
+@contextmanager
+def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
+    """One on a free port, in front of `behind`."""
+    endpoint = MoodyEndpoint(behind)
+
+    class Door(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            mood = endpoint.mood
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            endpoint.asked.set()
+            if mood is Mood.SILENT:
+                endpoint.over.wait()
+                self.close_connection = True
+                return
+            if mood is Mood.AWAY:
+                self._say(503, b"")
+                return
+            answer = requests.post(
+                endpoint.behind,
+                data=body,
+                headers={"Content-Type": "application/json"},
+                timeout=30,
+            )
+            self._say(200, answer.content)
+
+        def _say(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            """Tests say what they have to say by themselves."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        endpoint.url = f"http://127.0.0.1:{server.server_address[1]}"
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield endpoint
+        finally:
+            endpoint.over.set()
+            server.shutdown()

@@ -1,0 +1,123 @@
+"""The daemon as a process: it starts, answers, refuses company, and stops when told."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+
+import pytest
+
+from oracle.entrypoints.cli import run
+from tests.entrypoints.daemon import daemon
+from tests.entrypoints.local_network import write
+from tests.entrypoints.moody_endpoint import Mood, moody_endpoint
+
+pytestmark = pytest.mark.evm
+
+
+@pytest.fixture
+def moody(network):
+    with moody_endpoint(network.url) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def running(config):
+    with daemon(config) as started:
+        yield started
+
+
+def test_it_catches_up_and_follows_the_chain(running, network):
+    running.wait_until_ready()
+    network.mine(2)
+    running.wait_for_block(network.head())
+
+    status = running.get("/v1/status").json()
+    assert status["folded"]["number"] == network.head()
+    assert status["lease"].startswith("qos-oracle run on ")
+
+
+def test_it_stops_within_five_seconds_of_sigterm_and_gives_the_lease_back(running, config):
+    running.wait_until_ready()
+
+    code, seconds = running.stop()
+
+    assert code == 0
+    assert seconds < 5
+    assert running.lines()[-1]["event"] == "stopped"
+    assert run(["run", "--once", "--config", str(config)]) == 0
+
+
+def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_path):
+    settings["chain"]["endpoints"] = [moody.url]
+    with daemon(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_until_ready()
+        moody.mood = Mood.SILENT
+        assert moody.asked.wait(10)
+        code, seconds = running.stop()
+
+    assert code == 0
+    assert seconds < 5
+
+
+def test_a_second_daemon_on_the_same_database_names_the_first(running, config, capsys):
+    assert run(["run", "--once", "--config", str(config)]) == 1
+
+    said = capsys.readouterr().err
+    assert "another process works on this database: qos-oracle run on " in said
+    assert f"process {running.process.pid}" in said
+    assert running.process.poll() is None
+
+
+def test_commands_that_only_read_do_not_mind_it(running, config, capsys):
+    running.wait_until_ready()
+    assert run(["nodes", "--config", str(config)]) == 0
+
+
+def test_livez_and_metrics_answer_while_the_database_is_gone(running, tmp_path):
+    running.wait_until_ready()
+    lock = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
+    lock.execute("BEGIN EXCLUSIVE")
+    try:
+        assert running.get("/livez").status_code == 200
+        assert "oracle_block_number" in running.get("/metrics").text
+    finally:
+        lock.close()
+
+
+def test_readyz_gives_the_reason_when_the_endpoint_goes_away_and_recovers(
+    moody, settings, tmp_path
+):
+    settings["chain"]["endpoints"] = [moody.url]
+    with daemon(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_until_ready()
+        moody.mood = Mood.AWAY
+        running.wait_for("step_failed", step="index")
+        body = running.wait_until_not_ready()
+        assert body["ready"] is False
+        (reason,) = (one for one in body["reasons"] if one.startswith("index: "))
+        assert "503" in reason
+        assert running.get("/livez").status_code == 200
+
+        moody.mood = Mood.GOOD
+        running.wait_until_ready()
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ,
+    reason="promtool is not installed; CI has it",
+)
+def test_promtool_finds_nothing_wrong_with_the_metrics(running):
+    running.wait_until_ready()
+    running.wait_for("step_done", step="index")
+    text = running.get("/metrics").content
+
+    checked = subprocess.run(
+        [shutil.which("promtool") or "promtool", "check", "metrics"],
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+
+    assert checked.stdout + checked.stderr == b""
+    assert checked.returncode == 0
