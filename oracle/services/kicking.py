@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.ledger import KickoutDue
 from oracle.domain.nodes import Membership
-from oracle.domain.rounds import Kick, KickState, Rounds
+from oracle.domain.rounds import Kick, KickState
 from oracle.publisher.contract import Standing, cancel_call, execute_call, propose_call
 from oracle.publisher.preflight import Outcome, preflight
 from oracle.publisher.typed_data import KickStatement
@@ -39,10 +39,9 @@ class Due:
 def plan_kick(desk: Desk, heads: Heads) -> Step | None:
     """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan."""
     with desk.store.reading() as unit:
-        rounds = unit.rounds.load()
         open_spells = {spell.node for spell in unit.kickouts.open()}
-        proposals = list(dues(desk, unit, rounds, heads))
-    live = [kick for kick in rounds.kicks.values() if kick.state is KickState.LIVE]
+        live = [kick for kick in unit.rounds.kicks() if kick.state is KickState.LIVE]
+        proposals = list(dues(desk, unit, heads)) if open_spells else []
     if not live and not proposals:
         return None
     standing = desk.publisher.contract.standing()
@@ -57,13 +56,13 @@ def plan_kick(desk: Desk, heads: Heads) -> Step | None:
     return None
 
 
-def dues(desk: Desk, unit: Unit, rounds: Rounds, heads: Heads) -> Iterator[Due]:
+def dues(desk: Desk, unit: Unit, heads: Heads) -> Iterator[Due]:
     """Yield the kickouts that can be proposed, oldest spell first.
 
     The spell's opening is final, it is still open at the head, the node is a member with a lane
     under the kickout line on chain, and no kickout of it is live or was cancelled before.
     """
-    cursor = unit.cursor.get()
+    cursor, rounds = unit.cursor.get(), unit.rounds.load()
     final = -1 if cursor is None else min(cursor.number, heads.final.number)
     line = desk.settings.kick_below + LOWEST_SCORE
     for spell in unit.kickouts.open():

@@ -9,7 +9,7 @@ from oracle.domain.block import Position
 from oracle.domain.contract_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.report import decode, encode
-from oracle.domain.rounds import RoundHead, Rounds, RoundsChanges
+from oracle.domain.rounds import Kick, RoundHead, Rounds, RoundsChanges
 from oracle.store.bulk import Row, append, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
@@ -28,7 +28,7 @@ class RoundRoom:
             head=_head_of(newest[0]) if newest else None,
             indexes=[index_of(row) for row in self._rows(node_index)],
             words=[word_of(row) for row in self._rows(lane_word)],
-            kicks=[kick_of(row) for row in self._rows(kick)],
+            kicks=self.kicks(),
         )
 
     def write(self, changes: RoundsChanges) -> None:
@@ -56,6 +56,10 @@ class RoundRoom:
         chosen = select(accepted_round).where(accepted_round.c.round == number)
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else _accepted_of(row)
+
+    def kicks(self) -> list[Kick]:
+        """Return the newest kickout proposed for each lane."""
+        return [kick_of(row) for row in self._rows(kick)]
 
     def _rows(self, table: Table) -> Iterable[Any]:
         (key,) = table.primary_key.columns
