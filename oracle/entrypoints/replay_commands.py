@@ -16,6 +16,7 @@ from oracle.errors import InputError
 from oracle.services.replaying import replay as replayed
 
 _STDIN = "-"
+_REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 
 
 class Close(StrEnum):
@@ -27,8 +28,8 @@ class Close(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Put `replay` and `export` on the command line."""
-    app.command()(replay)
-    app.command()(export)
+    app.command(epilog=_REPLAY_EXAMPLE)(replay)
+    app.command(epilog="Example: qos-oracle export > events.jsonl")(export)
 
 
 def replay(
@@ -48,8 +49,6 @@ def replay(
     """Score a file of events and print nodes, groups and anomalies as JSON.
 
     Needs no configuration, no database and no chain.
-
-    Example: qos-oracle export > events.jsonl && qos-oracle replay events.jsonl
     """
     chosen = _rules(rules)
     with _opened(file) as stream:
@@ -74,8 +73,6 @@ def export(
     """Print every event that the stored logs say, as JSON lines in order of position.
 
     Asks nothing of the chain; the daemon may run meanwhile.
-
-    Example: qos-oracle export --config config/local.toml > events.jsonl
     """
     # Here, because it brings the database with it, which `replay` can do without.
     from oracle.services.exporting import export as exported  # noqa: PLC0415
@@ -87,8 +84,9 @@ def export(
         until = cursor.number if last is None else min(last, cursor.number)
         if first > until:
             raise InputError(f"--from {first} lies above block {until}, the last to export")
-        for line in exported(unit, app.reader, BlockRange(first, until)):
-            typer.echo(line)
+        # Not `echo`, which flushes every line.
+        lines = exported(unit, app.reader, BlockRange(first, until))
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _rules(name: str) -> Rules:

@@ -120,16 +120,19 @@ def test_wrong_options_are_refused(capsys, file, option):
 @pytest.mark.evm
 def test_an_export_replays_to_what_the_daemon_shows(capsys, indexed, tmp_path):
     assert run(["export", "--config", str(indexed)]) == 0
-    lines = capsys.readouterr().out
     exported = tmp_path / "exported.jsonl"
-    exported.write_text(lines)
-    assert run(["replay", str(exported)]) == 0
-    nodes = printed(capsys)["nodes"]
+    exported.write_text(capsys.readouterr().out)
+    assert run(["status", "--config", str(indexed), "--json"]) == 0
+    time = printed(capsys)["folded"]["time"]
     assert run(["nodes", "--config", str(indexed), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = {row["node"]: row for row in printed(capsys)}
+    assert run(["replay", str(exported), "--at", str(time)]) == 0
+    nodes = printed(capsys)["nodes"]
 
-    assert nodes
-    assert {row["node"] for row in nodes} == {row["node"] for row in shown["nodes"]}
+    assert len(nodes) == len(shown) > 0
+    for row in nodes:
+        same = ("status", "long_term", "reliability", "qos", "excluded", "kickout_due")
+        assert [row[key] for key in same] == [shown[row["node"]][key] for key in same]
 
 
 @pytest.mark.evm
