@@ -98,7 +98,8 @@ def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Mee
     columns = target.columns.keys()
     staged = select(*table(stage, *map(column, columns)).columns)
     merging = postgresql.insert(target).from_select(columns, staged)
-    merged = connection.execute(_meet(merging, target, meeting)).rowcount
+    counted = _meet(merging, target, meeting).execution_options(preserve_rowcount=True)
+    merged = connection.execute(counted).rowcount
     driver.execute(sql.SQL("TRUNCATE {stage}").format(**names))
     return merged
 

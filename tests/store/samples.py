@@ -32,7 +32,7 @@ def group_key(number: int) -> GroupKey:
 def block(number: int, branch: int = 0) -> BlockRef:
     """Block `number` of one branch; branches differ in every hash."""
     return BlockRef(
-        number, a_hash(1000 * branch + number), a_hash(1000 * branch + number - 1), 2 * number
+        number, a_hash(1000 * branch + number + 1), a_hash(1000 * branch + number), 2 * number
     )
 
 

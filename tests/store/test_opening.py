@@ -72,9 +72,11 @@ def test_a_database_that_is_not_there_is_named(postgresql_url: str):
     assert said.endswith('database "nowhere" does not exist')
 
 
-def test_a_file_in_no_folder_cannot_be_opened(tmp_path: Path):
-    url = f"sqlite:///{tmp_path}/none/oracle.sqlite"
-    with pytest.raises(InputError, match="the file cannot be opened"):
+# Not even root may write into /proc.
+@pytest.mark.parametrize("folder", ["{tmp_path}/none", "/proc"])
+def test_a_file_that_cannot_be_made_is_named(folder: str, tmp_path: Path):
+    url = f"sqlite:///{folder.format(tmp_path=tmp_path)}/oracle.sqlite"
+    with pytest.raises(InputError, match=r"oracle\.sqlite: the file cannot be opened"):
         migrate(url)
 
 

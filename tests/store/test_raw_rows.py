@@ -1,0 +1,131 @@
+"""Logs and calls: appended once, orphans kept, never deleted."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.logs import Call, Log
+from oracle.store import raw_rows
+from oracle.store.store import Store
+from tests.store.samples import a_hash, call, log
+
+
+def test_logs_come_back_as_they_were(store: Store):
+    logs = [log(1), log(1, 2, topics=(), data="0x"), log(2, 0, topics=(a_hash(9),) * 4)]
+    with store.transaction() as unit:
+        assert unit.logs.append(logs) == 3
+        assert list(unit.logs.between(0, 9)) == logs
+
+
+def test_calls_come_back_as_they_were(store: Store):
+    calls = [call(1), call(1, 2, value=0, input="0x1234", succeeded=False), call(2)]
+    with store.transaction() as unit:
+        assert unit.calls.append(calls) == 3
+        assert list(unit.calls.between(0, 9)) == calls
+
+
+def test_the_same_window_twice_is_there_once(store: Store):
+    window = [log(number, index) for number in range(5) for index in range(20)]
+    with store.transaction() as unit:
+        assert unit.logs.append(window) == 100
+        assert unit.logs.append(window[:70]) == 0
+        assert unit.logs.append([*window, log(5)]) == 1
+        assert unit.logs.count() == 101
+
+
+def test_logs_come_in_order_of_block_and_index(store: Store):
+    window = [log(number, index) for number in range(3, 6) for index in range(3)]
+    with store.transaction() as unit:
+        unit.logs.append(window[::-1])
+        assert list(unit.logs.between(4, 5)) == window[3:]
+
+
+@pytest.mark.parametrize("page", [1, 2, 5, 1000])
+def test_the_page_size_does_not_change_what_is_read(
+    store: Store, page: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(raw_rows, "PAGE", page)
+    window = [log(number, index) for number in range(4) for index in range(4)]
+    with store.transaction() as unit:
+        unit.logs.append(window)
+        assert list(unit.logs.between(1, 2)) == window[4:12]
+
+
+def test_reading_and_writing_take_turns_in_one_transaction(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(raw_rows, "PAGE", 3)
+    with store.transaction() as unit:
+        unit.logs.append([log(number) for number in range(10)])
+        for each in unit.logs.between(0, 9):
+            unit.calls.append([call(each.block)])
+        assert unit.calls.count() == 10
+
+
+def test_orphans_stay_beside_the_logs_that_took_their_place(store: Store):
+    old, new = [log(5), log(6)], [log(6, branch=1), log(7, branch=1)]
+    with store.transaction() as unit:
+        unit.logs.append(old)
+        assert unit.logs.orphan_above(5) == 1
+        unit.logs.append(new)
+        assert list(unit.logs.between(0, 9)) == [log(5), *new]
+        assert list(unit.logs.between(0, 9, canonical=False)) == [log(6)]
+        assert (unit.logs.count(), unit.logs.count(canonical=False)) == (3, 1)
+
+
+def test_an_orphan_that_comes_back_is_canonical_again(store: Store):
+    with store.transaction() as unit:
+        unit.logs.append([log(6), log(7)])
+        unit.logs.orphan_above(5)
+        assert unit.logs.append([log(6), log(8)]) == 2
+        assert [each.block for each in unit.logs.between(0, 9)] == [6, 8]
+
+
+def test_calls_are_orphaned_like_logs(store: Store):
+    with store.transaction() as unit:
+        unit.calls.append([call(5), call(6)])
+        assert unit.calls.orphan_above(5) == 1
+        assert unit.calls.append([call(6, branch=1)]) == 1
+        assert list(unit.calls.between(0, 9)) == [call(5), call(6, branch=1)]
+
+
+def test_what_is_missing_is_named(store: Store):
+    here, orphan, other_block, gone = log(1), log(2), log(1, branch=3), log(9)
+    with store.transaction() as unit:
+        unit.logs.append([here, orphan])
+        unit.logs.orphan_above(1)
+        assert unit.logs.missing([here, orphan, other_block, gone]) == [orphan, other_block, gone]
+        assert unit.logs.missing([]) == []
+
+
+def test_the_last_block_counts_canonical_rows_only(store: Store):
+    with store.transaction() as unit:
+        assert unit.logs.last_block() is None
+        unit.logs.append([log(3), log(4)])
+        unit.logs.orphan_above(3)
+        assert unit.logs.last_block() == 3
+
+
+@pytest.mark.parametrize("number", [1, 49, 50, 51, 400])
+def test_a_large_append_says_the_same_as_a_small_one(store: Store, number: int):
+    logs = [log(index // 7, index % 7, branch=index % 2) for index in range(number)]
+    calls = [call(index // 7, index % 7) for index in range(number)]
+    with store.transaction() as unit:
+        assert unit.logs.append(logs[: number // 2]) == number // 2
+        assert unit.logs.append(logs) == number - number // 2
+        assert unit.calls.append(calls) == number
+        assert sorted(unit.logs.between(0, 99), key=_place) == sorted(logs, key=_place)
+        assert list(unit.calls.between(0, 99)) == calls
+
+
+def _place(entry: Log) -> tuple[int, int, str]:
+    return entry.block, entry.index, entry.block_hash
+
+
+def test_a_row_that_is_there_stays_as_it_is(store: Store):
+    with store.transaction() as unit:
+        unit.calls.append([call(1)])
+        unit.calls.append([replace(call(1), succeeded=False)])
+        (kept,) = unit.calls.between(1, 1)
+    assert isinstance(kept, Call)
+    assert kept.succeeded
