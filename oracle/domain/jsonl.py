@@ -48,17 +48,19 @@ _FIELDS: Mapping[str, Spelling] = {
 
 
 class _Shape(NamedTuple):
-    """The fields of one event type besides position and time, in the order they are written."""
+    """One event type: its own fields in the order they are written, and all that it may have."""
 
     kind: type[DomainEvent]
-    spellings: Mapping[str, Spelling]
+    own: Mapping[str, Spelling]
+    allowed: Mapping[str, Spelling]
     required: tuple[str, ...]
 
 
 def _shape_of(kind: type[DomainEvent]) -> _Shape:
-    own = [field for field in fields(kind) if field.name not in ("at", "time")]
-    required = tuple(field.name for field in own if field.default is MISSING)
-    return _Shape(kind, {field.name: _FIELDS[field.name] for field in own}, required)
+    known = [field for field in fields(kind) if field.name not in ("at", "time")]
+    own = {field.name: _FIELDS[field.name] for field in known}
+    required = tuple(field.name for field in known if field.default is MISSING)
+    return _Shape(kind, own, {**_PLACE, **own}, ("block", "log", "time", *required))
 
 
 _SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
@@ -120,21 +122,23 @@ def parse_event(line: str) -> DomainEvent:
     shape = _SHAPES.get(name) if isinstance(name, str) else None
     if shape is None:
         raise ValueError(f"type: {_quoted(name)} is no type of event")
-    place = {key: _take(said, key, spelling) for key, spelling in _PLACE.items()}
-    values = {key: _take(said, key, spelling) for key, spelling in shape.spellings.items()}
-    if said:
-        raise ValueError(f"{next(iter(said))}: no field of {name}")
-    for key in ("block", "log", "time", *shape.required):
-        if place.get(key, values.get(key)) is None:
+    values = {}
+    for key, value in said.items():
+        spelling = shape.allowed.get(key)
+        if spelling is None:
+            raise ValueError(f"{key}: no field of {name}")
+        if value is not None:
+            values[key] = _read(spelling, key, value)
+    for key in shape.required:
+        if key not in values:
             raise ValueError(f"{key}: missing")
-    at = Position(place["block"], place["tx"] or 0, place["log"], place["sub"] or 0)
-    return shape.kind(at=at, time=place["time"], **values)
+    at = Position(
+        values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
+    )
+    return shape.kind(at=at, **values)
 
 
-def _take(said: dict[str, object], key: str, spelling: Spelling) -> Any:  # noqa: ANN401 - any field
-    value = said.pop(key, None)
-    if value is None:
-        return None
+def _read(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 - any field
     try:
         return spelling.read(value)
     except ValueError as error:
@@ -143,7 +147,7 @@ def _take(said: dict[str, object], key: str, spelling: Spelling) -> Any:  # noqa
 
 def _object(line: str) -> dict[str, object]:
     try:
-        said = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_refuse)
+        said = _DECODER.decode(line)
     except _RepeatedKeyError as error:
         raise ValueError(f"{error}: given twice") from None
     except (ValueError, RecursionError) as error:
@@ -170,6 +174,9 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return said
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_refuse)
+
+
 def _quoted(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
@@ -183,7 +190,7 @@ def event_to_json(event: DomainEvent) -> str:
     for key in _PLACE:
         if place[key] or key not in _OPTIONAL_PLACE:
             said[key] = spelled.wire_int(place[key])
-    for key, spelling in _SHAPES[name].spellings.items():
+    for key, spelling in _SHAPES[name].own.items():
         value = getattr(event, key)
         if value is not None:
             said[key] = spelling.write(value)
