@@ -6,6 +6,7 @@ twice with different words or no hex at all never passes; the caller asks again 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from oracle.chain.answers import LogAnswer
 from oracle.domain.block import BlockRange
@@ -60,7 +61,8 @@ def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) ->
 
 def _make_lower_hex(answers: Sequence[LogAnswer]) -> None:
     """Make sure that all is `0x` and lower-case hex; looks at all of it in one go."""
-    written = [text for answer in answers for text in (*answer.topics, answer.data)]
+    written = list(chain.from_iterable([answer.topics for answer in answers]))
+    written += [answer.data for answer in answers]
     written += [answer.transaction_hash for answer in answers]
     written += {answer.block_hash for answer in answers}
     written += {answer.address for answer in answers}

@@ -3,6 +3,7 @@
 The order of TaskKind, AbortReason and LastStatus is the contract's.
 """
 
+from oracle.chain.making import quick
 from oracle.chain.profiles import Meaning, Profile
 from oracle.domain.block import Position
 from oracle.domain.events import (
@@ -37,6 +38,8 @@ _REASONS = dict(enumerate(AbortReason))
 _STATUSES = dict(enumerate(LastStatus))
 _NO_GROUP = GroupKey(ZERO_HASH)
 
+_task_created = quick(TaskCreated)
+
 # What the decoder hands over, in the order of the tables below.
 _Models = tuple[str, ...]
 _Joined = tuple[Address, int, str, int, int, int, int, _Models]
@@ -63,7 +66,7 @@ def _stake_changed(at: Position, time: int, node: Address, stake: int) -> NodeUp
 def _created(at: Position, time: int, *said: *_Created) -> TaskCreated:
     task, creator, fee, min_vram, gpu, gpu_vram, models = said[:7]
     major, minor, patch, size, kind, timeout, group = said[7:]
-    return TaskCreated(
+    return _task_created(
         at,
         time,
         task,

@@ -1,0 +1,154 @@
+"""Decoding alone: our generated decoders beside eth_abi and web3's `process_log`, in one run.
+
+Run: .venv/bin/python benchmarks/decode.py [--events 20000]
+Ordinary traffic of the reference network. "bytes to events" is the whole way of an answer of
+`eth_getLogs`: JSON, checks, decoding, and the event in our words.
+"""
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from eth_abi.abi import decode as abi_decode
+from rich.console import Console
+from rich.table import Table
+from web3 import Web3
+from web3._utils.method_formatters import log_entry_formatter
+from web3.datastructures import AttributeDict
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.ordinary_traffic import traffic  # noqa: E402
+from oracle.chain.abi import Signature, load  # noqa: E402
+from oracle.chain.answers import LogAnswer  # noqa: E402
+from oracle.chain.decode import decoder_of  # noqa: E402
+from oracle.chain.endpoint import Reply  # noqa: E402
+from oracle.chain.logs import Filter, checked  # noqa: E402
+from oracle.chain.reader import Reader  # noqa: E402
+from oracle.domain.block import BlockRange  # noqa: E402
+from oracle.shipped import shipped  # noqa: E402
+from tests.chain.network_logs import NETWORK  # noqa: E402
+
+ROUNDS = 3
+TARGET_MICROSECONDS = 5.0
+# web3 is measured on a part: the ratio does not change with the number.
+PART = 2_000
+
+Work = Callable[[], int]
+
+
+def best(work: Work) -> float:
+    """Microseconds for one log, in the best of some rounds; only our own processor time."""
+    times = []
+    for _ in range(ROUNDS):
+        gc.collect()
+        began = time.thread_time()
+        logs = work()
+        times.append((time.thread_time() - began) / logs)
+    return min(times) * 1e6
+
+
+def whole_way(body: bytes, last: int) -> Work:
+    reader = Reader.open("reference", {"TaskNetwork": NETWORK}, None)
+    wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
+    decoder = msgspec.json.Decoder(Reply[list[LogAnswer]])
+
+    def work() -> int:
+        answers = decoder.decode(body).result
+        assert isinstance(answers, list)
+        return len(reader.read(checked(answers, BlockRange(0, last), wanted), []).events)
+
+    return work
+
+
+def ours(logs: list[dict[str, Any]]) -> Work:
+    decoders = {
+        event.digest: decoder_of(event)
+        for event in load("TaskNetwork").events.values()
+        if "(" not in "".join(p.kind for p in event.inputs)
+    }
+    pairs = [(log["topics"], log["data"]) for log in logs]
+
+    def work() -> int:
+        for topics, data in pairs:
+            decoders[topics[0]](topics, data)
+        return len(pairs)
+
+    return work
+
+
+def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
+    def split(event: Signature) -> tuple[list[str], list[str]]:
+        return tuple([p.kind for p in event.inputs if p.indexed is said] for said in (True, False))
+
+    kinds = {event.digest: split(event) for event in load("TaskNetwork").events.values()}
+    pairs = [(log["topics"], log["data"]) for log in logs]
+
+    def work() -> int:
+        for topics, data in pairs:
+            indexed, plain = kinds[topics[0]]
+            for kind, topic in zip(indexed, topics[1:], strict=True):
+                abi_decode([kind], bytes.fromhex(topic[2:]))
+            abi_decode(plain, bytes.fromhex(data[2:]))
+        return len(pairs)
+
+    return work
+
+
+def by_web3(logs: list[dict[str, Any]]) -> Work:
+    """What `contract.events.X.get_logs` does with each entry."""
+    abi = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())["abi"]
+    contract = Web3().eth.contract(Web3.to_checksum_address(NETWORK), abi=abi)
+    names = {event.digest: event.name for event in load("TaskNetwork").events.values()}
+    pairs = [(contract.events[names[log["topics"][0]]](), log) for log in logs]
+
+    def work() -> int:
+        for event, log in pairs:
+            event.process_log(AttributeDict.recursive(log_entry_formatter(log)))
+        return len(pairs)
+
+    return work
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=20_000)
+    chain = traffic(parser.parse_args().events)
+    written = [text for block in chain.blocks for _, _, text in block.logs]
+    body = b'{"jsonrpc":"2.0","id":1,"result":[' + b",".join(written) + b"]}"
+    parsed = [msgspec.json.decode(text) for text in written]
+    middle = list(islice(parsed, 1_000, 1_000 + PART))
+    del parsed[PART * 5 :]
+    # As the daemon does once it is up: what it is made of is not looked at again and again.
+    gc.collect()
+    gc.freeze()
+    way = best(whole_way(body, chain.head))
+    rows = [
+        ("bytes to events, checked", way),
+        ("our decoders alone", best(ours(parsed))),
+        ("eth_abi, topics by hand", best(by_eth_abi(middle))),
+        ("web3 process_log", best(by_web3(middle))),
+    ]
+    table = Table(title=f"Decoding ordinary traffic, {len(written):,} logs")
+    for title in ("way", "µs/log", "logs/s", "times ours alone"):
+        table.add_column(title, justify="left" if title == "way" else "right")
+    for name, micros in rows:
+        ratio = micros / rows[1][1]
+        table.add_row(name, f"{micros:.2f}", f"{1e6 / micros:,.0f}", f"{ratio:.1f}")
+    out = Console()
+    out.print(table)
+    verdict = "reached" if way <= TARGET_MICROSECONDS else "MISSED"
+    out.print(f"{way:.2f} µs from bytes to event; target {TARGET_MICROSECONDS} µs: {verdict}")
+    return 0 if way <= TARGET_MICROSECONDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
