@@ -1,0 +1,108 @@
+"""From a block that can be seen to its state committed, at the head of a real chain (Anvil).
+
+Run: .venv/bin/python benchmarks/latency.py [--blocks 200]
+The clock starts when Anvil has mined the block and stops when the transaction with everything
+folded from it is on disk (SQLite, synchronous=FULL). A daemon that polls adds half its interval
+on average; that is not counted. Each block creates ten tasks, and all its headers are checked.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from oracle.chain.reader import Reader  # noqa: E402
+from oracle.chain.source import Source  # noqa: E402
+from oracle.domain.rules import SEED  # noqa: E402
+from oracle.services.folding import Folder  # noqa: E402
+from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
+from oracle.store.store import Store  # noqa: E402
+from tests.evm.anvil import anvil  # noqa: E402
+from tests.evm.chain import Chain  # noqa: E402
+from tests.evm.network import FEE, Network  # noqa: E402
+
+TARGET_MILLISECONDS = 50.0
+TASKS = 10
+WARM_UP = 10
+
+
+class Follower:
+    """The indexing side of a daemon on one chain and one database."""
+
+    def __init__(self, network: Network, store: Store) -> None:
+        address = network.contract.address.lower()
+        reader = Reader.open("reference", {"TaskNetwork": address}, None)
+        url = [network.chain.url]
+        self.source = Source.open(url, chain_id=31337, finality_depth=64, reader=reader)
+        self.store = store
+        self.folder = Folder(SEED, reader, None)
+        self.pace = Pace()
+        with store.transaction() as unit:
+            genesis = self.source.genesis_hash()
+            unit.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
+
+    def reach(self, block: int) -> int:
+        """Index up to this block; return how many logs the last window had."""
+        while True:
+            step = index_next(self.source, self.store, self.folder, self.pace)
+            if isinstance(step, Indexed) and step.cursor.number >= block:
+                return step.logs
+
+
+def mined(network: Network) -> int:
+    """One more block, with ten new tasks; its number."""
+    chain = network.chain
+    orders = [network.does.createTask(network.order()) for _ in range(TASKS)]
+    chain.together(*[chain.request(o, sender=network.creator, value=FEE) for o in orders])
+    return chain.block
+
+
+def measured(network: Network, store: Store, blocks: int) -> list[float]:
+    """Milliseconds for each block."""
+    follower = Follower(network, store)
+    times = []
+    follower.reach(network.chain.block)
+    for _ in range(WARM_UP + blocks):
+        block = mined(network)
+        began = time.perf_counter()
+        logs = follower.reach(block)
+        times.append((time.perf_counter() - began) * 1e3)
+        assert logs == TASKS
+    follower.source.close()
+    return times[WARM_UP:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=200)
+    blocks = parser.parse_args().blocks
+    with anvil() as url, tempfile.TemporaryDirectory() as folder:
+        chain = Chain(url)
+        database = f"sqlite:///{folder}/latency.db"
+        with Store.open(database, create=True) as store:
+            times = measured(Network.deployed(chain), store, blocks)
+        chain.close()
+    cuts = statistics.quantiles(times, n=100)
+    table = Table(title=f"Block visible to block committed, {blocks} blocks of {TASKS} events")
+    for title in ("median", "90 %", "99 %", "worst"):
+        table.add_column(f"{title} (ms)", justify="right")
+    table.add_row(*(f"{value:.1f}" for value in (cuts[49], cuts[89], cuts[98], max(times))))
+    out = Console()
+    out.print(table)
+    verdict = "reached" if cuts[49] <= TARGET_MILLISECONDS else "MISSED"
+    out.print(f"median {cuts[49]:.1f} ms; target {TARGET_MILLISECONDS:.0f} ms: {verdict}")
+    return 0 if cuts[49] <= TARGET_MILLISECONDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
