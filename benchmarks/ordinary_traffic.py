@@ -16,11 +16,14 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+import msgspec
+
 ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
 from oracle.chain.abi import load  # noqa: E402
+from oracle.shipped import shipped  # noqa: E402
 from tests.chain.memory_chain import MemoryChain, Said  # noqa: E402
 from tests.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
 from tests.chain.server import serving  # noqa: E402
@@ -81,6 +84,10 @@ class Network:
 def traffic(events: int, seed: int = 1) -> MemoryChain:
     """A chain with about this many logs (a few more: groups are finished)."""
     chain = MemoryChain()
+    # What a daemon looks at before it trusts an address.
+    chain.code[NETWORK] = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())[
+        "deployedBytecode"
+    ]
     # The same traffic each time; no secret is made of it.
     made = Network(Random(seed))  # noqa: S311
     joined = made.joined()

@@ -1,0 +1,104 @@
+"""The HTTP door hammered while history is taken in: no lock error, no starving, bounded files."""
+
+import re
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import requests
+
+from benchmarks.ordinary_traffic import served
+from tests.chain.network_logs import NETWORK
+from tests.entrypoints.daemon import daemon
+from tests.entrypoints.local_network import write
+
+PATHS = ("/livez", "/readyz", "/metrics", "/v1/status")
+# One commit is about a second of work; the log of writes holds a few of them.
+MOST_WAL_BYTES = 128 * 2**20
+# What a turn of the publishing side waits for: one window of about a second, and some patience.
+LONGEST_WAIT_SECONDS = 5.0
+
+
+class Hammer:
+    """Asks every address again and again, and keeps what came back."""
+
+    def __init__(self, url: str) -> None:
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.faults: list[str] = []
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(url + path, path)) for path in PATHS
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, url: str, path: str) -> None:
+        with requests.Session() as session:
+            while not self._stop.is_set():
+                answer = session.get(url, timeout=30)
+                self.answers[(path, answer.status_code)] += 1
+                if "locked" in answer.text or "database:" in answer.text:
+                    self.faults.append(answer.text)
+
+
+class Turns:
+    """How long a step waits between two of its turns, as its metric tells."""
+
+    def __init__(self, step: str) -> None:
+        self.longest_wait = 0.0
+        self._count = re.compile(f'oracle_step_seconds_count{{step="{step}"}} (.+)')
+        self._last: str | None = None
+        self._since = time.monotonic()
+
+    def look(self, metrics: str) -> None:
+        found = self._count.search(metrics)
+        now = time.monotonic()
+        if found is not None and found[1] != self._last:
+            self._last, self._since = found[1], now
+        self.longest_wait = max(self.longest_wait, now - self._since)
+
+
+def settings(url: str, folder: Path):
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"id": 31337, "endpoints": [url], "finality_depth": 8, "poll_seconds": 0.05},
+        "network": {"contracts": {"TaskNetwork": NETWORK}},
+        "web": {"port": 0},
+        "log": {"format": "json"},
+    }
+
+
+@pytest.mark.parametrize(
+    "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
+def test_history_is_taken_in_while_the_door_is_hammered(events, tmp_path):
+    with (
+        served(events) as url,
+        daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
+    ):
+        hammer, turns, largest_wal = Hammer(running.url), Turns("confirm"), 0
+        wal = tmp_path / "oracle.sqlite-wal"
+        try:
+            while running.get("/readyz").status_code != 200:
+                assert running.process.poll() is None, running.log.read_text("utf-8")
+                largest_wal = max(largest_wal, wal.stat().st_size if wal.exists() else 0)
+                turns.look(running.get("/metrics").text)
+        finally:
+            hammer.stop()
+        failures = [line for line in running.lines() if line["event"] == "step_failed"]
+
+    assert hammer.faults == []
+    assert failures == []
+    assert {path for path, _ in hammer.answers} == set(PATHS)
+    assert hammer.answers[("/livez", 200)] == sum(
+        count for (path, _), count in hammer.answers.items() if path == "/livez"
+    )
+    assert largest_wal < MOST_WAL_BYTES
+    assert turns.longest_wait < LONGEST_WAIT_SECONDS
