@@ -90,18 +90,22 @@ class Folder:
         if self.reporter is not None:
             self.reporter.forget()
 
-    def fold(self, unit: Unit, stretch: Stretch, at_stop: AtStop | None = None) -> None:
-        """Fold a stretch and write what it changed; the cursor is the caller's to move."""
+    def fold(self, unit: Unit, stretch: Stretch, at_stop: AtStop | None = None) -> int:
+        """Fold a stretch and write what it changed; return how many anomalies it held.
+
+        The cursor is the caller's to move.
+        """
         rounds = self._loaded_rounds(unit)
         self._load(unit, stretch.said.events)
-        rest = stretch.said
+        rest, anomalies = stretch.said, 0
         for stop in stretch.stops:
             piece, rest = _parted(rest, stop.number)
-            self._fold_piece(unit, rounds, piece, stretch.final)
+            anomalies += self._fold_piece(unit, rounds, piece, stretch.final)
             if at_stop is not None:
                 at_stop(unit, rounds, stop)
-        self._fold_piece(unit, rounds, rest, stretch.final)
+        anomalies += self._fold_piece(unit, rounds, rest, stretch.final)
         self._let_go()
+        return anomalies
 
     def _loaded_rounds(self, unit: Unit) -> Rounds:
         if self._rounds is None:
@@ -121,7 +125,7 @@ class Folder:
         nodes = nodes_named(events, _those(rows.tasks, named | members))
         rows.nodes.update(unit.nodes.named(nodes - rows.nodes.keys()))
 
-    def _fold_piece(self, unit: Unit, rounds: Rounds, said: Decoded, final: int) -> None:
+    def _fold_piece(self, unit: Unit, rounds: Rounds, said: Decoded, final: int) -> int:
         """Fold whole blocks and write them down: final ones at once, the others with a journal."""
         settled, open_ = _parted(said, final)
         if settled.events:
@@ -135,6 +139,7 @@ class Folder:
         unit.changes(changes)
         unit.rounds.write(rounds.drain())
         self._touched.update(changes.tasks)
+        return len(changes.anomalies)
 
     def _let_go(self) -> None:
         """Keep what is still running; what has ended is seldom named again."""

@@ -4,6 +4,7 @@ One loop for history and head. What is asked of the chain is asked before the tr
 what commits is one window, of about one second of work.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -25,15 +26,20 @@ from oracle.store.store import Store, Unit
 
 # Work between two looks at everything else (decision 4).
 TARGET_SECONDS = 1.0
+# Heads known for longer are asked for anew even where history is far from them: publishing and
+# confirming go by them.
+_HEADS_SECONDS = 2.0
 # More blocks than a chain makes in a day; where the pace allows more, there is no limit.
 _NO_LIMIT = 1 << 20
+_BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
     """One window that was committed.
 
-    `events` counts by type of event. `newest` is the chain's newest known block, `cursor` the
+    `events` counts by type of event, as events.md spells it; `anomalies` are those of them that
+    broke a rule. `newest` is the chain's newest known block, `cursor` the
     last one folded. The seconds are those of asking the chain, folding and committing.
     """
 
@@ -43,6 +49,7 @@ class Indexed:
     final: int
     logs: int
     events: Mapping[str, int]
+    anomalies: int
     reports: tuple[Report, ...]
     fetch_seconds: float
     fold_seconds: float
@@ -59,6 +66,7 @@ class Pace:
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
+    _asked_at: float = 0.0
 
     def heads_for(self, chain: Chain, first: int, near: int) -> Heads:
         """Return the heads: asked anew, but where block `first` is far below the known ones.
@@ -66,8 +74,10 @@ class Pace:
         Blocks more than `near` under the newest one, and final, are history whatever happened.
         """
         known = self.heads
-        if known is None or first > min(known.final.number, known.latest.number - near):
+        is_old = self.clock() - self._asked_at > _HEADS_SECONDS
+        if known is None or is_old or first > _history(known, near):
             known = self.heads = chain.heads()
+            self._asked_at = self.clock()
         return known
 
     def took(self, blocks: int, seconds: float) -> None:
@@ -121,21 +131,21 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Indexe
         return _forked(chain, store, folder, window)
     arrival = _Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
     fetched = pace.clock()
-    reports, folded = _commit(store, folder, arrival, pace.clock)
+    written = _commit(store, folder, arrival, pace.clock)
     committed = pace.clock()
     pace.took(len(window.range), committed - fetched)
-    said = [*arrival.said.events, *arrival.said.contract_events]
     return Indexed(
         blocks=window.range,
         cursor=window.last,
         newest=heads.latest.number,
         final=arrival.final_number,
         logs=len(window.logs),
-        events=Counter(type(event).__name__ for event in said),
-        reports=reports,
+        events=_counted(arrival.said),
+        anomalies=written.anomalies,
+        reports=tuple(written.reports),
         fetch_seconds=fetched - started,
-        fold_seconds=folded - fetched,
-        commit_seconds=committed - folded,
+        fold_seconds=written.folded_at - fetched,
+        commit_seconds=committed - written.folded_at,
     )
 
 
@@ -174,13 +184,18 @@ def _at_the_head(chain: Chain, store: Store, folder: Folder, heads: Heads) -> Re
     return None
 
 
+def _history(heads: Heads, near: int) -> int:
+    """Return the block up to which neither a fork nor the end of a period matters."""
+    return min(heads.final.number, heads.latest.number - near)
+
+
 def _asked(heads: Heads, first: int, near: int, most: int) -> tuple[BlockRange, bool]:
     """Return the blocks to ask for, and whether all their headers are wanted.
 
     They are above the final block, where forks happen, and within `near` blocks of the newest
     one, where periods end (decision 8).
     """
-    history = min(heads.final.number, heads.latest.number - near)
+    history = _history(heads, near)
     last = history if first <= history else heads.latest.number
     return BlockRange(first, min(last, first + most - 1)), first > history
 
@@ -195,11 +210,25 @@ def _forked(chain: Chain, store: Store, folder: Folder, window: Window) -> Rewou
     return rewound
 
 
+def _counted(said: Decoded) -> Mapping[str, int]:
+    kinds = Counter(map(type, [*said.events, *said.contract_events]))
+    return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}
+
+
+@dataclass(slots=True)
+class _Written:
+    """What came of a window; `folded_at` by the pace's clock."""
+
+    reports: list[Report] = field(default_factory=list)
+    anomalies: int = 0
+    folded_at: float = 0.0
+
+
 def _commit(
     store: Store, folder: Folder, arrival: _Arrival, clock: Callable[[], float]
-) -> tuple[tuple[Report, ...], float]:
-    """Write the window down in one transaction; return its reports and when the fold was done."""
-    reports: list[Report] = []
+) -> _Written:
+    """Write the window down in one transaction."""
+    written = _Written()
     with folder.following(arrival.cursor):
         with store.transaction() as unit:
             if unit.cursor.get() != arrival.cursor:
@@ -207,14 +236,14 @@ def _commit(
             unit.logs.append(arrival.window.logs)
             unit.calls.append(arrival.window.calls)
             unit.blocks.save(arrival.window.headers or [arrival.window.last])
-            _fold(unit, folder, arrival, reports)
-            folded = clock()
+            _fold(unit, folder, arrival, written)
+            written.folded_at = clock()
             moved = _move(unit, folder, arrival)
         folder.came_to(moved)
-    return tuple(reports), folded
+    return written
 
 
-def _fold(unit: Unit, folder: Folder, arrival: _Arrival, reports: list[Report]) -> None:
+def _fold(unit: Unit, folder: Folder, arrival: _Arrival, written: _Written) -> None:
     """Fold the window; where a period ends at the head, cut its report (decision 8)."""
     reporter = folder.reporter
     stops: list[BlockRef] = []
@@ -227,10 +256,10 @@ def _fold(unit: Unit, folder: Folder, arrival: _Arrival, reports: list[Report]) 
     def cut(unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
         report = None if reporter is None else reporter.cut(unit, rounds, as_of)
         if report is not None:
-            reports.append(report)
+            written.reports.append(report)
 
     stretch = Stretch(arrival.window.range.last, arrival.said, arrival.final_number, stops)
-    folder.fold(unit, stretch, cut)
+    written.anomalies = folder.fold(unit, stretch, cut)
 
 
 def _move(unit: Unit, folder: Folder, arrival: _Arrival) -> Cursor | None:

@@ -2,14 +2,15 @@
 
 import pytest
 
+from oracle.domain.events import NodeJoined, NodePaused
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, TransientError
-from oracle.services.indexing import Indexed
+from oracle.services.indexing import Indexed, Pace
 from oracle.store.store import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, folder, mined
-from tests.traffic import Traffic
+from tests.traffic import AT, TIME, Traffic, address
 
 BLOCKS = Traffic(1).blocks(120)
 
@@ -229,3 +230,43 @@ def test_a_log_that_cannot_be_read_stops_before_anything_is_written(store: Store
         follower.step()
 
     assert follower.dump() == before
+
+
+def test_the_events_of_a_window_are_counted_as_the_documents_spell_them(store: Store):
+    chain = mined([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
+
+    (done,) = Follower(chain, store).catch_up()
+
+    assert isinstance(done, Indexed)
+    assert done.events == {"node_joined": 1, "node_paused": 1}
+    assert done.anomalies == 1
+
+
+def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
+    pace = Pace()
+
+    pace.took(400, 4.0)
+    assert pace.most_blocks == 100
+    pace.took(100, 0.4)
+    assert pace.most_blocks == 200
+
+
+def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
+    now = [100.0]
+    pace = Pace(clock=lambda: now[0])
+    chain = mined(BLOCKS)
+    first = pace.heads_for(chain, 1, near=24)
+    chain.mine()
+
+    assert pace.heads_for(chain, 50, near=24) is first
+    now[0] += 2.5
+    assert pace.heads_for(chain, 50, near=24).latest == chain.newest
+
+
+def test_near_the_head_the_heads_are_asked_for_every_time():
+    pace = Pace(clock=lambda: 0.0)
+    chain = mined(BLOCKS)
+    pace.heads_for(chain, 1, near=24)
+    chain.mine()
+
+    assert pace.heads_for(chain, 100, near=24).latest == chain.newest
