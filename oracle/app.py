@@ -168,6 +168,7 @@ class App:
             settings=self.report_settings,
             signer=self.keys.signer.address if self.keys else None,
             transmitter=self.keys.transmitter.address if self.keys else None,
+            anchor_window=self.config.oracle.anchor_window,
         )
 
     def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:

@@ -21,6 +21,8 @@ class Expected:
     settings: ReportSettings
     signer: Address | None
     transmitter: Address | None
+    # Blocks under the head that reports are cut for; None: not compared.
+    anchor_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def differences(found: Constitution, expected: Expected) -> list[Difference]:
     return [
         *(Difference(what, str(want), str(got)) for what, want, got in compared if want != got),
         *_of_keys(found, expected),
-        *_of_limits(found, expected.settings),
+        *_of_limits(found, expected),
     ]
 
 
@@ -81,9 +83,12 @@ def _of_keys(found: Constitution, expected: Expected) -> list[Difference]:
     return different
 
 
-def _of_limits(found: Constitution, settings: ReportSettings) -> list[Difference]:
-    limits = found.standing.limits
+def _of_limits(found: Constitution, expected: Expected) -> list[Difference]:
+    limits, settings = found.standing.limits, expected.settings
     different = []
+    if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
+        least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
+        different.append(Difference("limits.anchorWindow", least, str(limits.anchor_window)))
     if limits.max_words < MAX_WORDS and found.standing.head.node_count > 16 * limits.max_words:
         most = f"room for all of {found.standing.head.node_count} nodes"
         different.append(Difference("limits.maxWords", most, str(limits.max_words)))

@@ -51,6 +51,12 @@ class Slots:
         )
         return [_slot(row) for row in self._connection.execute(chosen)]
 
+    def at(self, account: Account, nonce: int) -> Slot | None:
+        """Return the slot of one nonce, final ones too."""
+        chosen = select(pub_slot).where(_of(account), pub_slot.c.nonce == nonce)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _slot(row)
+
     def attempts(self, slot: Slot) -> list[Attempt]:
         """Return the bytes signed for a nonce, in the order of signing."""
         chosen = (

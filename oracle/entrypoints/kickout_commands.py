@@ -1,0 +1,195 @@
+"""`kickout list`, `evidence`, `propose` and `execute`: by hand what the daemon does by itself."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.app import App
+from oracle.domain.ids import Address
+from oracle.domain.rounds import Kick, KickState
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.errors import InputError
+from oracle.publisher.inspection import differences
+from oracle.services.accusing import Look, evidence_at, looks_at
+from oracle.services.desk import Desk, Step
+from oracle.services.evidence_files import export
+from oracle.services.kicking import (
+    execute as plan_execution,
+    propose as plan_proposal,
+    rehearse,
+)
+from oracle.services.leasing import leased
+from oracle.services.publishing import publish_next
+from oracle.services.reconciling import reconcile
+
+kickout = typer.Typer(no_args_is_help=True)
+
+_NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
+_PublishOption = Annotated[
+    bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `kickout` on the command line."""
+    app.add_typer(kickout, name="kickout", help="Nodes whose score stayed too low.")
+
+
+@kickout.command("list", epilog="Example: qos-oracle kickout list --json")
+def list_kickouts(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """List the nodes whose kickout is due, and what stands against it."""
+    with open_app(config) as app:
+        looks = _looks(app)
+    if as_json:
+        print_json([_answer(look) for look in looks])
+        return
+    if not looks:
+        typer.echo("no kickout is due")
+    for look in looks:
+        since = look.spell.opened_at.block
+        typer.echo(f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}")
+
+
+@kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
+def evidence(
+    node: _NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="Write it there.")
+    ] = None,
+) -> None:
+    """Print the evidence against a node, or write it to a file named by its hash."""
+    with open_app(config) as app:
+        look = _look(app, node)
+        with app.store.reading() as unit:
+            found = look.evidence or evidence_at(unit, app.rules, look.spell)
+    if to is None:
+        typer.echo(found.text, nl=False)
+    else:
+        typer.echo(export(to, found))
+
+
+@kickout.command(epilog="Example: qos-oracle kickout propose 0x… --publish")
+def propose(
+    node: _NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    publish: _PublishOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose the kickout of a node that is due; a dry run unless --publish."""
+    with open_app(config) as app:
+        look = _look(app, node)
+        if look.obstacle is not None:
+            raise InputError(f"{look.node}: {look.obstacle}")
+        if not publish:
+            _tell(_rehearsed(app, look), as_json=as_json)
+            return
+        sent = _published(app, lambda desk: _proposal(desk, look))
+    _tell(
+        {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
+    )
+
+
+@kickout.command(epilog="Example: qos-oracle kickout execute 0x… --publish")
+def execute(
+    node: _NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    publish: _PublishOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Execute the proposed kickout of a node; a dry run unless --publish."""
+    with open_app(config) as app:
+        look = _look(app, node)
+        kick = look.kick
+        if kick is None or kick.state is not KickState.LIVE:
+            raise InputError(f"{look.node}: no kickout of it is proposed")
+        if not publish:
+            _tell({**_rehearsed(app, look), "ready_at": kick.ready_at}, as_json=as_json)
+            return
+        sent = _published(app, lambda desk: _execution(desk, kick))
+    _tell(
+        {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
+    )
+
+
+def _looks(app: App) -> list[Look]:
+    with app.store.reading() as unit:
+        return looks_at(unit, app.rules, app.report_settings.kick_below)
+
+
+def _look(app: App, node: str) -> Look:
+    looks = {look.node: look for look in _looks(app)}
+    found = looks.get(Address(node.lower()))
+    if found is None:
+        raise InputError(
+            f"{node}: its kickout is not due; `qos-oracle kickout list` shows whose is"
+        )
+    return found
+
+
+def _proposal(desk: Desk, look: Look) -> Step | None:
+    return plan_proposal(desk, look, desk.publisher.contract.standing())
+
+
+def _execution(desk: Desk, kick: Kick) -> Step | None:
+    return plan_execution(desk, kick, desk.publisher.contract.standing())
+
+
+def _published(app: App, plan: Callable[[Desk], Step | None]) -> list[Step]:
+    """Plan one call and take it to the endpoints; the daemon watches it from there.
+
+    Raises:
+        InputError: the contract differs from the configuration, or would refuse the call now.
+        FatalError: a daemon holds the lease of this database; it does all this by itself.
+    """
+    found = differences(app.publisher.contract.constitution(), app.expected)
+    if found:
+        raise InputError(f"the contract is not as configured: {found[0].line()}")
+    with leased(app.store, "qos-oracle kickout") as epoch:
+        desk = app.desk(epoch, lambda: time.clock_gettime(time.CLOCK_REALTIME))
+        reconcile(desk)
+        planned = plan(desk)
+        if planned is None:
+            raise InputError("the contract does not take it now, or a call about it is on its way")
+        steps = [planned]
+        while (step := publish_next(desk, app.chain.heads())) is not None:
+            steps.append(step)
+    return steps
+
+
+def _rehearsed(app: App, look: Look) -> dict[str, object]:
+    return {**_answer(look), "contract_says": rehearse(app.publisher, look), "dry_run": True}
+
+
+def _answer(look: Look) -> dict[str, object]:
+    kick = look.kick
+    return {
+        "node": look.node,
+        "index": look.index,
+        "lane": look.lane,
+        "due_since": look.spell.opened_at._asdict(),
+        "evidence": None if look.evidence is None else look.evidence.hash,
+        "kickout": None if kick is None else kick.state.value,
+        "obstacle": look.obstacle,
+    }
+
+
+def _tell(answer: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+        return
+    for name, value in answer.items():
+        for line in value if isinstance(value, list) else [value]:
+            typer.echo(f"{name:<12}{line}")
