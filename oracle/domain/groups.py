@@ -1,13 +1,13 @@
 """A validation group: its members, their ranks and task scores (scoring.md 2)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracle.domain.block import Position
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(NamedTuple):
     """One task of a closed group; `elapsed` in seconds, None without a submission or report.
 
     `rank` counts from 1, None when not ranked; `score` None when the member scores nobody.

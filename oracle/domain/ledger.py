@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from oracle.domain.block import Position
 from oracle.domain.events import DomainEvent
@@ -15,8 +16,7 @@ from oracle.domain.tasks import Task, new_task
 from oracle.domain.vocabulary import name_of
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreEntry:
+class ScoreEntry(NamedTuple):
     """One task score that entered a node's pool; `seq` counts from 1 for each node."""
 
     node: Address
@@ -37,8 +37,7 @@ class ReliabilityCause(StrEnum):
     REFUNDED = "refunded"
 
 
-@dataclass(frozen=True, slots=True)
-class ReliabilityChange:
+class ReliabilityChange(NamedTuple):
     """One change of H; `before` (healed up to `time`) and `after` in units of 10^-18."""
 
     node: Address
