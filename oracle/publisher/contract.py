@@ -7,7 +7,7 @@ from oracle.chain.calldata import call_input, call_output
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError, InputError
-from oracle.publisher.line import Lines
+from oracle.publisher.line import Lines, RefusedError
 from oracle.publisher.refusals import CONTRACT
 from oracle.publisher.typed_data import KickStatement, ReportStatement
 
@@ -114,7 +114,12 @@ class OracleContract:
             )
             for name in functions
         ]
-        answers = self._lines.ask_all(asked)
+        try:
+            answers = self._lines.ask_all(asked)
+        except RefusedError as error:
+            if "revert" not in error.message.lower():
+                raise
+            raise InputError(self._stranger) from None
         if any(answer in {"0x", None} for answer in answers):
             raise InputError(f"there is no QoSOracle at {self.address}: check oracle.address")
         try:
@@ -124,9 +129,11 @@ class OracleContract:
             ]
         # The decoder has an error of its own for every way in which bytes can be wrong.
         except Exception as error:
-            raise InputError(
-                f"{self.address} does not answer as a QoSOracle: check oracle.address"
-            ) from error
+            raise InputError(self._stranger) from error
+
+    @property
+    def _stranger(self) -> str:
+        return f"{self.address} does not answer as a QoSOracle: check oracle.address"
 
 
 def push_call(statement: ReportStatement, signatures: bytes) -> str:

@@ -6,10 +6,14 @@ import msgspec
 from eth_utils.crypto import keccak
 
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.lanes import HIGHEST_SCORE, LOWEST_SCORE
 from oracle.domain.report import MAX_WORDS, ReportSettings
 from oracle.publisher.contract import Constitution
 from oracle.publisher.refusals import CONTRACT
 from oracle.shipped import shipped
+
+# The steps of a QoS, as the contract counts them.
+WHOLE_RANGE = HIGHEST_SCORE - LOWEST_SCORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,9 @@ def _of_limits(found: Constitution, expected: Expected) -> list[Difference]:
     if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
         least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
         different.append(Difference("limits.anchorWindow", least, str(limits.anchor_window)))
+    # Reports do not spread a fall over rounds: a failing node must be excluded at once.
+    if limits.max_step != WHOLE_RANGE:
+        different.append(Difference("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step)))
     if limits.max_words < MAX_WORDS and found.standing.head.node_count > 16 * limits.max_words:
         most = f"room for all of {found.standing.head.node_count} nodes"
         different.append(Difference("limits.maxWords", most, str(limits.max_words)))

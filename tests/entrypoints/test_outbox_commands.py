@@ -1,0 +1,83 @@
+"""A daemon that publishes, looked at through `outbox`; and nothing secret in what it says."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.entrypoints.cli import run
+from oracle.publisher.keys import unlock
+from tests.entrypoints.local_network import LocalNetwork, local_network, write
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
+    """A network of this module's own: what is sent here stays here."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(6)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def published(busy: LocalNetwork, tmp_path_factory) -> Path:
+    """A configuration whose daemon has pushed a round and seen it mined."""
+    folder = tmp_path_factory.mktemp("published")
+    config = write(busy.settings(folder), folder / "config.toml")
+    # Reports are cut at the head only: the first run catches up, then a period passes.
+    assert run(["run", "--once", "--config", str(config)]) == 0
+    busy.mine(8)
+    for _ in range(2):
+        assert run(["run", "--once", "--publish", "--config", str(config)]) == 0
+        busy.mine(1)
+    assert run(["run", "--once", "--publish", "--config", str(config)]) == 0
+    return config
+
+
+def test_the_list_tells_what_was_wanted_and_how_far_it_came(published, capsys):
+    assert run(["outbox", "list", "--config", str(published), "--json"]) == 0
+    pushes = json.loads(capsys.readouterr().out)
+    assert (pushes[-1]["kind"], pushes[-1]["round"]) == ("push", 1)
+    assert pushes[-1]["state"] in {"mined", "final"}
+
+    assert run(["outbox", "list", "--config", str(published)]) == 0
+    assert "round 1" in capsys.readouterr().out
+
+
+def test_the_list_can_be_narrowed_to_a_state(published, capsys):
+    assert run(["outbox", "list", "--state", "held", "--config", str(published), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, capsys):
+    assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
+    push = json.loads(capsys.readouterr().out)
+    events = [entry["event"] for entry in push["journal"]]
+    assert events[:6] == ["planned", "ready", "assigned", "signed", "sent", "live"]
+    assert [attempt["sends"] for attempt in push["attempts"]] == [1]
+
+    assert run(["outbox", "show", "1", "--config", str(published)]) == 0
+    assert push["attempts"][0]["hash"] in capsys.readouterr().out
+
+
+def test_status_counts_the_outbox(published, capsys):
+    assert run(["status", "--config", str(published)]) == 0
+    assert "push" in capsys.readouterr().out
+
+
+def test_nothing_secret_is_said_or_stored(busy: LocalNetwork, published, capsys):
+    busy.mine(6)
+    assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
+    assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
+    assert run(["contract", "show", "--config", str(published)]) == 0
+    captured = capsys.readouterr()
+    said = captured.out + captured.err
+    assert "did" in said
+    stored = b"".join(path.read_bytes() for path in published.parent.glob("oracle.sqlite*"))
+    for role in ("signer", "transmitter"):
+        files = busy.keys / f"{role}.json", busy.keys / f"{role}.password"
+        key, password = unlock(*files), files[1].read_text().strip()
+        assert key.hex() not in said
+        assert password not in said
+        assert key not in stored
+        assert password.encode() not in stored
