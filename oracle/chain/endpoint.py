@@ -6,6 +6,7 @@ Its URL may hold keys: nothing but scheme, host and port ever leaves this file.
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -159,7 +160,7 @@ class Endpoint:
 
     def _decoded(self, method: str, body: bytes, shape: Any) -> Any:  # noqa: ANN401  # a type made at run time
         try:
-            return _decoder(shape).decode(body)
+            return decoder_of(shape).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._fault(method, Kind.INVALID, f"{method}: {error}") from None
 
@@ -178,6 +179,17 @@ class Endpoint:
 
 # These say nothing about the size of a batch.
 _NOT_FOR_BATCHES = {Kind.THROTTLED, Kind.REFUSED, Kind.UNREACHABLE}
+
+
+# msgspec 0.22 writes down what it learns of a class while it learns it: a second thread that
+# makes a decoder for the same class meanwhile gets one that crashes the process.
+_LEARNING = Lock()
+
+
+def decoder_of(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
+    """Return the decoder of this type of answer, made once; any thread may ask."""
+    with _LEARNING:
+        return _decoder(shape)
 
 
 @lru_cache
