@@ -4,6 +4,7 @@ State, raw rows' flags, headers, reports, outbox and cursor go back in one trans
 (decision 6, chain.md 3.6). Nothing is deleted that the chain may not serve again.
 """
 
+from collections import deque
 from dataclasses import dataclass
 
 from oracle.domain.block import BlockRange, BlockRef
@@ -18,6 +19,8 @@ from oracle.store.store import Store, Unit
 
 # Headers asked for at once while looking for the common ancestor (chain.md 3.6).
 HEADERS_AT_ONCE = 128
+# Blocks below a rewind's target among which a log is looked for, to compare its block's hash.
+LOOK_BACK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +68,17 @@ def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: M
     """Go back to block `number`: by the journal, or where it ends by folding anew.
 
     Raises:
-        InputError: nothing is indexed, or `number` lies below the start block or not below the
-            cursor.
+        InputError: nothing is indexed, `number` lies below the start block or not below the
+            cursor, or the chain is another one there already.
+        TransientError: the chain does not answer.
     """
     with store.reading() as unit:
         cursor = _cursor_above(unit, number)
-        block = unit.blocks.at(number)
         reach = unit.undo.reach()
-    if block is None:
-        block = chain.header(number)
-    if block is None:
-        raise TransientError(f"the chain does not give block {number} now")
+        ours = _newest_known(unit, number)
+    block = _header(chain, number)
+    if ours is not None:
+        _check_same(ours, block if ours[0] == number else _header(chain, ours[0]))
     by_refold = reach is None or reach > number
     reason = f"rewound to block {number} by command"
     with folder.following(None), manner.transaction(store) as unit:
@@ -99,6 +102,32 @@ def _cursor_above(unit: Unit, number: int) -> Cursor:
             f"to {cursor.number - 1} (below the cursor)"
         )
     return cursor
+
+
+def _newest_known(unit: Unit, number: int) -> tuple[int, Hash] | None:
+    """Return the highest block not far below `number` whose hash we know: what stays."""
+    block = unit.blocks.at(number)
+    if block is not None:
+        return block.number, block.hash
+    logs = unit.logs.between(max(0, number - LOOK_BACK), number)
+    newest = deque(logs, maxlen=1)
+    return (newest[0].block, newest[0].block_hash) if newest else None
+
+
+def _check_same(ours: tuple[int, Hash], theirs: BlockRef) -> None:
+    number, our_hash = ours
+    if theirs.hash != our_hash:
+        raise InputError(
+            f"block {number} is {theirs.hash} on the chain and {our_hash} here: "
+            f"rewind to below block {number}"
+        )
+
+
+def _header(chain: Chain, number: int) -> BlockRef:
+    block = chain.header(number)
+    if block is None:
+        raise TransientError(f"the chain does not give block {number} now")
+    return block
 
 
 def _go_back(

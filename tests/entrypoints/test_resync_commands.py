@@ -99,8 +99,8 @@ def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, 
 
 def test_backfill_puts_in_the_logs_that_are_missing(config, database, capsys):
     head, digest, logs = state(database)
-    newest = "(SELECT max(block) FROM log WHERE block < ?)"
-    gone = changed(database, "DELETE FROM log WHERE block = " + newest, head - 10)
+    one_block = "DELETE FROM log WHERE block = (SELECT max(block) FROM log WHERE block < ?)"
+    gone = changed(database, one_block, head - 10)
     assert gone
 
     answer = told(capsys, "backfill", "--from", 0, "--to", head, "--config", config)

@@ -252,3 +252,19 @@ def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
 def test_a_rewind_of_an_empty_database_is_refused(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
         rewind_to(ScriptedChain(), store, folder(), 3, Manner())
+
+
+def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(15)
+    mined(Traffic(12).blocks(20), follower.chain)
+    with pytest.raises(FatalError, match="--to-block 91"):
+        follower.step()
+
+    with pytest.raises(InputError, match="rewind to below block 91"):
+        rewind_to(follower.chain, store, follower.folder, 91, Manner())
+    rewind_to(follower.chain, store, follower.folder, 85, Manner())
+    follower.catch_up()
+
+    assert follower.dump() == fresh_dump(new_store, follower.chain)
