@@ -34,6 +34,12 @@ class LogAnswer(Struct, gc=False, rename="camel"):
     block_timestamp: Quantity | None = None
 
 
+class ReceiptAnswer(Struct, gc=False):
+    """What we keep of an entry of `eth_getBlockReceipts`."""
+
+    logs: list[LogAnswer]
+
+
 class BlockAnswer(Struct, gc=False, rename="camel"):
     """What we keep of `eth_getBlockByNumber`."""
 

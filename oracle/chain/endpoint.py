@@ -61,6 +61,8 @@ class Endpoint:
         self.newest = -1
         # Tags of blocks that it knows besides `latest`, until it shows that it does not.
         self.tags: tuple[str, ...] = ("safe", "finalized")
+        # Counts of logs that looked like a silent limit and were none.
+        self.whole_counts: set[int] = set()
         self._batch = BATCH
         self._numbers = itertools.count(1)
         self._session = requests.Session()

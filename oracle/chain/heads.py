@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.window import header, headers
+from oracle.chain.headers import header, headers
 from oracle.domain.block import BlockRef
 
 

@@ -65,6 +65,12 @@ class Reader:
             for topic, route in routes.items():
                 self._by_topic.setdefault(topic, {})[address] = route
         self.topics = tuple(self._by_topic)
+        # First topics of the logs for which `needs_call` may be true.
+        self.call_topics = frozenset(
+            topic
+            for topic, routes in self._by_topic.items()
+            if any(route.needs_call for route in routes.values())
+        )
         self.contracts = {
             address: (abi.contract, tuple(self._routes[address])) for address, abi in abis.items()
         }

@@ -9,10 +9,13 @@ from oracle.chain.contracts import check_code
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.headers import header, linked
 from oracle.chain.heads import Heads, look
+from oracle.chain.log_query import LogQuery
+from oracle.chain.logs import Filter
 from oracle.chain.ranges import Sizer
 from oracle.chain.reader import Reader
-from oracle.chain.window import Fetcher, Window, header, linked
+from oracle.chain.window import Fetcher, Window
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
@@ -38,7 +41,8 @@ class Source:
         self._finality_depth = finality_depth
         self._final: BlockRef | None = None
         self._sizer = Sizer()
-        self._fetcher = Fetcher(reader, self._sizer, clock)
+        wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
+        self._fetcher = Fetcher(reader, LogQuery(wanted, self._sizer, clock))
         self._ahead = ReadAhead(
             lambda blocks: self._fetched(blocks, with_headers=False),
             lambda blocks: self._sizer.cut(blocks, with_headers=False),

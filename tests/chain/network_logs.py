@@ -6,7 +6,9 @@ from typing import Any
 from eth_abi.abi import encode
 
 from oracle.chain.abi import load
+from oracle.domain.block import Position
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from oracle.domain.logs import Log
 from tests.chain.memory_chain import Said
 
 NETWORK = Address("0x" + "4e" * 20)
@@ -86,3 +88,12 @@ def created(number: int, **changed: Any) -> Said:
         "groupSize": 3,
     }
     return network("TaskCreated", **{**values, **changed})
+
+
+# Where `as_log` puts a log, and the time of its block.
+AT, TIME = Position(7, 2, 3), 100
+
+
+def as_log(said: Said) -> Log:
+    who = Address(said.address)
+    return Log(7, a_hash(7), TIME, 2, a_hash(2), 3, who, said.topics, said.data)

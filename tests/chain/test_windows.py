@@ -2,46 +2,16 @@
 
 from itertools import pairwise
 from threading import Lock
-from typing import Any
 
 import pytest
 
-from oracle.chain.source import Source, Window
 from oracle.domain.block import BlockRange
 from oracle.errors import TransientError
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import Fork, MemoryChain, RpcError
 from tests.chain.network_logs import created
 from tests.chain.server import Http, Request, Served
-
-
-def whole(source: Source, first: int, last: int) -> list[Window]:
-    """Every window from `first` to `last`."""
-    windows = []
-    while first <= last:
-        windows.append(source.window(BlockRange(first, last), with_headers=False))
-        first = windows[-1].range.last + 1
-    return windows
-
-
-def places(windows: list[Window]) -> list[tuple[int, int]]:
-    return [(log.block, log.index) for window in windows for log in window.logs]
-
-
-def all_of(served: Served) -> list[tuple[int, int]]:
-    return [(b.number, n) for b in served.chain.blocks for n in range(len(b.logs))]
-
-
-def most_blocks(most: int, code: int = -32000, message: str = "nope") -> Any:
-    """A fault: no range of logs of more than this many blocks."""
-
-    def fault(request: Request) -> None:
-        if request["method"] == "eth_getLogs":
-            asked = request["params"][0]
-            if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= most:
-                raise RpcError(code, message)
-
-    return fault
+from tests.chain.windows import all_of, most_blocks, places, whole
 
 
 def test_a_window_has_its_logs_and_its_seams(served: Served, open_source: OpenSource):
@@ -75,61 +45,6 @@ def test_at_the_head_one_block_costs_two_requests(served: Served, open_source: O
         "eth_getLogs",
         "eth_getBlockByNumber",
     ]
-
-
-@pytest.mark.parametrize("most", [1, 3, 7, 39])
-def test_a_range_that_is_refused_is_cut_until_it_is_taken(
-    served: Served, open_source: OpenSource, most: int
-):
-    served.faults.append(most_blocks(most, -32005, "query returned more than 10000 results"))
-
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
-
-
-def test_an_error_without_a_name_is_cut_too(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(3, -32603, "内部错误"))
-
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
-
-
-def test_a_stated_limit_is_kept_at_once(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(10, -32602, "up to a 10 block range"))
-
-    windows = whole(open_source(served), 0, 40)
-
-    assert places(windows) == all_of(served)
-    # The one that was refused, and five that were not.
-    assert served.count("eth_getLogs") == 6
-
-
-def test_a_block_that_nobody_gives_is_told_and_not_skipped(
-    served: Served, open_source: OpenSource
-):
-    def fault(request: Request) -> None:
-        if request["method"] == "eth_getLogs":
-            asked = request["params"][0]
-            if int(asked["fromBlock"], 16) <= 7 <= int(asked["toBlock"], 16):
-                raise RpcError(-32005, "too many results")
-
-    served.faults.append(fault)
-
-    with pytest.raises(TransientError, match="too large"):
-        whole(open_source(served), 0, 40)
-
-
-def test_an_answer_cut_off_in_the_middle_is_asked_for_in_parts(
-    served: Served, open_source: OpenSource
-):
-    def fault(request: Request) -> Http | None:
-        if request["method"] != "eth_getLogs":
-            return None
-        asked = request["params"][0]
-        wide = int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) > 20
-        return Http(body=b'{"jsonrpc":"2.0","id":1,"result":[', promised=10_000) if wide else None
-
-    served.faults.append(fault)
-
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
 
 
 def test_what_an_endpoint_does_not_have_yet_is_not_taken_for_empty(

@@ -1,0 +1,37 @@
+"""Takes windows one after the other, and compares them with what is served."""
+
+from typing import Any
+
+from oracle.chain.source import Source, Window
+from oracle.domain.block import BlockRange
+from tests.chain.memory_chain import RpcError
+from tests.chain.server import Request, Served
+
+
+def whole(source: Source, first: int, last: int) -> list[Window]:
+    """Every window from `first` to `last`."""
+    windows = []
+    while first <= last:
+        windows.append(source.window(BlockRange(first, last), with_headers=False))
+        first = windows[-1].range.last + 1
+    return windows
+
+
+def places(windows: list[Window]) -> list[tuple[int, int]]:
+    return [(log.block, log.index) for window in windows for log in window.logs]
+
+
+def all_of(served: Served) -> list[tuple[int, int]]:
+    return [(b.number, n) for b in served.chain.blocks for n in range(len(b.logs))]
+
+
+def most_blocks(most: int, code: int = -32000, message: str = "nope") -> Any:
+    """A fault: no range of logs of more than this many blocks."""
+
+    def fault(request: Request) -> None:
+        if request["method"] == "eth_getLogs":
+            asked = request["params"][0]
+            if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= most:
+                raise RpcError(code, message)
+
+    return fault
