@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one line on stderr.
 """
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,20 +11,34 @@ import typer
 from typer import TyperException
 
 from oracle import __version__
+from oracle.entrypoints import (
+    config_commands,
+    contract_commands,
+    demo_commands,
+    explain_commands,
+    kickout_commands,
+    outbox_commands,
+    replay_commands,
+    report_commands,
+    resync_commands,
+    run_commands,
+    status_commands,
+)
 from oracle.errors import InputError, OracleError
 
+# In the order of the help.
 _COMMANDS = (
-    "demo_commands",
-    "run_commands",
-    "config_commands",
-    "status_commands",
-    "explain_commands",
-    "replay_commands",
-    "resync_commands",
-    "report_commands",
-    "kickout_commands",
-    "outbox_commands",
-    "contract_commands",
+    demo_commands,
+    run_commands,
+    config_commands,
+    status_commands,
+    explain_commands,
+    replay_commands,
+    resync_commands,
+    report_commands,
+    kickout_commands,
+    outbox_commands,
+    contract_commands,
 )
 
 
@@ -55,10 +68,8 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
-    for name in _COMMANDS:
-        module = f"oracle.entrypoints.{name}"
-        if importlib.util.find_spec(module) is not None:
-            importlib.import_module(module).register(app)
+    for commands in _COMMANDS:
+        commands.register(app)
     return app
 
 

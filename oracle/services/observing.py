@@ -126,6 +126,7 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             if node.membership is Membership.MEMBER:
                 members.append(node)
         number, age = _round(unit, cursor.time)
+        gas_used, spent_wei = unit.outbox.slots.gas_spent()
         kicked = statuses[Membership.KICKED_OUT.value]
         return Census(
             nodes=statuses,
@@ -137,6 +138,9 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             round=number,
             round_age=age,
             outbox=unit.outbox.intents.counts(),
+            anomalies=unit.anomalies.count(),
+            gas_used=gas_used,
+            spent_wei=spent_wei,
             balance_wei=balance_wei,
         )
 

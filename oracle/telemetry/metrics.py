@@ -41,9 +41,6 @@ LAG_SECONDS = Gauge(
 )
 EVENTS = Counter("oracle_events_total", "Events folded.", ["kind"], registry=REGISTRY)
 LOGS = Counter("oracle_logs_total", "Logs written to the database.", registry=REGISTRY)
-ANOMALIES = Counter(
-    "oracle_anomalies_total", "Events that broke a rule and were passed over.", registry=REGISTRY
-)
 REORGS = Counter("oracle_reorgs_total", "Reorganisations undone.", registry=REGISTRY)
 REORG_DEPTH = Histogram(
     "oracle_reorg_depth_blocks",
@@ -111,6 +108,7 @@ class Census:
     round: int = 0
     round_age: int | None = None
     outbox: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    anomalies: int = 0
     gas_used: int = 0
     spent_wei: int = 0
     balance_wei: int | None = None
@@ -151,6 +149,11 @@ class _CensusCollector(Collector):
             {(kind, state): count for (kind, state), count in census.outbox.items()},
         )
         yield CounterMetricFamily(
+            "oracle_anomalies",
+            "Events that broke a rule and were passed over.",
+            value=census.anomalies,
+        )
+        yield CounterMetricFamily(
             "oracle_gas_used", "Gas of our final transactions.", value=census.gas_used
         )
         yield CounterMetricFamily(
@@ -168,8 +171,8 @@ _COLLECTOR = _CensusCollector()
 REGISTRY.register(_COLLECTOR)
 
 
-def show(census: Census) -> None:
-    """Let `/metrics` tell this census from now on."""
+def show(census: Census | None) -> None:
+    """Let `/metrics` tell this census from now on; None: no census."""
     _COLLECTOR.census = census
 
 

@@ -1,0 +1,1 @@
+"""The demo holds, and it notices when it does not."""

@@ -1,0 +1,1 @@
+"""The rules, by vectors, by properties and by short histories."""

@@ -1,0 +1,1 @@
+"""The services on real databases, against a chain that does as it is told."""

@@ -1,0 +1,1 @@
+"""Every room of the store, on both engines."""

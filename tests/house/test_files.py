@@ -1,0 +1,71 @@
+"""Rules about files: how long, how they open, what they are called, what they must not name."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES = 300
+LEAST_WORDS = 3
+# Laws 9 and house.md 2.5: a thing without a room is a thing not understood yet.
+DRAWERS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc", "shared"}
+# A path of somebody's machine, or a package registry other than the public ones.
+MACHINES = re.compile(r"/(?:home|Users)/[a-z]\w*/|/root/|/work/(?:main|shared)")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """What git knows; outside of a clone, what lies there."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *patterns],  # noqa: S607 - git is where it is
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    # A file that was just removed is still listed.
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def ours(folder: str) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in tracked(f"{folder}/**.py", f"{folder}/*.py")]
+
+
+CODE = sorted({*ours("oracle"), *ours("tests"), *ours("benchmarks")})
+
+
+def opening(name: str) -> str:
+    """The first line of a module's docstring."""
+    said = ast.get_docstring(ast.parse((ROOT / name).read_text("utf-8"))) or ""
+    return said.partition("\n")[0]
+
+
+def test_every_file_is_short_enough_to_be_read_at_a_sitting():
+    lengths = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in CODE}
+    assert [name for name, lines in lengths.items() if lines > MOST_LINES] == []
+
+
+def test_every_module_opens_with_its_purpose():
+    assert [name for name in CODE if len(opening(name).split()) < LEAST_WORDS] == []
+
+
+def test_nothing_is_a_drawer():
+    parts = {name: {part.removesuffix(".py") for part in Path(name).parts} for name in CODE}
+    assert [name for name in CODE if parts[name] & DRAWERS] == []
+
+
+def test_nothing_names_a_machine():
+    own = Path(__file__)
+    texts = (path for path in tracked(".") if path != own)
+    named = [
+        f"{path.relative_to(ROOT)}: {found.group()}"
+        for path in texts
+        if (found := MACHINES.search(path.read_text("utf-8", "replace")))
+    ]
+    assert named == []
+
+
+def test_lock_files_name_no_registry():
+    for name in ("package-lock.json", "constraints.txt"):
+        assert "resolved" not in (ROOT / name).read_text("utf-8")
+        assert "registry" not in (ROOT / name).read_text("utf-8")
