@@ -1,0 +1,209 @@
+"""Going back by the journal is as if the blocks had never been."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from oracle.domain.block import Position
+from oracle.domain.ledger import Changes, KickoutDue, LastEvent, PreImages
+from oracle.domain.rounds import NodeIndex, RoundsChanges, RoundsPreImages
+from oracle.errors import FatalError
+from oracle.store.store import Store, Unit
+from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
+from tests.store.samples import address, block, node, task, task_key
+
+thorough = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def dump_of(unit: Unit, events: list[Event], last: int) -> list[str]:
+    """What a fold from nothing up to block `last` leaves."""
+    forget_everything(unit)
+    fold_into(unit, [event for event in events if event.at.block <= last], last, final=last)
+    return list(unit.projections.dump())
+
+
+@thorough
+@given(events=histories(), ancestor=st.integers(0, LAST_BLOCK), final=st.integers(0, LAST_BLOCK))
+def test_going_back_is_never_having_gone_on(
+    store: Store, events: list[Event], ancestor: int, final: int
+):
+    final = min(final, ancestor)
+    with store.transaction() as unit:
+        forget_everything(unit)
+        fold_into(unit, events, LAST_BLOCK, final=final)
+        unit.undo.rollback_to(ancestor)
+        after = list(unit.projections.dump())
+        assert after == dump_of(unit, events, ancestor)
+
+
+@thorough
+@given(
+    events=histories(),
+    ancestor=st.integers(1, LAST_BLOCK - 1),
+    branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
+)
+def test_going_on_along_another_branch_is_having_known_only_that(
+    store: Store, events: list[Event], ancestor: int, branch: list[Event]
+):
+    common = [event for event in events if event.at.block <= ancestor]
+    other = [event for event in branch if event.at.block > ancestor]
+    with store.transaction() as unit:
+        forget_everything(unit)
+        fold_into(unit, events, LAST_BLOCK, final=0)
+        unit.undo.rollback_to(ancestor)
+        unit.cursor.clear()
+        unit.cursor.move_to(block(ancestor), None, 0)
+        fold_into(unit, other, LAST_BLOCK, final=0)
+        after = list(unit.projections.dump())
+        assert after == dump_of(unit, common + other, LAST_BLOCK)
+
+
+@thorough
+@given(
+    events=histories(),
+    steps=st.lists(st.integers(1, LAST_BLOCK), min_size=1, max_size=4, unique=True),
+)
+def test_going_back_in_steps_is_going_back_at_once(
+    store: Store, events: list[Event], steps: list[int]
+):
+    steps.sort(reverse=True)
+    with store.transaction() as unit:
+        forget_everything(unit)
+        fold_into(unit, events, LAST_BLOCK, final=0)
+        for step in steps:
+            unit.undo.rollback_to(step)
+        after = list(unit.projections.dump())
+        assert after == dump_of(unit, events, steps[-1])
+
+
+@thorough
+@given(events=histories(), cut=st.integers(0, LAST_BLOCK))
+def test_a_journal_does_not_change_what_is_folded(store: Store, events: list[Event], cut: int):
+    with store.transaction() as unit:
+        forget_everything(unit)
+        fold_into(unit, events, LAST_BLOCK, final=cut)
+        after = unit.projections.digest()
+        dump_of(unit, events, LAST_BLOCK)
+        assert after == unit.projections.digest()
+
+
+def journaled(
+    number: int, *, before: int | None, after: int, unit: Unit, pre_image_of: int = 1
+) -> None:
+    """Block `number` changes node 1's stake from `before` (None: no such node) to `after`."""
+    image = None if before is None else node(pre_image_of, stake=before)
+    images = PreImages(number, {address(1): image}, {}, {}, ())
+    changed = node(1, stake=after)
+    unit.changes(Changes(nodes={address(1): changed}, pre_images=[images]))
+
+
+def stake(unit: Unit) -> int | None:
+    return unit.nodes.named([address(1)])[address(1)].stake
+
+
+def test_the_oldest_pre_image_counts(store: Store):
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        journaled(3, before=None, after=1, unit=unit)
+        journaled(5, before=1, after=2, unit=unit)
+        journaled(7, before=2, after=3, unit=unit)
+        unit.undo.rollback_to(6)
+        assert stake(unit) == 2
+        unit.undo.rollback_to(3)
+        assert stake(unit) == 1
+        unit.undo.rollback_to(2)
+        assert list(unit.nodes.all()) == []
+
+
+def test_of_one_row_in_one_block_the_first_pre_image_counts(store: Store):
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        journaled(5, before=1, after=2, unit=unit)
+        journaled(5, before=2, after=3, unit=unit)
+        unit.undo.rollback_to(4)
+        assert stake(unit) == 1
+
+
+def test_a_journal_that_ends_above_is_not_used(store: Store):
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        for number in range(1, 10):
+            journaled(number, before=number - 1, after=number, unit=unit)
+        unit.undo.prune_to(5)
+        assert unit.undo.reach() == 5
+    with (
+        pytest.raises(FatalError, match="qos-oracle resync rewind --to-block 4"),
+        store.transaction() as unit,
+    ):
+        unit.undo.rollback_to(4)
+    with store.transaction() as unit:
+        assert stake(unit) == 9
+        unit.undo.rollback_to(5)
+        assert stake(unit) == 5
+
+
+def test_the_journal_never_reaches_further_than_it_did(store: Store):
+    with store.transaction() as unit:
+        assert unit.undo.reach() is None
+        unit.cursor.move_to(block(9), None, 0)
+        assert unit.undo.reach() == 0
+        unit.undo.prune_to(7)
+        unit.undo.prune_to(6)
+        assert unit.undo.reach() == 7
+
+
+def test_in_history_one_can_only_stay(store: Store):
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        unit.undo.prune_to(100)
+        assert unit.undo.reach() == 9
+
+
+def test_a_spell_that_was_closed_above_is_open_again(store: Store):
+    before, after = (
+        KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0)),
+        KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0)),
+    )
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        unit.kickouts.write([before, after, KickoutDue(address(3), Position(7, 0, 0), None)])
+        unit.undo.rollback_to(6)
+        assert unit.kickouts.open() == [replace(before, closed_at=None)]
+        assert unit.kickouts.of_node(address(2)) == [after]
+
+
+def test_the_first_event_of_all_is_forgotten(store: Store):
+    last = LastEvent(Position(5, 0, 0), 50)
+    images = PreImages(5, {}, {task_key(1): None}, {}, (None,))
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        unit.changes(Changes(tasks={task_key(1): task(1)}, last=last, pre_images=[images]))
+        unit.undo.rollback_to(4)
+        assert unit.last_event.get() is None
+        assert unit.tasks.named([task_key(1)]) == {}
+
+
+def test_the_state_of_the_contract_goes_back_too(store: Store):
+    old, new = NodeIndex(0, address(1), retired=False), NodeIndex(0, address(1), retired=True)
+    images = RoundsPreImages(5, {}, {0: old}, {}, ())
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        unit.rounds.write(RoundsChanges(indexes={0: new}, pre_images=[images]))
+        assert unit.rounds.load().indexes == {0: new}
+        unit.undo.rollback_to(4)
+        assert unit.rounds.load().indexes == {0: old}
+
+
+def test_a_long_journal_is_undone_whole(store: Store):
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(99), None, 0)
+        tasks = [task(number) for number in range(400)]
+        images = PreImages(7, {}, {each.key: None for each in tasks[:300]}, {}, ())
+        unit.tasks.save(tasks[300:])
+        untouched = list(unit.projections.dump())
+        unit.changes(Changes(tasks={each.key: each for each in tasks[:300]}, pre_images=[images]))
+        unit.undo.rollback_to(6)
+        assert list(unit.projections.dump()) == untouched
