@@ -1,5 +1,6 @@
-"""`outbox list` and `outbox show`: what we want on chain, and how far it has come. Both read."""
+"""`outbox`: what we want on chain and how far it has come; and letting a sender go on."""
 
+import time
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -7,15 +8,25 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from oracle.domain.ids import Address
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
+    DryRunOption,
     JsonOption,
     open_app,
     print_json,
 )
 from oracle.errors import InputError
-from oracle.store.outbox_rows import Attempt, Intent, IntentState, JournalEntry
+from oracle.services.leasing import leased
+from oracle.store.outbox_rows import (
+    Account,
+    Attempt,
+    Intent,
+    IntentState,
+    JournalEntry,
+    Stamp,
+)
 from oracle.store.store import Unit
 
 # Wide enough for whole hashes where the terminal is none.
@@ -42,6 +53,9 @@ def list_intents(
     """List what was wanted on chain, the newest first."""
     with open_app(config) as app, app.store.reading() as unit:
         intents = unit.outbox.intents.newest(limit, state)
+        paused = unit.outbox.senders.paused()
+    for account, reason in paused.items():
+        typer.echo(f"{account.address} sends nothing: {reason} (`outbox resume`)", err=True)
     if as_json:
         print_json([intent_answer(intent) for intent in intents])
         return
@@ -83,6 +97,30 @@ def show_intent(
         typer.echo(f"{'transaction':<14}{attempt.signed.tx_hash}, sent {attempt.sends} times")
     for entry in journal:
         typer.echo(f"{_moment(entry.at)}  {entry.event:<10}{entry.detail}")
+
+
+@outbox.command("resume", epilog="Example: qos-oracle outbox resume 0x…")
+def resume_sender(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The transmitter that rests.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Let a transmitter send again, once a human has found out why it was stopped."""
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            paused = unit.outbox.senders.paused()
+        account = Account(app.config.chain.id, Address(address.lower()))
+        if account not in paused:
+            raise InputError(f"{address} is not stopped; `qos-oracle outbox list` shows who is")
+        if not dry_run:
+            with leased(app.store, "qos-oracle outbox resume") as epoch:
+                stamp = Stamp(int(time.clock_gettime(time.CLOCK_REALTIME)), epoch)
+                with app.store.transaction() as unit:
+                    unit.lease.guard(epoch)
+                    unit.outbox.senders.resume(account, stamp)
+    would = "would send" if dry_run else "sends"
+    typer.echo(f"{account.address} {would} again; it was stopped because {paused[account]}")
 
 
 def intent_answer(intent: Intent) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
+from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.store.outbox_journal import Journal
 from oracle.store.outbox_rows import About, Account, Stamp
@@ -53,6 +54,14 @@ class Senders:
         """Return why the account opens no new nonce; None: it does."""
         chosen = select(pub_sender.c.pause_reason).where(_is(account), pub_sender.c.paused)
         return self._connection.execute(chosen).scalar_one_or_none()
+
+    def paused(self) -> dict[Account, str]:
+        """Return every account that rests, and why."""
+        chosen = select(pub_sender).where(pub_sender.c.paused).order_by(pub_sender.c.address)
+        return {
+            Account(row.chain_id, Address(row.address)): row.pause_reason or ""
+            for row in self._connection.execute(chosen)
+        }
 
     def pause(self, account: Account, reason: str, stamp: Stamp) -> None:
         """Open no new nonce until a human lets it go on; what is open is watched as before."""

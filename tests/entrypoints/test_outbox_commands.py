@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from oracle.demo.anvil import CHAIN_ID
+from oracle.domain.ids import Address
 from oracle.entrypoints.cli import run
 from oracle.publisher.keys import unlock
+from oracle.store.outbox_rows import Account, Stamp
+from oracle.store.store import Store
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
 
 
@@ -81,3 +85,21 @@ def test_nothing_secret_is_said_or_stored(busy: LocalNetwork, published, capsys)
         assert password not in said
         assert key not in stored
         assert password.encode() not in stored
+
+
+def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp_path, capsys):
+    config = write(busy.settings(tmp_path), tmp_path / "config.toml")
+    account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    with Store.open(url, create=True) as store, store.transaction() as unit:
+        unit.outbox.senders.enroll(account, 0, Stamp(0, 0))
+        unit.outbox.senders.pause(account, "a foreign nonce", Stamp(0, 0))
+    resume = ["outbox", "resume", account.address, "--config", str(config)]
+
+    assert run(["outbox", "list", "--config", str(config)]) == 0
+    assert "sends nothing: a foreign nonce" in capsys.readouterr().err
+    assert run([*resume, "--dry-run"]) == 0
+    assert run(resume) == 0
+    assert "sends again" in capsys.readouterr().out
+    assert run(resume) == 2
+    assert "is not stopped" in capsys.readouterr().err
