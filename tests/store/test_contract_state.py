@@ -1,0 +1,163 @@
+"""What the oracle contract holds, what was reported, and the lanes computed last."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from oracle.domain.block import Position
+from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.report import Report
+from oracle.domain.rounds import (
+    Kick,
+    KickState,
+    NodeIndex,
+    RoundHead,
+    RoundsChanges,
+    Word,
+)
+from oracle.store.reports import ReportState, StoredReport
+from oracle.store.store import Store
+from tests.store.samples import a_hash, address, block
+
+
+def accepted(number: int) -> RoundAccepted:
+    return RoundAccepted(
+        at=Position(10 * number, 1, 2),
+        time=20 * number,
+        round=number,
+        as_of=10 * number - 3,
+        as_of_hash=a_hash(number),
+        data_hash=a_hash(number + 1),
+        digest=a_hash(number + 2),
+        rules=7,
+        transmitter=address(8),
+        words=((0, 2**256 - 1), (2**24 // 16 - 1, number)),
+    )
+
+
+def report(period: int, records: bytes = b"\x00" * 35) -> Report:
+    return Report(
+        period=period,
+        as_of=block(10 * period),
+        head_round=4,
+        prev=a_hash(4),
+        deadline=20 * period + 600,
+        records=records,
+    )
+
+
+def test_a_contract_that_said_nothing_has_no_head(store: Store):
+    with store.reading() as unit:
+        rounds = unit.rounds.load()
+        assert rounds.head == RoundHead()
+        assert (rounds.words, rounds.indexes, rounds.kicks) == ({}, {}, {})
+        assert unit.rounds.accepted_round(1) is None
+
+
+def test_the_contract_s_state_comes_back_as_it_was(store: Store):
+    words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
+    indexes = {0: NodeIndex(0, address(1), retired=True), 1: NodeIndex(1, address(1), False)}
+    kick = Kick(1, address(1), 2, a_hash(9), 99, Position(8, 0, 1), KickState.LIVE)
+    with store.transaction() as unit:
+        unit.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks={1: kick}))
+        unit.rounds.write(RoundsChanges(accepted=[accepted(1), accepted(2)]))
+        rounds = unit.rounds.load()
+    assert (rounds.words, rounds.indexes, rounds.kicks) == (words, indexes, {1: kick})
+    assert rounds.head == RoundHead(2, 17, a_hash(4), 40)
+    assert rounds.index_by_node == {address(1): 1}
+
+
+def test_accepted_rounds_keep_their_words(store: Store):
+    with store.transaction() as unit:
+        unit.rounds.write(RoundsChanges(accepted=[accepted(number) for number in range(1, 6)]))
+        assert unit.rounds.accepted(last=2) == [accepted(4), accepted(5)]
+        assert unit.rounds.accepted(last=1, up_to_block=39) == [accepted(3)]
+        assert unit.rounds.accepted_round(2) == accepted(2)
+
+
+def test_the_newest_word_replaces_the_old_one(store: Store):
+    with store.transaction() as unit:
+        unit.rounds.write(RoundsChanges(words={0: Word(0, 1, 1, 10)}))
+        unit.rounds.write(RoundsChanges(words={0: Word(0, 2, 2, 20)}))
+        assert unit.rounds.load().words == {0: Word(0, 2, 2, 20)}
+
+
+def test_a_report_waits_until_it_has_landed(store: Store):
+    with store.transaction() as unit:
+        unit.reports.add(report(1))
+        assert unit.reports.due() == [
+            StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
+        ]
+        unit.reports.bind(1, 5, a_hash(6))
+        unit.reports.mark(1, ReportState.LANDED)
+        assert unit.reports.due() == []
+        assert unit.reports.at(1) == StoredReport(
+            report(1), ReportState.LANDED, reason=None, round=5, digest=a_hash(6)
+        )
+
+
+def test_a_report_with_nothing_to_send_is_skipped(store: Store):
+    with store.transaction() as unit:
+        unit.reports.add(report(1, records=b""))
+        stored = unit.reports.at(1)
+    assert stored is not None
+    assert (stored.state, stored.reason) == (ReportState.SKIPPED, "nothing to send")
+
+
+def test_a_period_has_one_report(store: Store):
+    with store.transaction() as unit:
+        unit.reports.add(report(1))
+    with pytest.raises(IntegrityError), store.transaction() as unit:
+        unit.reports.add(report(1, records=b"\x01" * 35))
+
+
+def test_the_newest_period_is_known(store: Store):
+    with store.transaction() as unit:
+        assert unit.reports.newest_period() is None
+        for period in (3, 1, 2):
+            unit.reports.add(report(period))
+        assert unit.reports.newest_period() == 3
+        assert [each.report.period for each in unit.reports.latest(2)] == [2, 3]
+        assert [each.report.period for each in unit.reports.above(10)] == [2, 3]
+
+
+def test_reports_above_a_rewind_are_missed_but_for_landed_ones(store: Store):
+    with store.transaction() as unit:
+        for period in (1, 2, 3):
+            unit.reports.add(report(period))
+        unit.reports.add(report(4, records=b""))
+        unit.reports.mark(3, ReportState.LANDED)
+        assert unit.reports.miss_above(10, "block 11 left the chain") == 2
+        found = {each.report.period: each for each in unit.reports.latest()}
+    assert [found[period].state for period in (1, 2, 3, 4)] == [
+        "due",
+        "missed",
+        "landed",
+        "missed",
+    ]
+    assert found[2].reason == "block 11 left the chain"
+
+
+def test_a_report_that_is_not_there_cannot_be_marked(store: Store):
+    with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as unit:
+        unit.reports.mark(9, ReportState.MISSED, "why")
+
+
+def test_lanes_are_kept_until_they_are_thrown_away(store: Store):
+    with store.transaction() as unit:
+        assert (unit.lanes.load(), unit.lanes.as_of()) == ({}, None)
+        unit.lanes.save({0: 1, 7: 10_002}, as_of=5)
+        unit.lanes.save({7: 2}, as_of=6)
+        assert (unit.lanes.load(), unit.lanes.as_of()) == ({0: 1, 7: 2}, 6)
+        unit.lanes.clear()
+        assert (unit.lanes.load(), unit.lanes.as_of()) == ({}, None)
+
+
+def test_a_report_reproduces_its_fingerprint(store: Store):
+    with store.transaction() as unit:
+        unit.reports.add(report(1))
+        stored = unit.reports.at(1)
+    assert stored is not None
+    assert stored.report.fingerprint == report(1).fingerprint
+    assert stored.report.fingerprint != replace(report(1), head_round=5).fingerprint
