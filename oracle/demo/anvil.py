@@ -36,6 +36,8 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fifo"),
             *("--prune-history", str(_KEPT_BLOCKS), "--cache-path", cache),
+            # Two blocks under the head are final in its own words; 64 by default.
+            *("--slots-in-an-epoch", "1"),
         ]
         with subprocess.Popen(  # noqa: S603 - the binary that we found ourselves
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

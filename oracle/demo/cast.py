@@ -47,7 +47,7 @@ def _nobody() -> frozenset[int]:
 
 
 SWIFT = Character("swift", "fastest of all", "NVIDIA H100", 80, 1, 1)
-TURTLE = Character("turtle", "always last, never fails", "NVIDIA GTX 1070", 8, SLOWEST, SLOWEST)
+TURTLE = Character("turtle", "always last, never silent", "NVIDIA GTX 1070", 8, SLOWEST, SLOWEST)
 MOODY = Character(
     "moody",
     "times out in bursts, recovers",
@@ -60,7 +60,7 @@ MOODY = Character(
 # Always last, and now and then silent: never long enough to be excluded, so the pool fills.
 HOPELESS = Character(
     "hopeless",
-    "last or silent: to be kicked out",
+    "last or silent",
     "NVIDIA GTX 1060",
     6,
     SLOWEST,

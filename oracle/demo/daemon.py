@@ -1,14 +1,12 @@
 """The real daemon, as an operator runs it: a process of its own, told everything by settings."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from oracle.errors import FatalError
-from oracle.shipped import shipped
 
 # Law of the house: SIGTERM ends it at a commit boundary in under five seconds.
 _PATIENCE_SECONDS = 10
@@ -47,20 +45,12 @@ PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
 @contextmanager
-def daemon(
-    settings: Mapping[str, str], log: Path, program: Sequence[str] = PROGRAM
-) -> Iterator[Daemon]:
-    """Run the daemon with the shipped demo configuration and these settings on top.
-
-    `settings` maps `SECTION__KEY` to what the environment variable says.
-    """
-    environment = dict(os.environ)
-    for name, value in settings.items():
-        environment[f"QOS_ORACLE_{name}"] = value
-    command = [*program, "run", "--config", str(shipped("config/demo.toml")), "--publish"]
+def daemon(configuration: Path, log: Path, program: Sequence[str] = PROGRAM) -> Iterator[Daemon]:
+    """Run the daemon with this configuration, sending turned on."""
+    command = [*program, "run", "--config", str(configuration), "--publish"]
     with (
         log.open("wb") as lines,
-        subprocess.Popen(command, env=environment, stdout=lines, stderr=lines) as running,  # noqa: S603 - ourselves
+        subprocess.Popen(command, stdout=lines, stderr=lines) as running,  # noqa: S603 - ourselves
     ):
         try:
             yield Daemon(running, log)

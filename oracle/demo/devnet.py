@@ -1,12 +1,13 @@
 """A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.demo.cast import CAST
-from oracle.demo.show import START_TIME, keys_in, report_settings
+from oracle.demo.configuration import write_configuration
+from oracle.demo.show import START_TIME, Key, keys_in, made_for, report_settings
 from oracle.demo.stage import ACCOUNTS, Clock, Stage, set_stage
 from oracle.demo.traffic import Traffic
 from oracle.domain.report import rules_id
@@ -29,8 +30,11 @@ def devnet(folder: Path, port: int, block_seconds: float, say: Callable[[str], N
         try:
             folder.mkdir(parents=True)
             clock = Clock(START_TIME)
-            stage = _staged(chain, clock, folder)
-            _write_configuration(folder, stage)
+            keys = keys_in(folder)
+            stage = _staged(chain, clock, keys)
+            made = made_for(folder, stage, keys, endpoint=url)
+            made["chain"]["poll_seconds"] = min(1.0, block_seconds)
+            write_configuration(folder / "devnet.toml", made)
             say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
             say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
             say(f"run the daemon: qos-oracle run --publish --config {folder / 'devnet.toml'}")
@@ -40,8 +44,7 @@ def devnet(folder: Path, port: int, block_seconds: float, say: Callable[[str], N
             chain.close()
 
 
-def _staged(chain: LocalChain, clock: Clock, folder: Path) -> Stage:
-    keys = keys_in(folder)
+def _staged(chain: LocalChain, clock: Clock, keys: Mapping[str, Key]) -> Stage:
     return set_stage(
         chain,
         clock,
@@ -61,34 +64,3 @@ def _play(stage: Stage, clock: Clock, block_seconds: float) -> None:
             due += block_seconds
             time.sleep(max(0.0, due - time.monotonic()))
         number += 1
-
-
-def _write_configuration(folder: Path, stage: Stage) -> None:
-    (folder / "devnet.toml").write_text(
-        f"""# Made by `qos-oracle devnet`; goes with the chain that it runs.
-[database]
-url = "sqlite:///{folder / "devnet.sqlite"}"
-
-[chain]
-id = {CHAIN_ID}
-endpoints = ["{stage.chain.url}"]
-finality_depth = 4
-
-[network]
-contracts = {{ TaskNetwork = "{stage.network}" }}
-
-[oracle]
-address = "{stage.oracle}"
-evidence_folder = "{folder / "evidence"}"
-
-[keys]
-signer_keystore = "{folder / "signer.json"}"
-signer_password_file = "{folder / "signer.password"}"
-transmitter_keystore = "{folder / "transmitter.json"}"
-transmitter_password_file = "{folder / "transmitter.password"}"
-
-[limits]
-confirmations = 4
-""",
-        "utf-8",
-    )

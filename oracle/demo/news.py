@@ -1,9 +1,10 @@
 """What happened between two sights, one line each: the demo's feed of events."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oracle.demo.sight import Row, Sight
+from oracle.domain.ids import Address
 from oracle.domain.rounds import KickState
 
 _UNIT = 10**18
@@ -59,7 +60,7 @@ def _of_rounds(before: Sight, now: Sight) -> Iterator[Line]:
         yield Line(now.time, now.block, text, "plain")
 
 
-def _of_kickouts(before: Sight, now: Sight, names: dict[str, str]) -> Iterator[Line]:
+def _of_kickouts(before: Sight, now: Sight, names: Mapping[Address, str]) -> Iterator[Line]:
     known = {spell.node for spell in before.due}
     for spell in now.due:
         if spell.node not in known:

@@ -4,7 +4,7 @@ from collections import deque
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
@@ -43,9 +43,10 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Leave the last picture standing; what follows is printed under it."""
+        """Leave the last picture standing; what follows is printed under it, line by line."""
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -74,7 +75,8 @@ class Screen:
         )
         table = Table(title=title, title_style="bold", expand=True, pad_edge=False)
         for name, justify in _COLUMNS:
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich's literals
+            table.add_column(name, justify=justify, no_wrap=True, min_width=len(name))
+        table.columns[-1].min_width = len("kicked out")
         for rank, row in enumerate(sight.rows, start=1):
             table.add_row(*_cells(rank, row), style=_row_style(row))
         feed = Text("\n").join(self._feed) if self._feed else Text("waiting for the first block")
@@ -86,7 +88,7 @@ class Screen:
         return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-_COLUMNS = (
+_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("#", "right"),
     ("node", "left"),
     ("plays", "left"),

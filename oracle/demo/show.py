@@ -3,7 +3,7 @@
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from oracle.config import load
 from oracle.demo.anvil import LocalChain, anvil
 from oracle.demo.cast import CAST, HOPELESS
+from oracle.demo.configuration import write_configuration
 from oracle.demo.daemon import PROGRAM, Daemon, daemon
 from oracle.demo.ending import Summary, end_of_the_hopeless, summed_up
 from oracle.demo.news import news
@@ -47,7 +48,7 @@ class Options:
     """
 
     waves: int = 80
-    block_seconds: float = 0.1
+    block_seconds: float = 0.12
     port: int = 0
     program: Sequence[str] = PROGRAM
     through: Callable[[str], str] | None = None
@@ -141,24 +142,27 @@ def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[
         )
         chain = LocalChain(url)
         opened.callback(chain.close)
-        settings, stage, clock = _prepared(folder, chain, screen, options)
-        store = Store.open(settings["DATABASE__URL"], create=True)
+        path, stage, clock = _prepared(folder, chain, screen, options)
+        configuration = load(path)
+        store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
         screen.say("starting the daemon: qos-oracle run --publish")
-        running = opened.enter_context(daemon(settings, folder / "daemon.log", options.program))
+        running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
         gallery = Gallery(store, stage, SEED, {one.name: one.part for one in CAST})
+        web = f"http://{configuration.web.host}:{configuration.web.port}"
         addresses = {
             "chain": url,
-            "api": f"http://127.0.0.1:{settings['WEB__PORT']}/v1/status",
-            "metrics": f"http://127.0.0.1:{settings['WEB__PORT']}/metrics",
+            "api": f"{web}/v1/status",
+            "metrics": f"{web}/metrics",
+            "try": f"qos-oracle explain {stage.nodes[HOPELESS.name]} --config {path}",
         }
         yield Show(stage, clock, screen, gallery), running, addresses
 
 
 def _prepared(
     folder: Path, chain: LocalChain, screen: Screen, options: Options
-) -> tuple[dict[str, str], Stage, Clock]:
-    """Make the keys, deploy, let the nodes join; return the daemon's settings beside it."""
+) -> tuple[Path, Stage, Clock]:
+    """Make the keys, deploy, let the nodes join; return the daemon's configuration beside it."""
     keys = keys_in(folder)
     clock = Clock(START_TIME)
     stage = set_stage(
@@ -170,18 +174,11 @@ def _prepared(
     )
     screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
     screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")
-    settings = {
-        "DATABASE__URL": f"sqlite:///{folder / 'demo.sqlite'}",
-        "CHAIN__ENDPOINTS": options.through(chain.url) if options.through else chain.url,
-        "NETWORK__CONTRACTS": f'{{"TaskNetwork": "{stage.network}"}}',
-        "ORACLE__ADDRESS": stage.oracle,
-        "ORACLE__EVIDENCE_FOLDER": str(folder / "evidence"),
-        "WEB__PORT": str(_free_port()),
-    }
-    for role, key in keys.items():
-        settings[f"KEYS__{role.upper()}_KEYSTORE"] = str(key.keystore)
-        settings[f"KEYS__{role.upper()}_PASSWORD_FILE"] = str(key.password_file)
-    return settings, stage, clock
+    path = folder / "demo.toml"
+    seen = options.through(chain.url) if options.through else chain.url
+    made = made_for(folder, stage, keys, endpoint=seen)
+    write_configuration(path, {**made, "web": {"port": _free_port()}})
+    return path, stage, clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +209,23 @@ def report_settings() -> ReportSettings:
         ttl_seconds=oracle.report_ttl_seconds,
         kick_below=LIMITS["kickBelow"],
     )
+
+
+def made_for(
+    folder: Path, stage: Stage, keys: Mapping[str, Key], *, endpoint: str
+) -> dict[str, dict[str, object]]:
+    """Return the settings that differ from run to run, for a daemon that works in `folder`."""
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"endpoints": [endpoint]},
+        "network": {"contracts": {"TaskNetwork": stage.network}},
+        "oracle": {"address": stage.oracle, "evidence_folder": folder / "evidence"},
+        "keys": {
+            f"{role}_{part}": getattr(key, part)
+            for role, key in keys.items()
+            for part in ("keystore", "password_file")
+        },
+    }
 
 
 def _free_port() -> int:

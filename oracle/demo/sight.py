@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oracle.demo.stage import Stage
 from oracle.domain.ids import Address
-from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.ledger import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.nodes import Node
 from oracle.domain.rounds import Kick, Rounds
@@ -15,7 +15,6 @@ from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
 
 _LANES_IN_QOS = 10_000
-_UNIT = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,9 @@ class Gallery:
             address=node.address,
             part=self._parts.get(name, ""),
             scores=len(node.pool),
-            long_term=long_term(node, self._rules, time) / _UNIT,
-            reliability=reliability_at(node, time, self._rules) / _UNIT,
-            qos=None if qos is None else qos / _UNIT,
+            long_term=_floored(long_term(node, self._rules, time)),
+            reliability=_floored(reliability_at(node, time, self._rules)),
+            qos=None if qos is None else _floored(qos),
             on_chain=_spoken(rounds.lane_of_node(node.address)),
             status=status_of(node),
             is_excluded=is_excluded(node, time, self._rules),
@@ -111,6 +110,11 @@ class Gallery:
         ]
         self._shown_up_to = block
         return sorted(found, key=lambda change: change.at)
+
+
+def _floored(units: int) -> float:
+    """Cut off after four digits, as the contract does: what is equal has to look equal."""
+    return units // QOS_STEP / _LANES_IN_QOS
 
 
 def _reported(unit: Unit) -> int:

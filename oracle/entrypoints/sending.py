@@ -1,0 +1,35 @@
+"""Takes one planned call to the endpoints, for commands that do by hand what the daemon does."""
+
+import time
+from collections.abc import Callable
+
+from oracle.app import App
+from oracle.chain.heads import Heads
+from oracle.errors import InputError
+from oracle.publisher.inspection import differences
+from oracle.services.desk import Desk, Step
+from oracle.services.leasing import leased
+from oracle.services.publishing import publish_next
+from oracle.services.reconciling import reconcile
+
+
+def published(app: App, command: str, plan: Callable[[Desk, Heads], Step | None]) -> list[Step]:
+    """Plan one call and send it; the daemon watches it from there.
+
+    Raises:
+        InputError: the contract differs from the configuration, or nothing can be planned now.
+        FatalError: a daemon holds the lease of this database; it does all this by itself.
+    """
+    found = differences(app.publisher.contract.constitution(), app.expected)
+    if found:
+        raise InputError(f"the contract is not as configured: {found[0].line()}")
+    with leased(app.store, f"qos-oracle {command}") as epoch:
+        desk = app.desk(epoch, lambda: time.clock_gettime(time.CLOCK_REALTIME))
+        reconcile(desk)
+        planned = plan(desk, app.chain.heads())
+        if planned is None:
+            raise InputError("the contract does not take it now, or a call about it is on its way")
+        steps = [planned]
+        while (step := publish_next(desk, app.chain.heads())) is not None:
+            steps.append(step)
+    return steps
