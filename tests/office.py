@@ -37,9 +37,9 @@ ETHER = 10**18
 CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
 RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
-# Every period has something to send: a word may be half a period old at most.
+# Every report has something to send: no word may be older than a period.
 SETTINGS = ReportSettings(
-    period_seconds=60, heartbeat_seconds=30, ttl_seconds=600, kick_below=4000
+    period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000
 )
 LIMITS = replace(
     DEFAULT_LIMITS,
@@ -71,6 +71,7 @@ class Premises:
     network: Network
     oracle: Any
     keys: Keys
+    key_folder: Path
 
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
@@ -83,7 +84,7 @@ class Premises:
         for node in network.nodes[:3]:
             network.join(node)
         chain.rpc("anvil_setBalance", keys.transmitter.address, hex(ETHER))
-        return cls(chain, network, oracle, keys)
+        return cls(chain, network, oracle, keys, folder)
 
     @property
     def address(self) -> Address:
@@ -208,13 +209,10 @@ class Office:
     # --- the chain's ---
 
     def period(self) -> None:
-        """A period ends with a block at its last second; two more put it under the head."""
+        """The next period ends with a block at its last second; two more put it under the head."""
         chain, length = self.premises.chain, SETTINGS.period_seconds
-        end = chain.time // length * length + length - 1
         # By then every word is old enough to be sent again.
-        if end - chain.time < SETTINGS.heartbeat_seconds:
-            end += length
-        chain.at(end)
+        chain.at(chain.time // length * length + 2 * length - 1)
         chain.mine()
         self.mine(2)
 

@@ -8,17 +8,13 @@ import pytest
 from oracle.store.store import Store
 from tests.evm.anvil import FREE_BY_HAND, anvil
 from tests.evm.chain import Chain
-from tests.office import SETTINGS, Office, Premises
+from tests.office import Office, Premises
 
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """As tests.evm's, but the `finalized` block is two below the head, not sixty-four.
-
-    It starts with a period, so that the first report is the first period's.
-    """
-    when = ("--timestamp", str(30_000_000 * SETTINGS.period_seconds))
-    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", *when) as url:
+    """As tests.evm's, but the `finalized` block is two below the head, not sixty-four."""
+    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
         chain = Chain(url)
         try:
             yield chain

@@ -1,0 +1,106 @@
+"""`kickout propose` and `execute` by hand, on a chain where a node deserves it."""
+
+import json
+
+import pytest
+
+from oracle.entrypoints.cli import run
+from oracle.services.confirming import confirm_next
+from tests.entrypoints.local_network import write
+from tests.evm.fixtures import chain
+from tests.faulty_endpoint import faulty_endpoint
+from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS
+from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
+from tests.services.test_kicking import bad_pool, kick
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+
+@pytest.fixture
+def office(sqlite_office):
+    """Node 2 is due and reported; the daemon proposed nothing, and has gone home."""
+    bad_pool(sqlite_office)
+    sqlite_office.period()
+    sqlite_office.tick()
+    sqlite_office.mine(FINALITY + 1)
+    sqlite_office.index()
+    sqlite_office.repeat(confirm_next)
+    with sqlite_office.store.transaction() as unit:
+        unit.lease.release(sqlite_office.epoch)
+    return sqlite_office
+
+
+@pytest.fixture
+def endpoint(office):
+    with faulty_endpoint(office.premises.chain.url) as watched:
+        yield watched
+
+
+@pytest.fixture
+def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
+    monkeypatch.setattr("oracle.app.rules_named", lambda _: RULES)
+    keys = office.premises.key_folder
+    settings = {
+        "database": {"url": sqlite_url},
+        "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},
+        "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+        "oracle": {
+            "address": office.premises.address,
+            "heartbeat_seconds": SETTINGS.heartbeat_seconds,
+            "evidence_folder": str(tmp_path / "by-hand"),
+        },
+        "keys": {
+            f"{role}_{part}": str(keys / f"{role}.{ending}")
+            for role in ("signer", "transmitter")
+            for part, ending in (("keystore", "json"), ("password_file", "password"))
+        },
+    }
+    return str(write(settings, tmp_path / "config.toml"))
+
+
+def node_of(office):
+    return office.premises.network.nodes[2].lower()
+
+
+def test_a_dry_run_says_what_the_contract_would_make_of_it(office, config, endpoint, capsys):
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["contract_says"], answer["dry_run"], answer["obstacle"]) == (
+        "accepted",
+        True,
+        None,
+    )
+    assert "eth_sendRawTransaction" not in endpoint.seen
+
+
+def test_the_evidence_is_printed_and_exported_under_its_hash(office, config, tmp_path, capsys):
+    assert run(["kickout", "evidence", node_of(office), "--config", config]) == 0
+    text = capsys.readouterr().out
+    assert json.loads(text)["node"] == node_of(office)
+    command = ["kickout", "evidence", node_of(office), "--config", config]
+    assert run([*command, "--to", str(tmp_path / "out")]) == 0
+    (written,) = (tmp_path / "out").iterdir()
+    assert written.read_text() == text
+
+
+def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, capsys):
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    assert "propose_kick signed" in capsys.readouterr().out
+    office.mine()
+    assert kick(office)["live"]
+
+    office.index()
+    command = ["kickout", "execute", node_of(office), "--config", config]
+    assert run([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["contract_says"].startswith("KickNotReady")
+    assert run([*command, "--publish"]) == 2
+    assert "the contract does not take it now" in capsys.readouterr().err
+    assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
+    assert "its kickout is proposed already" in capsys.readouterr().err
+
+
+def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
+    with office.store.transaction() as unit:
+        assert unit.lease.take("the daemon", 60) is not None
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 1
+    assert "another process works on this database: the daemon" in capsys.readouterr().err
