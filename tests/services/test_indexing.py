@@ -1,15 +1,18 @@
 """One loop for history and head: whatever the steps, the same state."""
 
+from dataclasses import replace
+
 import pytest
 
 from oracle.domain.events import NodeJoined, NodePaused
 from oracle.domain.ids import Hash
+from oracle.domain.rules import Rules
 from oracle.errors import FatalError, TransientError
 from oracle.services.indexing import Indexed, Pace
 from oracle.store.store import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
-from tests.services.follower import Follower, folder, mined
+from tests.services.follower import RULES, Follower, folder, mined
 from tests.traffic import AT, TIME, Traffic, address
 
 BLOCKS = Traffic(1).blocks(120)
@@ -35,14 +38,20 @@ def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
             assert unit.rounds.load().words
 
 
-@pytest.mark.parametrize("most_blocks", [3, 50])
-def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, most_blocks: int):
-    at_once = dump_after(new_store, mined(BLOCKS))
+@pytest.mark.parametrize("rules", [RULES, replace(RULES, close="terminal")])
+def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, rules: Rules):
+    dumps = []
+    for most_blocks in (3, 50, 1_000):
+        chain = mined(BLOCKS)
+        chain.most_blocks = most_blocks
+        with new_store() as store:
+            follower = Follower(chain, store, folder=folder(rules))
+            follower.catch_up()
+            with store.reading() as unit:
+                assert unit.results.count() > 5
+            dumps.append(follower.dump())
 
-    chain = mined(BLOCKS)
-    chain.most_blocks = most_blocks
-
-    assert dump_after(new_store, chain) == at_once
+    assert dumps[0] == dumps[1] == dumps[2]
 
 
 def test_following_every_block_ends_like_reading_history(new_store: NewStore):
@@ -60,6 +69,17 @@ def test_a_daemon_restarted_after_every_transaction_ends_the_same(new_store: New
     chain.most_blocks = 5
 
     assert dump_after(new_store, chain, restarting=True) == dump_after(new_store, mined(BLOCKS))
+
+
+def test_a_time_that_falls_is_noticed_across_a_restart(store: Store):
+    follower = Follower(mined([[NodeJoined(AT, TIME, address(1))]]), store)
+    follower.catch_up(restarting=True)
+    follower.chain.mine(NodePaused(AT, TIME, address(1)), after=-5)
+
+    (done,) = follower.catch_up()
+
+    assert isinstance(done, Indexed)
+    assert done.anomalies == 1
 
 
 def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore):

@@ -142,8 +142,9 @@ def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
 def test_a_report_above_the_ancestor_is_missed_and_says_why(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    with store.reading() as unit:
+    with store.transaction() as unit:
         (newest,) = unit.reports.latest(1)
+        unit.lanes.save({7: 5_000}, as_of=99)
     follower.chain.fork(7)
     follower.chain.mine_many(8)
 
