@@ -6,6 +6,7 @@ None of them touches nonces, signed transactions or reports that landed.
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from rich.progress import Progress
 
 from oracle.app import App
 from oracle.domain.block import BlockRange
+from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
@@ -85,7 +87,7 @@ def refold(
 
     Example: qos-oracle resync refold --json
     """
-    with _working(config, "resync refold", dry_run=dry_run) as (app, manner):
+    with _working(config, "resync refold", dry_run=dry_run, offline=True) as (app, manner):
         refolded = refold_rows(app.store, app.folder, manner)
     if as_json:
         print_json(_refolded(refolded, dry_run=dry_run))
@@ -126,14 +128,42 @@ def backfill(
 
 
 @contextmanager
-def _working(config: Path, command: str, *, dry_run: bool) -> Iterator[tuple[App, Manner]]:
+def _working(
+    config: Path, command: str, *, dry_run: bool, offline: bool = False
+) -> Iterator[tuple[App, Manner]]:
     """Open the rooms, hold the lease, and show how far the work is, on a terminal only."""
-    with open_app(config) as app, leased(app.store, command) as epoch, _bar(command) as tell:
+    with open_app(config) as app:
+        _check_network(app, offline=offline)
+        with leased(app.store, command) as epoch, _bar(command) as tell:
 
-        def keep_lease() -> None:
-            renew(app.store, epoch)
+            def keep_lease() -> None:
+                renew(app.store, epoch)
 
-        yield app, Manner(dry_run, tell, epoch, keep_lease)
+            yield app, Manner(dry_run, tell, epoch, keep_lease)
+
+
+def _check_network(app: App, *, offline: bool) -> None:
+    """Let nobody work on a database with the settings of another network.
+
+    Raises:
+        InputError: they differ, or nothing is indexed yet.
+    """
+    told = app.config
+    with app.store.reading() as unit:
+        known = unit.identity.get()
+    if known is None:
+        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    wanted = replace(
+        known,
+        chain_id=told.chain.id,
+        genesis_hash=known.genesis_hash if offline else app.chain.genesis_hash(),
+        contracts={name: Address(at) for name, at in told.network.contracts.items()},
+        oracle=None if told.oracle.address is None else Address(told.oracle.address),
+        start_block=told.chain.start_block,
+    )
+    with app.store.reading() as unit:
+        # It is there already, so this only compares.
+        unit.identity.set(wanted)
 
 
 @contextmanager

@@ -128,3 +128,31 @@ def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, 
     assert run(["resync", "refold", "--config", str(config)]) == 1
 
     assert "run on elsewhere" in capsys.readouterr().err
+
+
+def test_the_settings_of_another_network_are_wrong_input(network, database, tmp_path, capsys):
+    settings = network.settings(tmp_path)
+    settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"
+    elsewhere = write(settings, tmp_path / "elsewhere.toml")
+
+    assert run(["resync", "refold", "--config", str(elsewhere)]) == 2
+
+    assert "0x" + 40 * "9" in capsys.readouterr().err
+
+
+def test_refold_asks_no_endpoint(network, database, tmp_path, capsys):
+    settings = network.settings(tmp_path)
+    settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
+    offline = write(settings, tmp_path / "offline.toml")
+
+    assert told(capsys, "refold", "--config", offline)["same_state"]
+
+
+def test_before_the_first_block_the_user_is_told_to_run(settings, tmp_path, capsys):
+    settings["database"]["url"] = f"sqlite:///{tmp_path / 'new.sqlite'}"
+    new = write(settings, tmp_path / "new.toml")
+    assert run(["migrate", "--config", str(new)]) == 0
+
+    assert run(["resync", "refold", "--config", str(new)]) == 2
+
+    assert "nothing is indexed yet" in capsys.readouterr().err
