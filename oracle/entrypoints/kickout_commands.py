@@ -1,7 +1,5 @@
 """`kickout list`, `evidence`, `propose` and `execute`: by hand what the daemon does by itself."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +15,8 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.sending import published
 from oracle.errors import InputError
-from oracle.publisher.inspection import differences
 from oracle.services.accusing import Look, evidence_at, looks_at
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
@@ -27,9 +25,6 @@ from oracle.services.kicking import (
     propose as plan_proposal,
     rehearse,
 )
-from oracle.services.leasing import leased
-from oracle.services.publishing import publish_next
-from oracle.services.reconciling import reconcile
 
 kickout = typer.Typer(no_args_is_help=True)
 
@@ -95,7 +90,7 @@ def propose(
         if not publish:
             _tell(_rehearsed(app, look), as_json=as_json)
             return
-        sent = _published(app, lambda desk: _proposal(desk, look))
+        sent = published(app, "kickout propose", lambda desk, _: _proposed(desk, look))
     _tell(
         {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
     )
@@ -118,7 +113,7 @@ def execute(
         if not publish:
             _tell({**_rehearsed(app, look), "ready_at": kick.ready_at}, as_json=as_json)
             return
-        sent = _published(app, lambda desk: _execution(desk, kick))
+        sent = published(app, "kickout execute", lambda desk, _: _executed(desk, kick))
     _tell(
         {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
     )
@@ -139,34 +134,12 @@ def _look(app: App, node: str) -> Look:
     return found
 
 
-def _proposal(desk: Desk, look: Look) -> Step | None:
+def _proposed(desk: Desk, look: Look) -> Step | None:
     return plan_proposal(desk, look, desk.publisher.contract.standing())
 
 
-def _execution(desk: Desk, kick: Kick) -> Step | None:
+def _executed(desk: Desk, kick: Kick) -> Step | None:
     return plan_execution(desk, kick, desk.publisher.contract.standing())
-
-
-def _published(app: App, plan: Callable[[Desk], Step | None]) -> list[Step]:
-    """Plan one call and take it to the endpoints; the daemon watches it from there.
-
-    Raises:
-        InputError: the contract differs from the configuration, or would refuse the call now.
-        FatalError: a daemon holds the lease of this database; it does all this by itself.
-    """
-    found = differences(app.publisher.contract.constitution(), app.expected)
-    if found:
-        raise InputError(f"the contract is not as configured: {found[0].line()}")
-    with leased(app.store, "qos-oracle kickout") as epoch:
-        desk = app.desk(epoch, lambda: time.clock_gettime(time.CLOCK_REALTIME))
-        reconcile(desk)
-        planned = plan(desk)
-        if planned is None:
-            raise InputError("the contract does not take it now, or a call about it is on its way")
-        steps = [planned]
-        while (step := publish_next(desk, app.chain.heads())) is not None:
-            steps.append(step)
-    return steps
 
 
 def _rehearsed(app: App, look: Look) -> dict[str, object]:

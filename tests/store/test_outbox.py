@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from oracle.domain.block import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.errors import FatalError
 from oracle.store.outbox import Outbox
@@ -253,8 +252,7 @@ def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
         slot, _ = live(unit.outbox, wish(as_of_block=90))
         doomed = planned(unit.outbox, wish("push:2", as_of_block=90))
         kept = planned(unit.outbox, wish("push:3", as_of_block=80))
-        ended = unit.outbox.basis_orphaned(BlockRef(80, ZERO_HASH, ZERO_HASH, 999))
-        assert ended == 1
+        assert unit.outbox.intents.forget_above(80, NOW) == 1
         states = [named(unit.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]
 
