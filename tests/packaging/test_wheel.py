@@ -1,0 +1,76 @@
+"""The wheel works without the checkout: installed into an empty environment, somewhere else."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Building and installing takes a minute; the rest is quick.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+NODE = "0x" + 40 * "1"
+JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "node": NODE}
+
+
+def ran(folder: Path, *command: str | Path, **environment: str) -> str:
+    """What the command prints; outside of the checkout, and without what surrounds this test."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """`qos-oracle` as a user has it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    limits = str(ROOT / "constraints.txt")
+    pinned = {"PIP_CONSTRAINT": limits, "PIP_BUILD_CONSTRAINT": limits}
+    ran(folder, sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT, **pinned)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "venv", with_pip=True)
+    ran(folder, folder / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, **pinned)
+    return folder / "venv/bin/qos-oracle"
+
+
+def test_it_says_its_version(program, elsewhere):
+    assert ran(elsewhere, program, "--version").startswith("qos-oracle ")
+
+
+def test_it_makes_a_database(program, elsewhere):
+    settings = {"QOS_ORACLE_DATABASE__URL": f"sqlite:///{elsewhere / 'oracle.sqlite'}"}
+    example = ROOT / "config" / "example.toml"
+    said = ran(elsewhere, program, "migrate", "--config", example, **settings)
+    assert "went from no tables to revision" in said
+    assert (elsewhere / "oracle.sqlite").exists()
+
+
+def test_it_replays_a_file(program, elsewhere):
+    (elsewhere / "events.jsonl").write_text(json.dumps(JOINED), "utf-8")
+    told = json.loads(ran(elsewhere, program, "replay", elsewhere / "events.jsonl"))
+    assert [node["node"] for node in told["nodes"]] == [NODE]
+
+
+@pytest.mark.evm
+def test_it_plays_the_demo(program, elsewhere):
+    summary = json.loads(ran(elsewhere, program, "demo", "--json"))
+    assert summary["faults"] == []
+    assert summary["kickout"]["rejoin"] == "KickedOut"
