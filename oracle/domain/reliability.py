@@ -31,11 +31,9 @@ def exclusion_after(
 ) -> bool:
     """Return whether a node remembers to be excluded, H having gone from `before` to `after`.
 
-    For rules with two thresholds: entered by a penalty only, left as soon as H reaches the
+    Only for rules with two thresholds: entered by a penalty only, left as soon as H reaches the
     exit, also by healing alone (scoring.md 6).
     """
-    if not rules.remembers_exclusion:
-        return False
     if penalty and after < rules.exclude_enter:
         return True
     left = max(before, after) >= rules.exclude_exit

@@ -152,3 +152,10 @@ def test_a_restart_shows_at_once_and_a_full_pool_is_one_short():
     assert long_term(made, restarting, history.time + 8) == UNIT // 50
     # 49 copies of a mean of 0.2, truncated: a mean of 0 is read as new.
     assert long_term(made, restarting, history.time + 9) == UNIT // 2
+
+
+def test_a_prior_is_copied_once_and_then_forgotten():
+    history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
+    made = node_after(history, "A", RELAY)
+    assert made.pool == bytes([3] * 48 + [10, 5])
+    assert made.prior is None
