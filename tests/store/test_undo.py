@@ -64,6 +64,39 @@ def test_going_on_along_another_branch_is_having_known_only_that(
 @thorough
 @given(
     events=histories(),
+    ancestor=st.integers(1, LAST_BLOCK - 2),
+    branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
+    again=st.integers(LAST_BLOCK - 2, LAST_BLOCK),
+)
+def test_a_second_reorg_is_undone_by_the_second_branch_s_journal(
+    store: Store, events: list[Event], ancestor: int, branch: list[Event], again: int
+):
+    common = [event for event in events if event.at.block <= ancestor]
+    with store.transaction() as unit:
+        forget_everything(unit)
+        fold_into(unit, events, LAST_BLOCK, final=0)
+        unit.undo.rollback_to(ancestor)
+        fold_into(unit, branch, LAST_BLOCK, final=0)
+        unit.undo.rollback_to(again)
+        after = list(unit.projections.dump())
+        assert after == dump_of(unit, common + branch, again)
+
+
+def test_a_rollback_empties_the_journal_above(store: Store):
+    with store.transaction() as unit:
+        unit.cursor.move_to(block(9), None, 0)
+        journaled(3, before=None, after=1, unit=unit)
+        journaled(5, before=1, after=2, unit=unit)
+        unit.undo.rollback_to(3)
+        journaled(4, before=1, after=7, unit=unit)
+        journaled(5, before=7, after=8, unit=unit)
+        unit.undo.rollback_to(4)
+        assert stake(unit) == 7
+
+
+@thorough
+@given(
+    events=histories(),
     steps=st.lists(st.integers(1, LAST_BLOCK), min_size=1, max_size=4, unique=True),
 )
 def test_going_back_in_steps_is_going_back_at_once(
