@@ -9,11 +9,7 @@ from oracle.domain.rules import Rules
 
 def with_score(pool: bytes, score: int, rules: Rules) -> bytes:
     """Return the pool after one more score, the oldest out first."""
-    if len(pool) < rules.pool_size:
-        return pool + bytes((score,))
-    return (
-        pool[1 - rules.pool_size :] + bytes((score,)) if rules.pool_size > 1 else bytes((score,))
-    )
+    return (pool + bytes((score,)))[-rules.pool_size :]
 
 
 def mean_of(pool: bytes, prior: int | None, rules: Rules) -> int:
