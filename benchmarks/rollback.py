@@ -1,0 +1,119 @@
+"""How fast a reorg is undone: 64 blocks of 20 events, beside folding everything again.
+
+Run: .venv/bin/python benchmarks/rollback.py [--history 20000] [--postgresql]
+The obvious way back, where no journal was kept, is to delete what was folded and to fold the
+history up to the ancestor again. Both end in the same bytes, which is checked.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import closing
+from itertools import groupby, islice
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
+from oracle.domain.events import DomainEvent  # noqa: E402
+from oracle.domain.fold import Fold  # noqa: E402
+from oracle.domain.needs import tasks_named  # noqa: E402
+from oracle.domain.rules import SEED  # noqa: E402
+from oracle.store.store import Store, Unit  # noqa: E402
+from tests.postgresql import Server, find_programs  # noqa: E402
+
+DEPTH = 64
+ROUNDS = 5
+AT_ONCE = 2000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--history", type=int, default=20_000, help="events below the ancestor")
+    parser.add_argument("--postgresql", action="store_true")
+    chosen = parser.parse_args()
+    here = Path(tempfile.mkdtemp(prefix="qos-bench-"))
+    # PostgreSQL refuses to run as root; whom it runs as must get through.
+    here.chmod(0o755)
+    try:
+        compare("sqlite", f"sqlite:///{here}/oracle.sqlite", chosen.history)
+        programs = find_programs()
+        if chosen.postgresql and programs is not None:
+            (here / "pg").mkdir()
+            with closing(Server(programs, here / "pg")) as server:
+                server.create("bench", "template0")
+                compare("postgresql", server.url("bench"), chosen.history)
+    finally:
+        shutil.rmtree(here, ignore_errors=True)
+
+
+def compare(name: str, url: str, below: int) -> None:
+    ancestor = below // LOGS_PER_BLOCK
+    source = events()
+    history = list(islice(source, ancestor * LOGS_PER_BLOCK))
+    above = list(islice(source, DEPTH * LOGS_PER_BLOCK))
+    with Store.open(url, create=True) as store:
+        fold_anew(store, history)
+        rolled_back = min(undo(store, above, ancestor) for _ in range(ROUNDS))
+        after = digest(store)
+        started = time.perf_counter()
+        fold_anew(store, history)
+        refolded = time.perf_counter() - started
+        assert digest(store) == after
+    print(
+        f"{name}: {DEPTH} blocks x {LOGS_PER_BLOCK} events undone in {1000 * rolled_back:.1f} ms; "
+        f"{len(history):,} events folded again in {1000 * refolded:,.0f} ms "
+        f"({refolded / rolled_back:,.0f} x)"
+    )
+
+
+def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
+    """Fold the blocks above the ancestor with a journal, and time the way back."""
+    fold = Fold(SEED)
+    with store.transaction() as unit:
+        load(unit, fold, above)
+        for number, in_block in groupby(above, key=lambda event: event.at.block):
+            fold.block(number, list(in_block), journal=True)
+        unit.changes(fold.drain())
+        move(unit, ancestor + DEPTH)
+    started = time.perf_counter()
+    with store.transaction() as unit:
+        unit.undo.rollback_to(ancestor)
+        move(unit, ancestor)
+    return time.perf_counter() - started
+
+
+def fold_anew(store: Store, history: list[DomainEvent]) -> None:
+    fold = Fold(SEED)
+    with store.transaction() as unit:
+        unit.projections.clear()
+        for at in range(0, len(history), AT_ONCE):
+            fold.many(history[at : at + AT_ONCE])
+            unit.changes(fold.drain())
+        last = history[-1].at.block
+        unit.undo.prune_to(last)
+        move(unit, last)
+
+
+def load(unit: Unit, fold: Fold, above: list[DomainEvent]) -> None:
+    fold.last = unit.last_event.get()
+    fold.ledger.tasks.update(unit.tasks.named(tasks_named(above)))
+    fold.ledger.nodes.update({node.address: node for node in unit.nodes.all()})
+
+
+def move(unit: Unit, number: int) -> None:
+    cursor = unit.cursor.get()
+    unit.cursor.move_to(block_at(number), None, 0 if cursor is None else cursor.epoch)
+
+
+def digest(store: Store) -> str:
+    with store.reading() as unit:
+        return unit.projections.digest()
+
+
+if __name__ == "__main__":
+    main()
