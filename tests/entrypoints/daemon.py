@@ -72,7 +72,17 @@ class Daemon:
 def daemon(config: Path, *options: str) -> Iterator[Daemon]:
     """Start it and wait until it has started; it is killed at the end if it still runs."""
     log = config.with_name("daemon.log")
-    command = [sys.executable, "-X", "faulthandler", "-m", "oracle", "run", "--config", str(config), *options]
+    command = [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        "oracle",
+        "run",
+        "--config",
+        str(config),
+        *options,
+    ]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         running = Daemon(process, log)
         try:
