@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.errors import InputError
+from oracle.chain.source import Window
+from oracle.domain.block import BlockRange
+from oracle.errors import FatalError, InputError
+from oracle.services import refolding
 from oracle.services.folding import Folder
 from oracle.services.refolding import Manner, refold
 from oracle.services.reporting import Reporter
@@ -45,6 +48,36 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
     assert refolded.differing == ()
     assert follower.dump() == before
     assert refolded.logs == sum(len(block.logs) for block in follower.chain.blocks)
+
+
+def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
+    follower = followed(store)
+    monkeypatch.setattr(refolding, "LOGS_AT_ONCE", 7)
+    reached: list[int] = []
+
+    refolded = refold(
+        store, follower.folder, Manner(progress=lambda block, _: reached.append(block))
+    )
+
+    assert refolded.same
+    assert refolded.differing == ()
+    assert len(reached) > 5
+    assert reached == sorted(reached)
+
+
+def test_a_window_that_was_fetched_before_a_refold_is_not_committed_after_it(store: Store):
+    follower = followed(store)
+    follower.chain.mine()
+    window = follower.chain.window
+
+    def refolded_meanwhile(blocks: BlockRange, *, with_headers: bool) -> Window:
+        refold(store, folder(), Manner())
+        return window(blocks, with_headers=with_headers)
+
+    follower.chain.window = refolded_meanwhile  # type: ignore[method-assign]
+
+    with pytest.raises(FatalError, match="another process"):
+        follower.step()
 
 
 def test_a_row_that_was_changed_by_hand_is_told_and_mended(store: Store):

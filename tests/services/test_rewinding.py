@@ -125,6 +125,18 @@ def test_an_endpoint_below_the_cursor_is_no_witness(store: Store):
     assert isinstance(follower.step(), Rewound)
 
 
+def test_a_head_below_the_cursor_outweighs_a_header_from_elsewhere(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    behind, forked = follower.chain.copy(), follower.chain.copy()
+    behind.lag = 1
+    forked.fork(4)
+    forked.mine_many(4)
+    follower.chain.answers.extend([behind, forked, forked])
+
+    assert rewind_if_forked(follower.chain, store, follower.folder) is None
+
+
 def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
