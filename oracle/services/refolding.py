@@ -6,17 +6,18 @@ run is the real one thrown away at its end.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.logs import Log
+from oracle.domain.report import Report
 from oracle.domain.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.services.folding import Folder, Stretch
 from oracle.store.cursor import Cursor
-from oracle.store.reports import ReportState, StoredReport
+from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
 
 # Logs folded before what they changed is written down; memory stays flat.
@@ -89,14 +90,28 @@ class _Check:
     """Draws every kept report up again while the fold passes its block, and compares."""
 
     folder: Folder
-    kept: dict[int, StoredReport]
-    differing: list[int]
+    checked: int = 0
+    differing: list[int] = field(default_factory=list)
+    _kept: dict[int, Report] = field(default_factory=dict)
+
+    def stops(self, unit: Unit, blocks: BlockRange) -> list[BlockRef]:
+        """Return the as-of blocks in this range whose reports must come out again.
+
+        Missed ones may have been cut at a block that left the chain since.
+        """
+        if self.folder.reporter is None:
+            return []
+        rows = unit.reports.between(blocks.first, blocks.last)
+        kept = [stored.report for stored in rows if stored.state is not ReportState.MISSED]
+        self._kept = {report.as_of.number: report for report in kept}
+        return [report.as_of for report in kept]
 
     def at_stop(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
-        reporter = self.folder.reporter
-        stored = self.kept[as_of.number].report
-        if reporter is not None and reporter.draw_up(unit, rounds, as_of) != stored:
-            self.differing.append(stored.period)
+        """Compare one report with what the fold says now."""
+        reporter, kept = self.folder.reporter, self._kept[as_of.number]
+        self.checked += 1
+        if reporter is not None and reporter.draw_up(unit, rounds, as_of) != kept:
+            self.differing.append(kept.period)
 
 
 def refold(store: Store, folder: Folder, manner: Manner) -> Refolded:
@@ -137,31 +152,18 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
     folder.forget()
     cursor = unit.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-    check = _Check(folder, _kept_reports(unit, last), [])
-    stops = [stored.report.as_of for stored in check.kept.values()]
+    check = _Check(folder)
     logs_folded = 0
     for blocks, logs in _batches(unit, last):
         calls = list(unit.calls.between(blocks.first, blocks.last))
-        due = [stop for stop in stops if blocks.first <= stop.number <= blocks.last]
-        stretch = Stretch(blocks.last, folder.reader.read(logs, calls), final, due)
+        said = folder.reader.read(logs, calls)
+        stretch = Stretch(blocks.last, said, final, check.stops(unit, blocks))
         folder.fold(unit, stretch, check.at_stop)
         logs_folded += len(logs)
         manner.progress(blocks.last, last)
     unit.undo.prune_to(min(final, last))
     same = unit.projections.digest() == before
-    return Refolded(last, logs_folded, same, len(check.kept), tuple(check.differing))
-
-
-def _kept_reports(unit: Unit, last: int) -> dict[int, StoredReport]:
-    """Return the reports that must come out again, by as-of block.
-
-    Missed ones may have been cut at a block that left the chain since.
-    """
-    return {
-        stored.report.as_of.number: stored
-        for stored in unit.reports.above(-1)
-        if stored.state is not ReportState.MISSED and stored.report.as_of.number <= last
-    }
+    return Refolded(last, logs_folded, same, check.checked, tuple(check.differing))
 
 
 def _batches(unit: Unit, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:

@@ -81,6 +81,10 @@ class ReportRoom:
         """Return the reports whose as-of block lies above `block`, oldest first."""
         return self._where(report.c.as_of_number > block)
 
+    def between(self, first: int, last: int) -> list[StoredReport]:
+        """Return the reports with an as-of block from `first` to `last`, oldest first."""
+        return self._where(report.c.as_of_number.between(first, last))
+
     def bind(self, period: int, number: int, digest: Hash) -> None:
         """Write down the round that the report is signed for, and the digest signed.
 
