@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 
@@ -93,6 +94,21 @@ def test_a_second_writer_waits_for_a_short_one(database_url: str):
 def _save_second_node(store: Store) -> None:
     with store.transaction() as unit:
         unit.nodes.save([node(2)])
+
+
+def test_many_threads_read_while_one_writes(store: Store):
+    with store.transaction() as unit:
+        unit.nodes.save([node(1, scored=0)])
+    with ThreadPoolExecutor(6) as readers, store.transaction() as unit:
+        unit.nodes.save([node(1, scored=1)])
+        seen = list(readers.map(_scored_of_node, [store] * 60))
+    assert seen == [0] * 60
+    assert _scored_of_node(store) == 1
+
+
+def _scored_of_node(store: Store) -> int:
+    with store.reading() as unit:
+        return unit.nodes.named([node(1).address])[node(1).address].scored
 
 
 def test_a_reader_cannot_write(store: Store):
