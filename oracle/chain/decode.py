@@ -9,9 +9,10 @@ from binascii import unhexlify
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from oracle.chain.abi import Parameter, Signature
+from oracle.chain.making import filled
 from oracle.chain.tails import (
     WORD,
     MalformedError,
@@ -23,6 +24,10 @@ from oracle.chain.tails import (
     words_of,
 )
 from oracle.chain.words import BITS, Layout, layout, word_reader
+from oracle.domain.block import Position
+from oracle.domain.logs import Log
+
+Made = TypeVar("Made")
 
 # (topics, data) in lower-case hex -> the values asked for, in the order asked.
 Decoder = Callable[[Sequence[str], str], tuple[Any, ...]]
@@ -43,13 +48,44 @@ def decoder_of(event: Signature, wanted: Sequence[str] | None = None) -> Decoder
     Raises:
         ValueError: the event has an input of a type that we do not read.
     """
+    plan = _plan_of(event)
+    names = wanted if wanted is not None else [parameter.name for parameter in event.inputs]
+    values = "".join(f"{plan.values[value]}, " for value in names)
+    decoder: Decoder = plan.compiled(event.name, "topics, data", [], [f"return ({values})"])
+    return decoder
+
+
+def log_reader(
+    event: Signature, wanted: Sequence[str], make: Callable[..., Made]
+) -> Callable[[Log], Made]:
+    """Return what decodes a log as `decoder_of` does and makes something of it in one go.
+
+    It returns `make(position, time, *values)`; a dataclass is made by its slots (making.py).
+
+    Raises:
+        ValueError: the event has an input of a type that we do not read.
+    """
+    plan = _plan_of(event)
+    at = "position(Position, (log.block, log.tx, log.index, 0))"
+    values = [at, "log.time", *(plan.values[name] for name in wanted)]
+    if isinstance(make, type):
+        known, lines = filled(make, values)
+    else:
+        known, lines = {"make": make}, [f"return make({', '.join(values)})"]
+    plan.known |= {"position": tuple.__new__, "Position": Position, **known}
+    reader: Callable[[Log], Made] = plan.compiled(
+        event.name, "log", ["topics, data = log.topics, log.data"], lines
+    )
+    return reader
+
+
+def _plan_of(event: Signature) -> "_Plan":
     plan = _Plan()
     for number, parameter in enumerate(p for p in event.inputs if p.indexed):
         plan.topic(number + 1, parameter)
     for number, parameter in enumerate(p for p in event.inputs if not p.indexed):
         plan.word(number, parameter)
-    names = wanted if wanted is not None else [parameter.name for parameter in event.inputs]
-    return plan.compiled(event.name, names)
+    return plan
 
 
 @dataclass(slots=True)
@@ -102,10 +138,11 @@ class _Plan:
         self.tails.append((name, _tail_reader(parameter.kind)))
         self.values[parameter.name] = f"v{name}"
 
-    def compiled(self, name: str, wanted: Sequence[str]) -> Decoder:
-        lines = [*self._checks(), *self._variable()]
-        lines.append(f"return ({''.join(self.values[value] + ', ' for value in wanted)})")
-        text = "def decode(topics, data):\n" + "".join(f"    {line}\n" for line in lines)
+    def compiled(
+        self, name: str, given: str, opening: Sequence[str], closing: Sequence[str]
+    ) -> Any:  # noqa: ANN401  # a function made at run time
+        lines = [*opening, *self._checks(), *self._variable(), *closing]
+        text = f"def read({given}):\n" + "".join(f"    {line}\n" for line in lines)
         known: dict[str, Any] = {
             **self.known,
             "variable": _variable_reader([read for _, read in self.tails]),
@@ -116,8 +153,7 @@ class _Plan:
         }
         # The text is made of an ABI that ships with us; nothing of a chain or user is in it.
         exec(compile(text, f"<decoder of {name}>", "exec"), known)  # noqa: S102
-        decoder: Decoder = known["decode"]
-        return decoder
+        return known["read"]
 
     def _checks(self) -> list[str]:
         size = WORD * len(self.codes)
@@ -125,6 +161,12 @@ class _Plan:
         lines = [
             f"if len(topics) != {count}: raise Malformed('number of topics')",
             *self.topics,
+        ]
+        if not (self.tails or self.unused or any("raw" in v for v in self.values.values())):
+            # Words that are taken as they stand: that they are hex, the endpoint's door has seen.
+            lines.append(f"if len(data) != {2 + 2 * size}: raise Malformed('length')")
+            return lines
+        lines += [
             "raw = unhexlify(data[2:])",
             f"if len(raw) {'<' if self.tails else '!='} {size}: raise Malformed('length')",
         ]

@@ -48,14 +48,11 @@ def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) ->
     logs = _read(answers)
     if logs and not (blocks.first <= logs[0].block and logs[-1].block <= blocks.last):
         raise ValueError(f"a log outside of blocks {blocks.first} to {blocks.last}")
-    block, block_hash = -1, Hash("")
-    for log in logs:
-        if log.block != block:
-            block, block_hash = log.block, log.block_hash
-        elif log.block_hash != block_hash:
-            raise ValueError(f"logs of two blocks {block}")
-        if log.address not in wanted.addresses or log.topics[0] not in wanted.topics:
-            raise ValueError(f"a log that nobody asked for in block {log.block}")
+    if not (
+        {log.address for log in logs} <= wanted.addresses
+        and {log.topics[0] for log in logs} <= wanted.topics
+    ):
+        raise ValueError("a log that nobody asked for")
     return logs
 
 
@@ -86,38 +83,71 @@ def _is_lower_hex(written: Sequence[str]) -> bool:
 
 def _read(answers: Sequence[LogAnswer]) -> list[Log]:
     logs: list[Log] = []
-    number_text = hash_text = time_text = None
-    block, block_hash, time = -1, Hash(""), UNKNOWN_TIME
-    last = (-1, -1)
+    # Of the block at hand; logs of one block stand together, or else the answer is sorted below.
+    number = block_hash = stamp = None
+    block, last, time = -1, -1, UNKNOWN_TIME
     is_sorted = True
     for answer in answers:
-        if answer.block_number != number_text or answer.block_hash != hash_text:
-            number_text, hash_text = answer.block_number, answer.block_hash
-            block, block_hash = int(number_text, 16), Hash(hash_text)
-            time_text = answer.block_timestamp
-            time = int(time_text, 16) if time_text is not None else UNKNOWN_TIME
-        if answer.removed or answer.block_timestamp != time_text:
-            raise ValueError(f"a removed log, or two times, in block {block}")
-        if not answer.topics or len(answer.data) & 1:
-            raise ValueError(f"a log without topics or with half a byte in block {block}")
-        index = int(answer.log_index, 16)
-        place = (block, index)
-        is_sorted = is_sorted and last < place
-        last = place
+        index = _small(answer.log_index)
+        if answer.block_number == number:
+            is_sorted = is_sorted and last < index
+        else:
+            number, block_hash, stamp = (
+                answer.block_number,
+                answer.block_hash,
+                answer.block_timestamp,
+            )
+            above, block = block, int(number, 16)
+            is_sorted = is_sorted and above < block
+            time = UNKNOWN_TIME if stamp is None else int(stamp, 16)
+        last = index
+        topics, said = answer.topics, answer.data
+        if (
+            answer.block_hash != block_hash
+            or answer.block_timestamp != stamp
+            or answer.removed
+            or not topics
+            or len(said) & 1
+        ):
+            raise ValueError(_fault(answer, block))
         logs.append(
             Log(
                 block,
-                block_hash,
+                Hash(block_hash),
                 time,
-                int(answer.transaction_index, 16),
+                _small(answer.transaction_index),
                 Hash(answer.transaction_hash),
                 index,
                 Address(answer.address),
-                answer.topics,
-                answer.data,
+                topics,
+                said,
             )
         )
     return logs if is_sorted else _in_order(logs)
+
+
+def _fault(answer: LogAnswer, block: int) -> str:
+    if answer.removed:
+        return f"a removed log in block {block}"
+    if not answer.topics:
+        return f"a log without topics in block {block}"
+    if len(answer.data) & 1:
+        return f"a log with half a byte in block {block}"
+    return f"logs of two blocks {block}, or of two times"
+
+
+class _Small(dict[str, int]):
+    """Indexes by how endpoints write them; a few hundred come again and again."""
+
+    def __missing__(self, written: str) -> int:
+        number = int(written, 16)
+        if len(self) < _REMEMBERED:
+            self[written] = number
+        return number
+
+
+_REMEMBERED = 4096
+_small = _Small().__getitem__
 
 
 def _in_order(logs: list[Log]) -> list[Log]:
@@ -129,5 +159,7 @@ def _in_order(logs: list[Log]) -> list[Log]:
             if kept[-1] != log:
                 raise ValueError(f"two different logs {log.index} in block {log.block}")
             continue
+        if kept and kept[-1].block == log.block and kept[-1].block_hash != log.block_hash:
+            raise ValueError(f"logs of two blocks {log.block}")
         kept.append(log)
     return kept

@@ -4,9 +4,12 @@ The contract takes a push only as the direct call of an account without code, so
 of its transaction is the input of the push (publishing.md 2).
 """
 
+from collections.abc import Callable
+
 from eth_utils.crypto import keccak
 
-from oracle.chain.abi import load
+from oracle.chain.abi import Signature, load
+from oracle.chain.decode import decoder_of
 from oracle.chain.profiles import Meaning
 from oracle.chain.tails import WORD, MalformedError, word_at
 from oracle.domain.block import Position
@@ -18,15 +21,13 @@ from oracle.domain.contract_events import (
     KickProposed,
     RoundAccepted,
 )
-from oracle.domain.ids import Address, Hash
-from oracle.domain.logs import Call
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Call, Log
 
 CONTRACT = "QoSOracle"
 ROUND_ACCEPTED = "RoundAccepted"
 
-# What the decoder hands to `round_accepted`, in the order of ROUND.
-_Accepted = tuple[int, int, Hash, Hash, Hash, int, Address]
-
+_ROUND = ("round", "asOf", "asOfHash", "digest", "rules", "dataHash", "transmitter")
 _SELECTOR_DIGITS = 10
 # A record of a report: 3 bytes of word index, then the word.
 _INDEX_BYTES = 3
@@ -62,19 +63,32 @@ def pushed_words(call: Call, data_hash: Hash) -> tuple[tuple[int, int], ...]:
     )
 
 
-def round_accepted(call: Call, at: Position, time: int, *said: *_Accepted) -> RoundAccepted:
-    """Put together what the log said and what the call brought.
+def round_reader(event: Signature) -> Callable[[Call, Log], RoundAccepted]:
+    """Return what puts together what the log of a round said and what its call brought.
 
-    Raises:
-        MalformedError: they do not belong together.
+    It raises ValueError where they do not belong together.
     """
-    counter, as_of, as_of_hash, data_hash, digest, rules, transmitter = said
-    if call.sender != transmitter:
-        raise MalformedError("the call has another sender")
-    words = pushed_words(call, data_hash)
-    return RoundAccepted(
-        at, time, counter, as_of, as_of_hash, data_hash, digest, rules, transmitter, words
-    )
+    decode = decoder_of(event, _ROUND)
+
+    def read(call: Call, log: Log) -> RoundAccepted:
+        *said, data_hash, transmitter = decode(log.topics, log.data)
+        if call.sender != transmitter:
+            raise MalformedError("the call has another sender")
+        counter, as_of, as_of_hash, digest, rules = said
+        return RoundAccepted(
+            Position(log.block, log.tx, log.index),
+            log.time,
+            counter,
+            as_of,
+            as_of_hash,
+            data_hash,
+            digest,
+            rules,
+            transmitter,
+            pushed_words(call, data_hash),
+        )
+
+    return read
 
 
 ORACLE = (
@@ -84,5 +98,3 @@ ORACLE = (
     Meaning("KickCancelled", ("index", "by", "why"), KickCancelled),
     Meaning("KickExecuted", ("index", "node", "round", "evidence"), KickExecuted),
 )
-# RoundAccepted is read beside its call; these are the inputs that `round_accepted` takes.
-ROUND = ("round", "asOf", "asOfHash", "dataHash", "digest", "rules", "transmitter")

@@ -6,25 +6,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from oracle.chain.abi import Abi, load
-from oracle.chain.decode import Decoder, decoder_of
-from oracle.chain.making import quick
+from oracle.chain.decode import log_reader
 from oracle.chain.oracle_contract import (
     CONTRACT,
     ORACLE,
-    ROUND,
     ROUND_ACCEPTED,
-    round_accepted,
+    round_reader,
 )
 from oracle.chain.profiles import Meaning, Profile
 from oracle.chain.reference import REFERENCE
-from oracle.domain.block import Position
 from oracle.domain.contract_events import ContractEvent
 from oracle.domain.events import DomainEvent
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError, InputError
 
-_new = tuple.__new__
 _NOBODY: dict[Address, "_Route"] = {}
 
 PROFILES: dict[str, Profile] = {REFERENCE.name: REFERENCE}
@@ -41,9 +37,9 @@ class Decoded:
 class _Route(NamedTuple):
     """What to make of one event of one contract, and in which list it ends."""
 
-    decode: Decoder
-    make: Callable[..., Any]
+    read: Callable[..., Any]
     by_oracle: bool
+    # Then `read` takes the call before the log.
     needs_call: bool
 
 
@@ -114,17 +110,14 @@ class Reader:
             route = find(log.topics[0], _NOBODY).get(log.address)
             if route is None:
                 continue
-            decode, make, by_oracle, needs_call = route
-            # As Position(...) does, in half the time: it is the commonest thing that we make.
-            at = _new(Position, (log.block, log.tx, log.index, 0))
+            read, by_oracle, needs_call = route
             try:
-                values = decode(log.topics, log.data)
                 if not by_oracle:
-                    say(make(at, log.time, *values))
+                    say(read(log))
                 elif needs_call:
-                    say_of_oracle(make(_call(made_by, log), at, log.time, *values))
+                    say_of_oracle(read(_call(made_by, log), log))
                 else:
-                    say_of_oracle(make(at, log.time, *values))
+                    say_of_oracle(read(log))
             except ValueError as error:
                 raise FatalError(f"cannot read {self._name(log)}: {error}") from error
         return decoded
@@ -148,13 +141,11 @@ def _routes(abi: Abi, meanings: Sequence[Meaning]) -> dict[str, _Route]:
     routes = {}
     for meaning in meanings:
         event = abi.event(meaning.event)
-        decode = decoder_of(event, meaning.inputs)
-        make = quick(meaning.make) if isinstance(meaning.make, type) else meaning.make
-        routes[event.digest] = _Route(decode, make, by_oracle, needs_call=False)
+        read = log_reader(event, meaning.inputs, meaning.make)
+        routes[event.digest] = _Route(read, by_oracle, needs_call=False)
     if by_oracle:
         event = abi.event(ROUND_ACCEPTED)
-        decode = decoder_of(event, ROUND)
-        routes[event.digest] = _Route(decode, round_accepted, by_oracle, needs_call=True)
+        routes[event.digest] = _Route(round_reader(event), by_oracle, needs_call=True)
     return routes
 
 
