@@ -63,7 +63,7 @@ class RawRoom(Generic[Raw]):
         """Return those that are not there as canonical ones."""
         if not rows:
             return []
-        keys = [row[:3] for row in self._rows_of(rows)]
+        keys = [(row[0], row[1], bytes(row[2])) for row in self._rows_of(rows)]
         blocks = [key[0] for key in keys]
         known = select(*self._key).where(
             self._key[0].between(min(blocks), max(blocks)), self._table.c.canonical
