@@ -24,7 +24,9 @@ def played(monkeypatch, capsys, **how):
     """The exit code, and the summary that was printed."""
     monkeypatch.setattr(demo_commands, "Options", partial(Options, **how))
     code = run(["demo", "--json"])
-    return code, json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert printed.out, printed.err
+    return code, json.loads(printed.out)
 
 
 def wrong_scores(summary):
