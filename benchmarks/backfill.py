@@ -8,7 +8,6 @@ and reliability, and commits all of it; the plain way only decodes and inserts (
 
 import argparse
 import cProfile
-import gc
 import inspect
 import pstats
 import resource
@@ -35,6 +34,7 @@ from oracle.chain.reader import Reader  # noqa: E402
 from oracle.chain.source import Source  # noqa: E402
 from oracle.domain.block import BlockRange  # noqa: E402
 from oracle.domain.rules import SEED  # noqa: E402
+from oracle.entrypoints.run_commands import settle  # noqa: E402
 from oracle.services.folding import Folder  # noqa: E402
 from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
 from oracle.shipped import shipped  # noqa: E402
@@ -173,9 +173,8 @@ def main() -> int:
     asked = parser.parse_args()
     out = Console()
     with tempfile.TemporaryDirectory() as folder:
-        # As the daemon does before its first step, and good for the plain way too.
-        gc.collect()
-        gc.freeze()
+        # As the daemon does before its first step; good for the plain way too.
+        settle()
         runs = [plain(min(asked.plain_events, asked.events), Path(folder, "plain.db"))]
         with served(asked.events) as url, cProfile.Profile() as profile:
             if not asked.profile:

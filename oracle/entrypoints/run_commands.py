@@ -32,6 +32,8 @@ from oracle.services.leasing import release, take
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 from oracle.telemetry import logs, metrics
 
+_MADE_BEFORE_A_LOOK = 50_000
+
 _SendOption = Annotated[
     bool | None,
     typer.Option(
@@ -63,7 +65,7 @@ def run(
         with _leased(app) as epoch, _stopping() as stop:
             is_publishing = told.oracle.publish if publish is None else publish
             work = _prepared(app, epoch, is_publishing=is_publishing)
-            _settle()
+            settle()
             if once:
                 run_once(steps_of(work), stop)
                 return
@@ -80,14 +82,16 @@ def run(
             structlog.get_logger().info("stopped")
 
 
-def _settle() -> None:
-    """Keep what the daemon is made of from the garbage collector.
+def settle() -> None:
+    """Keep what the daemon is made of from the garbage collector, and let that come more rarely.
 
-    It would go through some hundred thousand things that never change again and again, and a
-    backfill would take a third longer (benchmarks/backfill.py).
+    A window makes some ten thousand events and rows and drops them again, none of them in a
+    circle; looking for circles each seven hundred, and through all that was imported, cost a
+    third of a backfill (benchmarks/backfill.py).
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_MADE_BEFORE_A_LOOK)
 
 
 def migrate(
