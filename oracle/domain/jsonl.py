@@ -20,6 +20,7 @@ _PLACE: Mapping[str, Spelling] = {
     "time": spelled.INT63,
 }
 _LONGEST_QUOTE = 80
+_MOST_BRACKETS = 1_000
 # Left out where they are 0.
 _OPTIONAL_PLACE = ("tx", "sub")
 _FIELDS: Mapping[str, Spelling] = {
@@ -146,11 +147,15 @@ def _read(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 -
 
 
 def _object(line: str) -> dict[str, object]:
+    # Deeper nesting than any event has. A library that we import raises the interpreter's limit
+    # on recursion beyond what its stack bears, so this cannot be left to RecursionError.
+    if line.count("[") + line.count("{") > _MOST_BRACKETS:
+        raise ValueError("broken JSON: too many brackets")
     try:
         said = _DECODER.decode(line)
     except _RepeatedKeyError as error:
         raise ValueError(f"{error}: given twice") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
         raise ValueError(f"broken JSON: {reason}") from None
     if not isinstance(said, dict):

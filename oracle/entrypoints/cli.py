@@ -26,6 +26,7 @@ from oracle.entrypoints import (
 )
 from oracle.errors import InputError, OracleError
 
+_MOST_FRAMES = 1_000
 # In the order of the help.
 _COMMANDS = (
     demo_commands,
@@ -80,6 +81,9 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code. A bug passes through with its traceback."""
+    # py_ecc, which signing imports, raises it to what no C stack bears: deeply nested JSON of
+    # an endpoint would then crash the process.
+    sys.setrecursionlimit(_MOST_FRAMES)
     try:
         returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
     except TyperException as error:

@@ -36,3 +36,17 @@ def indexed(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> 
     path = write(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     return path
+
+
+SOUND: Settings = {
+    "database": {"url": "sqlite:///nowhere.sqlite"},
+    "chain": {"id": 1, "endpoints": ["http://127.0.0.1:1"]},
+    "network": {"contracts": {"TaskNetwork": "0x" + "1" * 40}},
+}
+
+
+@pytest.fixture
+def sound(tmp_path):
+    """Settings without a chain, for faults that are found before one is asked."""
+    database = {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"}
+    return {**{name: dict(section) for name, section in SOUND.items()}, "database": database}

@@ -1,0 +1,109 @@
+"""What can be wrong with a configuration or a file: all of it told, in clear lines."""
+
+import sys
+
+from oracle.entrypoints.cli import run
+from tests.entrypoints.local_network import write
+from tests.entrypoints.refusal import refused
+
+
+def test_no_such_file(capsys, tmp_path):
+    line = refused(capsys, "status", "--config", tmp_path / "missing.toml")
+    assert "missing.toml: there is no such configuration" in line
+
+
+def test_not_toml(capsys, tmp_path):
+    (tmp_path / "bad.toml").write_text("[chain\nid = 1")
+    assert "is not TOML" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+
+
+def test_not_text(capsys, tmp_path):
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
+    assert "is not UTF-8" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+
+
+def test_an_unknown_key_is_named(capsys, sound, tmp_path):
+    sound["chain"]["finality"] = 5
+    path = write(sound, tmp_path / "config.toml")
+    assert "chain.finality: is not a setting" in refused(capsys, "status", "--config", path)
+
+
+def test_every_fault_is_told_at_once(capsys, sound, tmp_path, monkeypatch):
+    sound["chain"] |= {"id": 0, "endpoints": ["ftp://here"], "foo": 1}
+    sound["network"]["contracts"] = {"TaskNetwork": "0x12"}
+    sound["bar"] = {"x": 1}
+    monkeypatch.setenv("QOS_ORACLE_CHIAN__ID", "1")
+    monkeypatch.setenv("QOS_ORACLE_WEB__PORT", "70000")
+    path = write(sound, tmp_path / "config.toml")
+
+    said = refused(capsys, "config", "check", "--config", path)
+
+    for fault in (
+        "chain.id",
+        "chain.endpoints.0",
+        "chain.foo",
+        "network.contracts.TaskNetwork",
+        "bar",
+        "QOS_ORACLE_CHIAN__ID",
+        "web.port",
+    ):
+        assert f"\n  {fault}: " in said
+
+
+def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
+    sound["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
+    sound["keys"] = {"signer_keystore": "signer.json"}
+    path = write(sound, tmp_path / "config.toml")
+
+    said = refused(capsys, "run", "--config", path)
+
+    assert "oracle.publish: needs oracle.address" in said
+    assert "keys.signer_keystore and keys.signer_password_file: give both or none" in said
+    assert "keys.transmitter_keystore: is missing" in said
+    assert "oracle.anchor_window: 20 blocks are too few" in said
+
+
+def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
+    sound["rules"] = {"set": "sead"}
+    path = write(sound, tmp_path / "config.toml")
+    assert "seed" in refused(capsys, "nodes", "--config", path)
+
+
+def test_an_option_that_does_not_exist(capsys):
+    assert "No such option" in refused(capsys, "status", "--jsn")
+
+
+def test_secrets_in_addresses_are_not_repeated(capsys, sound, tmp_path):
+    sound["chain"]["endpoints"] = ["https://user:pass@host:port/v3/APIKEY"]
+    sound["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
+    path = write(sound, tmp_path / "config.toml")
+
+    first = refused(capsys, "status", "--config", path)
+    sound["chain"]["endpoints"] = ["https://host/v3/APIKEY"]
+    second = refused(capsys, "status", "--config", write(sound, path))
+
+    assert "APIKEY" not in first + second
+    assert "pass@" not in first
+    assert "hunter2" not in second
+
+
+def test_an_events_file_nested_to_death(capsys, tmp_path):
+    (tmp_path / "events.jsonl").write_text("[" * 1_000_000)
+    assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+
+
+def test_an_empty_events_file(capsys, tmp_path):
+    (tmp_path / "events.jsonl").write_text("")
+    assert "events.jsonl" in refused(capsys, "replay", tmp_path / "events.jsonl")
+
+
+def test_a_truncated_events_file(capsys, tmp_path):
+    (tmp_path / "events.jsonl").write_text('{"type": "node_joined", "blo')
+    assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+
+
+def test_no_library_leaves_the_limit_on_recursion_raised(capsys):
+    # py_ecc does, when it is imported.
+    sys.setrecursionlimit(100_000)
+    assert run(["--version"]) == 0
+    assert sys.getrecursionlimit() == 1_000
