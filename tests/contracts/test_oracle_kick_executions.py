@@ -193,6 +193,13 @@ def test_a_larger_bucket_does_not_come_filled(oracle: Oracle):
     assert oracle.read("bucket")[:2] == (9, 2)
 
 
+def test_what_flowed_in_before_a_new_setting_stays(oracle: Oracle):
+    oracle.do("setBucket", 9, 1, 60, sender=oracle.admin)
+    oracle.chain.later(180)
+    oracle.do("setBucket", 9, 0, 60, sender=oracle.admin)
+    assert oracle.read("bucket")[:2] == (9, 2 + 3)
+
+
 @pytest.mark.parametrize("flow", [(0, 1), (0, 0)])
 def test_an_empty_bucket_that_never_fills_says_so(oracle: Oracle, flow: tuple[int, int]):
     ready(oracle)
