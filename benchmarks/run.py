@@ -1,0 +1,44 @@
+"""Runs the benchmarks one after the other: all of them, or those named.
+
+Run: .venv/bin/python benchmarks/run.py [--quick] [NAME ...]
+Each is a script of its own that compares us with the obvious way in one run; `--quick` makes them
+small, as CI does. The exit code is 1 where one failed or missed its target.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# What `--quick` adds to each; nothing where it is quick anyway.
+QUICK: dict[str, list[str]] = {
+    "gas": [],
+    "decode": ["--events", "10000"],
+    "fold": ["--events", "100000"],
+    "insert": ["--windows", "15"],
+    "backfill": ["--events", "60000", "--plain-events", "4000"],
+    "rollback": ["--history", "10000"],
+    "latency": ["--blocks", "60"],
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*QUICK, []])
+    asked = parser.parse_args()
+    failed = []
+    for name in asked.names or QUICK:
+        print(f"\n== {name}", flush=True)
+        options = QUICK[name] if asked.quick else []
+        done = subprocess.run([sys.executable, HERE / f"{name}.py", *options], check=False)
+        if done.returncode:
+            failed.append(name)
+    if failed:
+        print(f"\nfailed or missed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
