@@ -8,7 +8,7 @@ from tests.services.conftest import NewStore
 from tests.services.follower import Follower, mined
 from tests.traffic import Traffic
 
-BLOCKS = Traffic(2).blocks(60)
+BLOCKS = Traffic(2).blocks(50)
 
 
 def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewStore):

@@ -29,7 +29,7 @@ FORKS = given(
     restarting=st.booleans(),
 )
 PATIENT = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=4
 )
 
 
