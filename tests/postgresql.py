@@ -55,6 +55,8 @@ class Server:
         access = cluster / "pg_hba.conf"
         access.write_text(f"local all {GUARDED} scram-sha-256\n{access.read_text()}")
         self._process = self._start(programs, cluster)
+        self._admin = psycopg.connect(self.url("postgres"), autocommit=True)
+        self._forms: dict[str, object] = {}
 
     def url(self, database: str) -> str:
         return f"postgresql://tests@/{database}?host={self._folder}"
@@ -76,24 +78,25 @@ class Server:
             name = f"test_{next(self._names)}"
             self.create(name, template)
         url = self.url(name)
-        form = _form(url)
+        form = self._forms.get(template) or _form_of(url)
+        self._forms[template] = form
         try:
             yield url
         finally:
-            self._leave(name)
-            if _form(url) == form:
-                _empty(url)
+            self._admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                (name,),
+            )
+            if _emptied(url, form):
                 free.append(name)
             else:
                 self._say("DROP DATABASE {} WITH (FORCE)", name)
 
     def close(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(_STOP_SECONDS)
+        self._admin.close()
+        # At once, without writing anything down: the cluster is thrown away.
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(_STOP_SECONDS)
         self._listener.join()
         if self._process.stderr is not None:
             self._process.stderr.close()
@@ -127,34 +130,30 @@ class Server:
                 return running
         raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
 
-    def _leave(self, database: str) -> None:
-        """End the connections that a test has left open."""
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
-                (database,),
-            )
-
     def _say(self, statement: LiteralString, *names: str) -> None:
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+        self._admin.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
 
-def _form(url: str) -> object:
+def _form_of(url: str) -> object:
+    with psycopg.connect(url) as connection:
+        return _form(connection)
+
+
+def _form(connection: psycopg.Connection) -> object:
     """The tables of a database, and the revision that they are at."""
-    with psycopg.connect(url) as connection:
-        tables = connection.execute(
-            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
-        ).fetchall()
-        revisions = []
-        if ("alembic_version",) in tables:
-            revisions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-    return tables, revisions
+    tables = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+    ).fetchall()
+    if ("alembic_version",) not in tables:
+        return tables
+    return tables, connection.execute("SELECT version_num FROM alembic_version").fetchall()
 
 
-def _empty(url: str) -> None:
-    """Delete every row, and number new ones from 1."""
+def _emptied(url: str, form: object) -> bool:
+    """Delete every row, and number new ones from 1; False: a test has changed the tables."""
     with psycopg.connect(url) as connection:
+        if _form(connection) != form:
+            return False
         # Tables that refer to each other are emptied in any order.
         connection.execute("SET session_replication_role = replica")
         of_class = (
@@ -166,6 +165,7 @@ def _empty(url: str) -> None:
         for (sequence,) in connection.execute(of_class, ("S",)).fetchall():
             restart = sql.SQL("ALTER SEQUENCE {} RESTART")
             connection.execute(restart.format(sql.Identifier(sequence)))
+    return True
 
 
 def find_programs() -> Path | None:
