@@ -1,0 +1,106 @@
+"""The command line as a whole: help everywhere, and one door for failures."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from oracle.entrypoints import cli
+from oracle.entrypoints.cli import build, run
+from oracle.errors import FatalError, InputError, TransientError
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command with its full name."""
+    if hasattr(command, "commands"):
+        for part, inner in command.commands.items():
+            yield from leaves(inner, f"{name} {part}".strip())
+    else:
+        yield name, command
+
+
+COMMANDS = dict(leaves(get_command(build())))
+# Commands that change something elsewhere than in a database of their own.
+CHANGING = {
+    "run",
+    "migrate",
+    "resync rewind",
+    "resync refold",
+    "resync backfill",
+    "report push",
+    "kickout propose",
+    "kickout execute",
+    "contract deploy",
+    "outbox resume",
+}
+# Commands whose output is not a report: streams, or something that runs.
+WITHOUT_JSON = {"run", "devnet", "replay", "export", "kickout evidence", "outbox resume"}
+
+
+def options(name):
+    return {option for parameter in COMMANDS[name].params for option in parameter.opts} | {
+        option for parameter in COMMANDS[name].params for option in parameter.secondary_opts
+    }
+
+
+def test_every_command_of_the_plan_is_there():
+    assert {"demo", "status", "nodes", "explain", "config check"} <= set(COMMANDS)
+    assert set(COMMANDS) >= CHANGING
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_an_example(name, capsys):
+    assert run([*name.split(), "--help"]) == 0
+    _, _, example = capsys.readouterr().out.partition("Example: ")
+    assert f"qos-oracle {name}" in example
+
+
+@pytest.mark.parametrize("name", sorted(CHANGING))
+def test_what_changes_something_can_be_tried_dry(name):
+    assert options(name) & {"--dry-run", "--publish"}
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_JSON))
+def test_what_prints_answers_programs_too(name):
+    assert "--json" in options(name)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (InputError("chain.id: is missing"), 2),
+        (FatalError("a final block changed"), 1),
+        (TransientError("no endpoint answers"), 1),
+        (typer.Exit(3), 3),
+    ],
+)
+def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
+    def fail() -> None:
+        raise failure
+
+    app = typer.Typer()
+    app.command()(fail)
+    monkeypatch.setattr(cli, "build", lambda: app)
+
+    assert run([]) == code
+    if not isinstance(failure, typer.Exit):
+        assert capsys.readouterr().err == f"qos-oracle: {failure}\n"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def fail() -> None:
+        raise KeyError("a bug")
+
+    app = typer.Typer()
+    app.command()(fail)
+    monkeypatch.setattr(cli, "build", lambda: app)
+
+    with pytest.raises(KeyError):
+        run([])
+
+
+def test_a_group_without_a_command_is_answered_with_its_help(capsys):
+    assert run(["outbox"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: qos-oracle outbox")

@@ -1,0 +1,136 @@
+"""Log lines: readable or JSON, and nothing secret in either."""
+
+import io
+import json
+import logging
+
+import pytest
+import structlog
+
+from oracle.telemetry import logs
+from oracle.telemetry.logs import configure, hide, without_secrets
+
+KEYED = "https://user:pass@eth.example.org:8443/v3/0123456789abcdef?apikey=xyz"
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """Logging is the process's: what a test sets up must not meet the next one."""
+    monkeypatch.setattr(logs, "_hidden", set())
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def out():
+    stream = io.StringIO()
+    configure("json", "info", stream)
+    return stream
+
+
+def lines(out):
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_a_line_is_one_json_document_with_time_and_level(out):
+    structlog.get_logger().info("step_done", blocks="1..2", logs=3)
+
+    (line,) = lines(out)
+    assert line["event"] == "step_done"
+    assert line["level"] == "info"
+    assert line["logs"] == 3
+    assert line["timestamp"].endswith("Z")
+
+
+def test_on_a_terminal_it_is_text():
+    stream = io.StringIO()
+    configure("text", "info", stream)
+
+    structlog.get_logger().info("step_done", logs=3)
+
+    assert "step_done" in stream.getvalue()
+    assert "logs=3" in stream.getvalue()
+    assert not stream.getvalue().startswith("{")
+
+
+def test_lines_below_the_level_are_left_out(out):
+    structlog.get_logger().debug("looked")
+    assert out.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        KEYED,
+        f"cannot reach {KEYED}, giving up",
+        [KEYED],
+        {"first": {"url": KEYED}},
+        ValueError(KEYED),
+    ],
+)
+def test_addresses_lose_everything_that_may_be_a_key(out, fact):
+    structlog.get_logger().info("asked", fact=fact)
+
+    assert "https://eth.example.org:8443" in out.getvalue()
+    for secret in ("user", "pass", "0123456789abcdef", "xyz"):
+        assert secret not in out.getvalue()
+
+
+def test_the_event_itself_is_read_too(out):
+    structlog.get_logger().info(f"asked {KEYED}")
+    assert "xyz" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "signer_password", "private_key", "PRIVATEKEY", "api_key", "mnemonic"]
+)
+def test_values_under_secret_names_are_blacked_out(out, name):
+    structlog.get_logger().info("unlocked", **{name: "hunter2"}, nested={name: "hunter2"})
+    assert "hunter2" not in out.getvalue()
+
+
+def test_hidden_values_are_blacked_out_wherever_they_turn_up(out):
+    hide("correct horse")
+    structlog.get_logger().info("unlocked", detail="the words are correct horse battery")
+    assert "correct horse" not in out.getvalue()
+
+
+def test_hiding_nothing_hides_nothing(out):
+    hide("")
+    hide("  ")
+    structlog.get_logger().info("step done")
+    assert lines(out)[0]["event"] == "step done"
+
+
+def test_tracebacks_keep_no_secret(out):
+    try:
+        int(KEYED)
+    except ValueError:
+        structlog.get_logger().exception("failed")
+
+    (line,) = lines(out)
+    assert "ValueError" in line["exception"]
+    assert "xyz" not in out.getvalue()
+
+
+def test_what_libraries_warn_of_goes_the_same_way(out):
+    logging.getLogger("some.library").warning("retrying %s", KEYED)  # noqa: TID251 - as they do
+    logging.getLogger("some.library").info("connected")  # noqa: TID251
+
+    (line,) = lines(out)
+    assert line["level"] == "warning"
+    assert "xyz" not in out.getvalue()
+
+
+def test_databases_that_are_files_keep_their_path():
+    assert (
+        without_secrets("sqlite:////var/lib/oracle.sqlite") == "sqlite:////var/lib/oracle.sqlite"
+    )
+
+
+def test_databases_that_are_servers_lose_user_and_password():
+    told = without_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
+    assert told == "postgresql://db.example.org:5432"

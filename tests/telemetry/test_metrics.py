@@ -1,0 +1,64 @@
+"""The numbers: what a census makes of the database, and the text that Prometheus reads."""
+
+import pytest
+
+from oracle.telemetry import metrics
+from oracle.telemetry.metrics import Census
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    yield
+    metrics.show(None)
+
+
+def shown(census):
+    metrics.show(census)
+    return metrics.text().decode().splitlines()
+
+
+def test_before_the_first_census_nothing_is_counted():
+    metrics.show(None)
+    assert not any(
+        line.startswith("oracle_nodes") for line in metrics.text().decode().splitlines()
+    )
+
+
+def test_counts_carry_their_labels():
+    lines = shown(Census(nodes={"available": 3, "paused": 1}, outbox={("push", "live"): 2}))
+
+    assert 'oracle_nodes{status="available"} 3.0' in lines
+    assert 'oracle_outbox_intents{kind="push",state="live"} 2.0' in lines
+
+
+def test_a_distribution_counts_every_member_once():
+    lines = shown(Census(qos=(0.0, 0.05, 0.5, 1.0)))
+
+    assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
+    assert 'oracle_qos_ratio_bucket{le="0.1"} 2.0' in lines
+    assert 'oracle_qos_ratio_bucket{le="0.5"} 3.0' in lines
+    assert 'oracle_qos_ratio_bucket{le="1.0"} 4.0' in lines
+    assert 'oracle_qos_ratio_bucket{le="+Inf"} 4.0' in lines
+    assert "oracle_qos_ratio_sum 1.55" in lines
+
+
+def test_a_distribution_goes_down_as_well():
+    shown(Census(qos=(1.0, 1.0)))
+    assert "oracle_qos_ratio_count 1.0" in shown(Census(qos=(0.3,)))
+
+
+def test_what_is_not_known_is_not_shown_as_zero():
+    names = {line.split()[0] for line in shown(Census())}
+    assert "oracle_round_age_seconds" not in names
+    assert "oracle_transmitter_balance_wei" not in names
+    assert "oracle_excluded_nodes" in names
+
+
+def test_no_label_names_a_node():
+    labels = {
+        label
+        for family in metrics.REGISTRY.collect()
+        for sample in family.samples
+        for label in sample.labels
+    }
+    assert labels <= {"state", "kind", "method", "step", "status", "version", "le"}
