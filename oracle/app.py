@@ -25,6 +25,7 @@ from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
+from oracle.services.ruling import check_rules
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 
@@ -194,7 +195,8 @@ class App:
         """Write down what the database is about, or check that it is about the same.
 
         Raises:
-            InputError: the database belongs to another chain, contract or start block.
+            InputError: the database belongs to another chain, contract or start block, or was
+                folded by other rules.
         """
         told = self.config
         identity = Identity(
@@ -206,6 +208,7 @@ class App:
         )
         with self.store.transaction() as unit:
             unit.identity.set(identity)
+            check_rules(unit, self.rules)
 
     def _reporter(self) -> Reporter | None:
         told = self.config.oracle

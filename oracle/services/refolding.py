@@ -16,6 +16,7 @@ from oracle.domain.report import Report
 from oracle.domain.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.services.folding import Folder, Stretch
+from oracle.services.ruling import adopt_rules
 from oracle.store.cursor import Cursor
 from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
@@ -149,6 +150,7 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
     """
     before = unit.projections.digest()
     unit.projections.clear()
+    adopt_rules(unit, folder.rules)
     folder.forget()
     cursor = unit.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number

@@ -1,0 +1,31 @@
+"""A database is folded by one rule set; another one is refused until everything is folded anew."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.rules import RELAY, SEED
+from oracle.errors import InputError
+from oracle.services.ruling import adopt_rules, check_rules
+from oracle.store.store import Store
+
+
+def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store):
+    with store.transaction() as unit:
+        check_rules(unit, SEED)
+        check_rules(unit, SEED)
+
+
+@pytest.mark.parametrize("other", [RELAY, replace(SEED, close="terminal")])
+def test_other_rules_are_refused_with_what_to_do(store: Store, other):
+    with store.transaction() as unit:
+        check_rules(unit, SEED)
+        with pytest.raises(InputError, match="folded by the rules seed.*resync refold"):
+            check_rules(unit, other)
+
+
+def test_after_folding_anew_the_new_rules_may_go_on(store: Store):
+    with store.transaction() as unit:
+        check_rules(unit, SEED)
+        adopt_rules(unit, RELAY)
+        check_rules(unit, RELAY)
