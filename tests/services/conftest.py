@@ -2,18 +2,14 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg import sql
 
-from oracle.store.metadata import metadata
 from oracle.store.store import Store
 
-MakeDatabase = Callable[[], str]
 NewStore = Callable[[], AbstractContextManager[Store]]
 
 
@@ -46,33 +42,13 @@ def new_sqlite_store(tmp_path: Path, sqlite_template: Path) -> NewStore:
 
 
 @pytest.fixture
-def new_postgresql_store(emptied_databases: list[str], make_database: MakeDatabase) -> NewStore:
-    @contextmanager
-    def new() -> Iterator[Store]:
-        url = emptied_databases.pop() if emptied_databases else make_database()
-        with Store.open(url) as store:
-            yield store
-        _empty(url)
-        emptied_databases.append(url)
-
-    return new
-
-
-@pytest.fixture(scope="session")
-def emptied_databases() -> list[str]:
-    """Databases without rows: emptying one takes a tenth of the time of making one."""
-    return []
-
-
-@pytest.fixture(scope="session")
-def make_database(request: pytest.FixtureRequest) -> Iterator[MakeDatabase]:
+def new_postgresql_store(request: pytest.FixtureRequest) -> NewStore:
     server = request.getfixturevalue("postgresql_server")
     template = request.getfixturevalue("postgresql_template")
-    with ExitStack() as made:
-        yield lambda: str(made.enter_context(server.database(template)))
 
+    @contextmanager
+    def new() -> Iterator[Store]:
+        with server.database(template) as url, Store.open(url) as store:
+            yield store
 
-def _empty(url: str) -> None:
-    tables = [sql.Identifier(table.name) for table in metadata.sorted_tables]
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(tables)))
+    return new
