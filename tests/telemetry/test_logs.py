@@ -14,14 +14,8 @@ KEYED = "https://user:pass@eth.example.org:8443/v3/0123456789abcdef?apikey=xyz"
 
 
 @pytest.fixture(autouse=True)
-def as_before(monkeypatch):
-    """Logging is the process's: what a test sets up must not meet the next one."""
+def nothing_hidden(monkeypatch):
     monkeypatch.setattr(logs, "_hidden", set())
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-    structlog.reset_defaults()
 
 
 @pytest.fixture
