@@ -20,7 +20,7 @@ def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store
 def test_other_rules_are_refused_with_what_to_do(store: Store, other):
     with store.transaction() as unit:
         check_rules(unit, SEED)
-        with pytest.raises(InputError, match="folded by the rules seed.*resync refold"):
+        with pytest.raises(InputError, match=r"folded by the rules seed.*resync refold"):
             check_rules(unit, other)
 
 
