@@ -139,7 +139,6 @@ def _go_back(
     unit.calls.orphan_above(number)
     unit.blocks.discard_above(number)
     unit.blocks.save([block])
-    unit.lanes.clear()
     reports = unit.reports.miss_above(number, reason)
     # What has no nonce yet is dropped with its report; time is the chain's here.
     stamp = Stamp(cursor.time, unit.lease.current().epoch)

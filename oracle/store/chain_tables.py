@@ -108,7 +108,7 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
-# Single numbers: how far back the journal reaches, the block of the cached lanes.
+# Single numbers, such as how far back the journal reaches.
 mark = Table(
     "mark",
     metadata,

@@ -5,8 +5,6 @@ from sqlalchemy import Connection, delete, select
 from oracle.store.bulk import upsert
 from oracle.store.chain_tables import mark
 
-# The block that the cached lanes were computed at.
-LANES_AS_OF = "lanes_as_of"
 # Blocks up to this one cannot be undone any more.
 UNDO_FLOOR = "undo_floor"
 

@@ -6,7 +6,6 @@ from hashlib import sha256
 from msgspec.json import Encoder
 from sqlalchemy import Connection, delete, select
 
-from oracle.store.lanes import LaneRoom
 from oracle.store.node_tables import (
     anomaly,
     group_member,
@@ -51,11 +50,10 @@ class ProjectionRoom:
         self._connection = connection
 
     def clear(self) -> None:
-        """Delete everything folded, with undo journal and lanes."""
+        """Delete everything folded, and the undo journal."""
         for table in PROJECTIONS:
             self._connection.execute(delete(table))
         UndoRoom(self._connection).clear()
-        LaneRoom(self._connection).clear()
 
     def dump(self) -> Iterator[str]:
         """Yield all projections as text, a line a row, equal on both databases."""

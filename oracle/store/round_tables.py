@@ -1,4 +1,4 @@
-"""Tables of the oracle contract's own state, of the reports, and of the lanes computed last."""
+"""Tables of the oracle contract's own state, and of the reports."""
 
 from sqlalchemy import (
     BigInteger,
@@ -60,13 +60,6 @@ accepted_round = Table(
     Column("rules", BigInteger, nullable=False),
     Column("transmitter", LargeBinary, nullable=False),
     Column("words", LargeBinary, nullable=False),  # records of 35 bytes, as pushed
-)
-
-lane = Table(
-    "lane",
-    metadata,
-    Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
-    Column("lane", BigInteger, nullable=False),
 )
 
 report = Table(

@@ -19,7 +19,6 @@ from oracle.store.groups import GroupRoom
 from oracle.store.history import AnomalyRoom, ReliabilityRoom, ScoreRoom
 from oracle.store.identity import IdentityRoom
 from oracle.store.kickouts import KickoutRoom
-from oracle.store.lanes import LaneRoom
 from oracle.store.last_event import LastEventRoom
 from oracle.store.lease import Lease
 from oracle.store.logs import LogRoom
@@ -54,7 +53,6 @@ class Unit:
         self.kickouts = KickoutRoom(connection)
         self.last_event = LastEventRoom(connection)
         self.rounds = RoundRoom(connection)
-        self.lanes = LaneRoom(connection)
         self.reports = ReportRoom(connection)
         self.undo = UndoRoom(connection)
         self.projections = ProjectionRoom(connection)

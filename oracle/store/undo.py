@@ -78,7 +78,7 @@ class UndoRoom:
 
         Rows of the fold and of the contract's state get their oldest pre-image above `number`;
         what was appended above it is deleted; kickout spells closed above it are open again.
-        Raw rows, blocks, cursor, reports and lanes are the caller's to change.
+        Raw rows, blocks, cursor and reports are the caller's to change.
 
         Raises:
             FatalError: the journal does not reach back so far; refold instead.
