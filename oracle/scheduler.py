@@ -66,14 +66,16 @@ class Beats:
         """Note that the loop has turned."""
         self._last[name] = self.clock()
 
-    def failed(self, name: str, reason: str) -> None:
-        """Note that the turn failed in a way that may pass."""
+    def failed(self, name: str, reason: str) -> int:
+        """Note that the turn failed in a way that may pass; return how many did in a row."""
         count, _ = self._failing.get(name, (0, ""))
         self._failing[name] = (count + 1, reason)
+        return count + 1
 
-    def succeeded(self, name: str) -> None:
-        """Note that the turn did what it could."""
-        self._failing.pop(name, None)
+    def succeeded(self, name: str) -> int:
+        """Note that the turn did what it could; return how many before it failed in a row."""
+        count, _ = self._failing.pop(name, (0, ""))
+        return count
 
     def failing(self) -> dict[str, tuple[int, str]]:
         """Return the loops whose last turn failed: how many in a row, and the last reason."""
@@ -114,6 +116,8 @@ def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
     scheduler.add_listener(after_turn, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
     beats.expect(steps)
     for step in steps:
+        # Alerts see a zero before the first failure.
+        metrics.STEP_FAILURES.labels(step.name)
         scheduler.add_job(_turned, "interval", (step, stop, beats), seconds=step.every_seconds)
     scheduler.start()
     for job in scheduler.get_jobs():
@@ -127,20 +131,20 @@ def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
         raise failures[0]
 
 
-def run_once(steps: Sequence[Step], stop: threading.Event) -> None:
-    """Turn every step until none has anything to do, or `stop` is set.
+def run_once(steps: Sequence[Step]) -> None:
+    """Turn every step until none has anything to do.
 
     Raises:
         Exception: whatever a step raised; there is no next turn.
     """
-    while sum(_exhausted(step, stop) for step in steps):
+    while sum(_exhausted(step) for step in steps):
         pass
 
 
-def _exhausted(step: Step, stop: threading.Event) -> bool:
+def _exhausted(step: Step) -> bool:
     """Turn the step until it has nothing to do; tell whether it did anything."""
     worked = False
-    while not stop.is_set() and (done := _measured(step)) is not None:
+    while (done := _measured(step)) is not None:
         _say(step, done)
         worked = True
     return worked
@@ -154,12 +158,12 @@ def _turned(step: Step, stop: threading.Event, beats: Beats) -> bool:
         done = _measured(step)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(step.name).inc()
-        beats.failed(step.name, str(error))
-        structlog.get_logger().warning("step_failed", step=step.name, reason=str(error))
+        _say_failed(step, str(error), beats.failed(step.name, str(error)))
         return False
     finally:
         beats.beat(step.name)
-    beats.succeeded(step.name)
+    if in_a_row := beats.succeeded(step.name):
+        structlog.get_logger().info("step_recovered", step=step.name, failures=in_a_row)
     _say(step, done)
     return done is not None
 
@@ -172,6 +176,14 @@ def _measured(step: Step) -> Mapping[str, object] | None:
 def _say(step: Step, done: Mapping[str, object] | None) -> None:
     if done:
         structlog.get_logger().info("step_done", step=step.name, **done)
+
+
+def _say_failed(step: Step, reason: str, in_a_row: int) -> None:
+    """An endpoint that is away all night fills no disk: the 1st, 2nd, 4th, 8th … are told."""
+    if in_a_row & (in_a_row - 1) == 0:
+        structlog.get_logger().warning(
+            "step_failed", step=step.name, reason=reason, in_a_row=in_a_row
+        )
 
 
 class _Worker(BaseExecutor):  # type: ignore[misc]  # APScheduler has no annotations

@@ -36,9 +36,24 @@ def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
         run([step(turn)], stop, Beats(time.monotonic))
 
     assert len(turns) == 2
-    assert [(line["event"], line["reason"]) for line in lines] == [
-        ("step_failed", "the endpoint is away")
-    ]
+    failed, recovered = lines
+    assert (failed["event"], failed["reason"]) == ("step_failed", "the endpoint is away")
+    assert (recovered["event"], recovered["failures"]) == ("step_recovered", 1)
+
+
+def test_a_failure_that_lasts_is_told_ever_more_seldom():
+    stop, turns = threading.Event(), list[None]()
+
+    def turn():
+        turns.append(None)
+        if len(turns) == 20:
+            stop.set()
+        raise TransientError("the endpoint is away")
+
+    with structlog.testing.capture_logs() as lines:
+        run([step(turn, every_seconds=0.001)], stop, Beats(time.monotonic))
+
+    assert [line["in_a_row"] for line in lines] == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("failure", [FatalError("wrong chain"), KeyError("a bug")])
@@ -132,7 +147,7 @@ def test_once_turns_every_step_until_none_has_anything_to_do():
 
         return turn
 
-    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")], threading.Event())
+    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")])
 
     assert order == ["index", "index", "publish"]
 
@@ -142,7 +157,7 @@ def test_once_gives_up_at_the_first_failure():
         raise TransientError("the endpoint is away")
 
     with pytest.raises(TransientError):
-        run_once([step(turn)], threading.Event())
+        run_once([step(turn)])
 
 
 def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():

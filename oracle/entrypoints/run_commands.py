@@ -4,7 +4,7 @@ import gc
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -34,6 +34,9 @@ from oracle.telemetry import logs, metrics
 
 _MADE_BEFORE_A_LOOK = 50_000
 
+# What a shell adds to the number of the signal that ended a command.
+_KILLED = 128
+
 _SendOption = Annotated[
     bool | None,
     typer.Option(
@@ -62,14 +65,18 @@ def run(
         told = app.config
         logs.configure(told.log.format, told.log.level)
         app.create_store()
-        with _leased(app) as epoch, _stopping() as stop:
+        with _on_signals(_leave), _leased(app) as epoch:
             is_publishing = told.oracle.publish if publish is None else publish
             work = _prepared(app, epoch, is_publishing=is_publishing)
             settle()
             if once:
-                run_once(steps_of(work), stop)
+                run_once(steps_of(work))
                 return
-            with serving(build(work.watch, app.store), told.web.host, told.web.port) as address:
+            stop = threading.Event()
+            with (
+                serving(build(work.watch, app.store), told.web.host, told.web.port) as address,
+                _on_signals(lambda _number: stop.set()),
+            ):
                 structlog.get_logger().info(
                     "started",
                     version=__version__,
@@ -141,18 +148,22 @@ def _leased(app: App) -> Iterator[int]:
 
 
 @contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """Turn SIGTERM and SIGINT into an event; the handlers before come back afterwards."""
-    stop = threading.Event()
+def _on_signals(react: Callable[[int], None]) -> Iterator[None]:
+    """Let SIGTERM and SIGINT do this; what they did before comes back afterwards."""
     before = {
-        number: signal.signal(number, lambda *_: stop.set())
+        number: signal.signal(number, lambda number, _frame: react(number))
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:
-        yield stop
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _leave(number: int) -> None:
+    """Leave at once, as long as no worker has to be waited for; transactions are rolled back."""
+    raise typer.Exit(_KILLED + number)
 
 
 def _unix_seconds() -> float:

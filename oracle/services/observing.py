@@ -18,9 +18,13 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.store.outbox_rows import IntentKind, IntentState
 from oracle.store.reports import StoredReport
 from oracle.store.store import Store, Unit
 from oracle.telemetry.metrics import Census
+
+_STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
+_NO_INTENTS = {(kind.value, state.value): 0 for kind in IntentKind for state in IntentState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,8 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
         cursor = unit.cursor.get()
         if cursor is None:
             return None
-        statuses: Counter[str] = Counter()
+        # Alerts see a zero before the first of a kind.
+        statuses = Counter(dict.fromkeys(_STATUSES, 0))
         members = []
         for node in unit.nodes.all():
             statuses[status_of(node)] += 1
@@ -137,7 +142,7 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             kickouts={"due": len(unit.kickouts.open()), "done": kicked},
             round=number,
             round_age=age,
-            outbox=unit.outbox.intents.counts(),
+            outbox=_NO_INTENTS | unit.outbox.intents.counts(),
             anomalies=unit.anomalies.count(),
             gas_used=gas_used,
             spent_wei=spent_wei,

@@ -71,22 +71,19 @@ class Daemon:
 @contextmanager
 def daemon(config: Path, *options: str) -> Iterator[Daemon]:
     """Start it and wait until it has started; it is killed at the end if it still runs."""
+    with starting(config, *options) as running:
+        running.url = running.wait_for("started")["web"]
+        yield running
+
+
+@contextmanager
+def starting(config: Path, *options: str) -> Iterator[Daemon]:
+    """Start it, and do not wait."""
     log = config.with_name("daemon.log")
-    command = [
-        sys.executable,
-        "-X",
-        "faulthandler",
-        "-m",
-        "oracle",
-        "run",
-        "--config",
-        str(config),
-        *options,
-    ]
+    command = [sys.executable, "-X", "faulthandler", "-m", "oracle", "run", *options]
+    command += ["--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
-        running = Daemon(process, log)
         try:
-            running.url = running.wait_for("started")["web"]
-            yield running
+            yield Daemon(process, log)
         finally:
             process.kill()

@@ -2,13 +2,14 @@
 
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 
 import pytest
 
 from oracle.entrypoints.cli import run
-from tests.entrypoints.daemon import daemon
+from tests.entrypoints.daemon import daemon, starting
 from tests.entrypoints.local_network import write
 from tests.entrypoints.moody_endpoint import Mood, moody_endpoint
 
@@ -58,6 +59,20 @@ def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_p
 
     assert code == 0
     assert seconds < 5
+
+
+def test_it_leaves_at_once_while_it_still_prepares(moody, settings, tmp_path):
+    settings["chain"]["endpoints"] = [moody.url]
+    moody.mood = Mood.SILENT
+    path = write(settings, tmp_path / "config.toml")
+    with starting(path) as running:
+        assert moody.asked.wait(20)
+        code, seconds = running.stop()
+    assert code == 128 + signal.SIGTERM
+    assert seconds < 5
+
+    settings["chain"]["endpoints"] = [moody.behind]
+    assert run(["run", "--once", "--config", str(write(settings, path))]) == 0
 
 
 def test_a_second_daemon_on_the_same_database_names_the_first(running, config, capsys):
@@ -121,3 +136,20 @@ def test_promtool_finds_nothing_wrong_with_the_metrics(running):
 
     assert checked.stdout + checked.stderr == b""
     assert checked.returncode == 0
+
+
+@pytest.mark.postgres
+def test_postgresql_ends_with_the_same_nodes_as_sqlite(
+    empty_postgresql_url, settings, indexed, tmp_path, capsys
+):
+    settings["database"]["url"] = empty_postgresql_url
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    # The chain may have grown since the other database was indexed.
+    assert run(["run", "--once", "--config", str(indexed)]) == 0
+    capsys.readouterr()
+
+    assert run(["nodes", "--json", "--config", str(path)]) == 0
+    on_postgresql = capsys.readouterr().out
+    assert run(["nodes", "--json", "--config", str(indexed)]) == 0
+    assert capsys.readouterr().out == on_postgresql
