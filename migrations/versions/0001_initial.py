@@ -36,7 +36,6 @@ TABLES = (
     "lease",
     "last_event",
     "lane_word",
-    "lane",
     "kickout",
     "kick",
     "identity",
@@ -203,12 +202,6 @@ def upgrade() -> None:
         unique=False,
         sqlite_where=sa.text("closed_block IS NULL"),
         postgresql_where=sa.text("closed_block IS NULL"),
-    )
-    op.create_table(
-        "lane",
-        sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("lane", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("lane_index", name=op.f("pk_lane")),
     )
     op.create_table(
         "lane_word",

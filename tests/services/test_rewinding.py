@@ -156,7 +156,6 @@ def test_a_report_above_the_ancestor_is_missed_and_says_why(store: Store):
     follower.catch_up()
     with store.transaction() as unit:
         (newest,) = unit.reports.latest(1)
-        unit.lanes.save({7: 5_000}, as_of=99)
     follower.chain.fork(7)
     follower.chain.mine_many(8)
 
@@ -167,7 +166,6 @@ def test_a_report_above_the_ancestor_is_missed_and_says_why(store: Store):
         assert missed is not None
         assert missed.state is ReportState.MISSED
         assert "common ancestor" in (missed.reason or "")
-        assert unit.lanes.as_of() is None
 
 
 def test_a_final_block_that_changed_stops_everything_and_names_both_hashes(store: Store):

@@ -1,4 +1,4 @@
-"""What the oracle contract holds, what was reported, and the lanes computed last."""
+"""What the oracle contract holds, and what was reported."""
 
 from dataclasses import replace
 
@@ -142,16 +142,6 @@ def test_reports_above_a_rewind_are_missed_but_for_landed_ones(store: Store):
 def test_a_report_that_is_not_there_cannot_be_marked(store: Store):
     with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as unit:
         unit.reports.mark(9, ReportState.MISSED, "why")
-
-
-def test_lanes_are_kept_until_they_are_thrown_away(store: Store):
-    with store.transaction() as unit:
-        assert (unit.lanes.load(), unit.lanes.as_of()) == ({}, None)
-        unit.lanes.save({0: 1, 7: 10_002}, as_of=5)
-        unit.lanes.save({7: 2}, as_of=6)
-        assert (unit.lanes.load(), unit.lanes.as_of()) == ({0: 1, 7: 2}, 6)
-        unit.lanes.clear()
-        assert (unit.lanes.load(), unit.lanes.as_of()) == ({}, None)
 
 
 def test_a_report_reproduces_its_fingerprint(store: Store):
