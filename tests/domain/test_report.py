@@ -67,7 +67,7 @@ def test_records_are_read_back_as_they_were_written(wanted):
 
 @pytest.mark.parametrize("records", [b"x", encode([(2, 1), (1, 1)]), encode([(1, 1), (1, 2)])])
 def test_records_that_no_encoder_wrote_are_refused(records):
-    with pytest.raises(ValueError, match="records|ascend"):
+    with pytest.raises(ValueError, match=r"records|ascend"):
         decode(records)
 
 
