@@ -46,11 +46,11 @@ def _nobody() -> frozenset[int]:
     return frozenset()
 
 
-SWIFT = Character("swift", "fastest of all", "NVIDIA H100", 80, 1, 1)
-TURTLE = Character("turtle", "always last, never silent", "NVIDIA GTX 1070", 8, SLOWEST, SLOWEST)
+SWIFT = Character("swift", "fastest", "NVIDIA H100", 80, 1, 1)
+TURTLE = Character("turtle", "always last", "NVIDIA GTX 1070", 8, SLOWEST, SLOWEST)
 MOODY = Character(
     "moody",
-    "times out in bursts, recovers",
+    "timeouts in bursts",
     "NVIDIA RTX 3060",
     12,
     2,

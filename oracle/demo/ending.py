@@ -9,6 +9,7 @@ from oracle.demo.anvil import LocalChain
 from oracle.demo.cast import HOPELESS
 from oracle.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
 from oracle.demo.verify import Compared, Verdict
+from oracle.domain.ids import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,17 @@ class Kickout:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What the contract tells about one node; `qos` in 1/10,000."""
+
+    name: str
+    node: Address
+    selectable: bool
+    qos: int
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The whole show in figures; `faults` empty means that everything holds."""
 
@@ -43,7 +55,7 @@ class Summary:
     rounds: int
     as_of: int
     events: int
-    nodes: list[dict[str, object]]
+    nodes: list[Told]
     kickout: Kickout
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
@@ -97,15 +109,9 @@ def summed_up(stage: Stage, clock: Clock, verdict: Verdict, kickout: Kickout) ->
     )
 
 
-def _told(stage: Stage, one: Compared) -> dict[str, object]:
+def _told(stage: Stage, one: Compared) -> Told:
     selectable, qos = one.on_chain
-    return {
-        "name": stage.name_of(one.node),
-        "node": one.node,
-        "selectable": selectable,
-        "qos": qos,
-        "equal": one.is_equal,
-    }
+    return Told(stage.name_of(one.node), one.node, selectable, qos, one.is_equal)
 
 
 def _topic_logs(

@@ -1,9 +1,12 @@
 """The picture: a live table of nodes and a feed of events; plain lines where no terminal is."""
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
 from rich.panel import Panel
@@ -73,12 +76,14 @@ class Screen:
             f"chain time {self._clock(sight.time)}   block {head}   "
             f"folded {sight.block} ({head - sight.block} behind)   round {sight.round}"
         )
-        table = Table(title=title, title_style="bold", expand=True, pad_edge=False)
-        for name, justify in _COLUMNS:
-            table.add_column(name, justify=justify, no_wrap=True, min_width=len(name))
-        table.columns[-1].min_width = len("kicked out")
+        table = Table(title=title, title_style="bold", expand=True, box=SIMPLE_HEAD)
+        columns = [one for one in _COLUMNS if self._console.width >= one.from_width]
+        for column in columns:
+            table.add_column(
+                column.title, justify=column.justify, no_wrap=True, min_width=column.least
+            )
         for rank, row in enumerate(sight.rows, start=1):
-            table.add_row(*_cells(rank, row), style=_row_style(row))
+            table.add_row(*(one.cell(rank, row) for one in columns), style=_row_style(row))
         feed = Text("\n").join(self._feed) if self._feed else Text("waiting for the first block")
         return Group(table, Panel(feed, title="events", height=_FEED_LINES + 2))
 
@@ -88,36 +93,33 @@ class Screen:
         return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
-    ("#", "right"),
-    ("node", "left"),
-    ("plays", "left"),
-    ("scores", "right"),
-    ("long-term", "right"),
-    ("reliability", "right"),
-    ("QoS", "right"),
-    ("", "left"),
-    ("on chain", "right"),
-    ("state", "left"),
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column; left out on terminals narrower than `from_width`."""
+
+    title: str
+    justify: JustifyMethod
+    least: int
+    cell: Callable[[int, Row], str]
+    from_width: int = 0
+
+
+def _state(row: Row) -> str:
+    return "excluded" if row.is_excluded else row.status.replace("_", " ")
+
+
+_COLUMNS = (
+    _Column("#", "right", 2, lambda rank, _: str(rank)),
+    _Column("node", "left", 8, lambda _, row: row.name),
+    _Column("plays", "left", 18, lambda _, row: row.part, from_width=100),
+    _Column("scores", "right", 6, lambda _, row: str(row.scores)),
+    _Column("long-term", "right", 9, lambda _, row: f"{row.long_term:.4f}"),
+    _Column("reliability", "right", 11, lambda _, row: f"{row.reliability:.4f}"),
+    _Column("QoS", "right", 6, lambda _, row: "-" if row.qos is None else f"{row.qos:.4f}"),
+    _Column("", "left", _BAR, lambda _, row: "━" * round((row.qos or 0) * _BAR), from_width=112),
+    _Column("on chain", "right", 8, lambda _, row: row.on_chain),
+    _Column("state", "left", 10, lambda _, row: _state(row)),
 )
-
-
-def _cells(rank: int, row: Row) -> list[str]:
-    qos = "-" if row.qos is None else f"{row.qos:.4f}"
-    bar = "━" * round((row.qos or 0) * _BAR)
-    state = "excluded" if row.is_excluded else row.status.replace("_", " ")
-    return [
-        str(rank),
-        row.name,
-        row.part,
-        str(row.scores),
-        f"{row.long_term:.4f}",
-        f"{row.reliability:.4f}",
-        qos,
-        bar,
-        row.on_chain,
-        state,
-    ]
 
 
 def _row_style(row: Row) -> str:

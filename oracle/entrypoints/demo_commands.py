@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +16,7 @@ from oracle.entrypoints.options import JsonOption
 from oracle.errors import FatalError
 
 _ETHER = 10**18
+_QOS_STEPS = 10_000
 
 
 def register(app: typer.Typer) -> None:
@@ -74,29 +76,37 @@ def _print(summary: Summary, *, json_: bool) -> None:
     if json_:
         typer.echo(summary.to_json())
         return
-    console = Console()
-    table = Table(title="What the chain says, beside a replay of its logs", title_style="bold")
+    console = Console(highlight=False)
+    console.print(_table(summary))
+    for line in _lines(summary):
+        console.print(line, soft_wrap=True)
+    if summary.holds:
+        console.print("Everything holds.", style="bold green")
+        return
+    console.print("It does not hold:", style="bold red")
+    for fault in summary.faults:
+        console.print(f"  {fault}", style="red", soft_wrap=True)
+
+
+def _table(summary: Summary) -> Table:
+    title = "What the chain says, beside a replay of its logs"
+    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD)
     for name in ("node", "selectable", "QoS on chain", "equals the replay"):
         table.add_column(name, justify="left" if name == "node" else "right")
-    for node in summary.nodes:
-        equal = "[green]yes[/]" if node["equal"] else "[bold red]NO[/]"
-        selectable = "yes" if node["selectable"] else "no"
-        table.add_row(
-            str(node["name"]), selectable, f"{int(str(node['qos'])) / 10_000:.4f}", equal
-        )
-    console.print(table)
+    for node in sorted(summary.nodes, key=lambda node: -node.qos):
+        equal = "[green]yes[/]" if node.equal else "[bold red]NO[/]"
+        selectable = "yes" if node.selectable else "no"
+        table.add_row(node.name, selectable, f"{node.qos / _QOS_STEPS:.4f}", equal)
+    return table
+
+
+def _lines(summary: Summary) -> list[str]:
     kickout = summary.kickout
-    console.print(
-        f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time, "
-        f"{summary.events} events, {summary.rounds} reports accepted.\n"
-        f"Kickout executed in {kickout.executed_in}; stake withdrawn: "
-        f"{kickout.withdrawn // _ETHER} ether; re-join refused: {kickout.rejoin}.",
-        highlight=False,
-        soft_wrap=True,
-    )
-    verdict = (
-        "[bold green]Everything holds.[/]" if summary.holds else "[bold red]It does not hold:[/]"
-    )
-    console.print(verdict)
-    for fault in summary.faults:
-        console.print(f"  {fault}", style="red", highlight=False, soft_wrap=True)
+    played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
+    refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
+    return [
+        f"{played}, {summary.events} events, {summary.rounds} reports accepted",
+        f"kickout executed in {kickout.executed_in or 'no transaction'}",
+        f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
+        f"re-join of the kicked-out node: {refused}",
+    ]
