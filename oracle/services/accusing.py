@@ -42,7 +42,8 @@ def looks_at(unit: Unit, rules: Rules, kick_below: int) -> list[Look]:
     spells = unit.kickouts.open()
     if not spells:
         return []
-    cursor, rounds = unit.cursor.get(), unit.rounds.load()
+    cursor = unit.cursor.get()
+    rounds = unit.rounds.about([spell.node for spell in spells])
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     looks = []
     for spell in spells:

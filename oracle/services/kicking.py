@@ -27,7 +27,7 @@ def plan_kick(desk: Desk, _heads: Heads) -> Step | None:
     """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan."""
     with desk.store.reading() as unit:
         open_spells = {spell.node for spell in unit.kickouts.open()}
-        live = [kick for kick in unit.rounds.kicks() if kick.state is KickState.LIVE]
+        live = unit.rounds.live_kicks()
         proposals = _proposals(desk, unit) if open_spells else []
     if not live and not proposals:
         return None

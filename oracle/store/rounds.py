@@ -1,6 +1,6 @@
 """The oracle contract's state as folded from its own events (decision 9)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
@@ -8,8 +8,9 @@ from sqlalchemy import Connection, Table, select
 from oracle.domain.block import Position
 from oracle.domain.contract_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
+from oracle.domain.lanes import word_of as word_number_of
 from oracle.domain.report import decode, encode
-from oracle.domain.rounds import Kick, RoundHead, Rounds, RoundsChanges
+from oracle.domain.rounds import Kick, KickState, RoundHead, Rounds, RoundsChanges
 from oracle.store.bulk import Row, append, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
@@ -60,6 +61,37 @@ class RoundRoom:
     def kicks(self) -> list[Kick]:
         """Return the newest kickout proposed for each lane."""
         return [kick_of(row) for row in self._rows(kick)]
+
+    def live_kicks(self) -> list[Kick]:
+        """Return the kickouts that wait for their execution, by lane."""
+        chosen = select(kick).where(kick.c.state == KickState.LIVE.value)
+        return [
+            kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.lane_index))
+        ]
+
+    def node_at(self, index: int) -> Address | None:
+        """Return whose lane it is, or was."""
+        chosen = select(node_index.c.node).where(node_index.c.lane_index == index)
+        node = self._connection.execute(chosen).scalar_one_or_none()
+        return None if node is None else Address(hexed(node))
+
+    def about(self, nodes: Collection[Address]) -> Rounds:
+        """Return what the contract holds about some nodes: their lanes' words and kickouts.
+
+        The head is left out. It reads a few rows, where `load` reads every lane there is.
+        """
+        named = select(node_index).where(node_index.c.node.in_([raw(node) for node in nodes]))
+        indexes = [index_of(row) for row in self._connection.execute(named)]
+        lanes = [entry.index for entry in indexes]
+        words = select(lane_word).where(
+            lane_word.c.word_index.in_({word_number_of(lane) for lane in lanes})
+        )
+        kicks = select(kick).where(kick.c.lane_index.in_(lanes))
+        return Rounds(
+            indexes=indexes,
+            words=[word_of(row) for row in self._connection.execute(words)],
+            kicks=[kick_of(row) for row in self._connection.execute(kicks)],
+        )
 
     def _rows(self, table: Table) -> Iterable[Any]:
         (key,) = table.primary_key.columns

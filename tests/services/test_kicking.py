@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+from oracle.services.kicking import plan_kick
+from oracle.store.rounds import RoundRoom
 from tests.evm.fixtures import chain
 from tests.evm.groups import answer, compare, members
 from tests.evm.network import Standing, word
@@ -83,6 +85,18 @@ def test_a_node_that_stays_bad_is_kicked_out_and_only_once(office: Office):
     office.pushed()
     office.until_final()
     assert kinds(office).count("propose_kick") == kinds(office).count("execute_kick") == 1
+
+
+def test_a_look_at_kickouts_does_not_read_every_lane(sqlite_office: Office, monkeypatch):
+    office = sqlite_office
+    bad_pool(office)
+    office.pushed()
+
+    def load(_room: RoundRoom) -> None:
+        raise AssertionError("every lane was read")
+
+    monkeypatch.setattr(RoundRoom, "load", load)
+    office.repeat(plan_kick)
 
 
 def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):

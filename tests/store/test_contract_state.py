@@ -68,6 +68,28 @@ def test_the_contract_s_state_comes_back_as_it_was(store: Store):
     assert rounds.index_by_node == {address(1): 1}
 
 
+def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
+    words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
+    indexes = {
+        0: NodeIndex(0, address(1), retired=True),
+        1: NodeIndex(1, address(1), retired=False),
+        80: NodeIndex(80, address(2), retired=False),
+    }
+    kicks = {
+        index: Kick(index, address(1), 2, a_hash(9), 99, Position(8, 0, 1), state)
+        for index, state in ((0, KickState.CANCELLED), (1, KickState.LIVE))
+    } | {80: Kick(80, address(2), 2, a_hash(9), 99, Position(8, 0, 2), KickState.EXECUTED)}
+    with store.transaction() as unit:
+        unit.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
+        held = unit.rounds.about([address(1), address(3)])
+        assert unit.rounds.live_kicks() == [kicks[1]]
+        assert (unit.rounds.node_at(80), unit.rounds.node_at(2)) == (address(2), None)
+    assert held.words == {0: words[0]}
+    assert held.indexes == {0: indexes[0], 1: indexes[1]}
+    assert held.kicks == {0: kicks[0], 1: kicks[1]}
+    assert held.index_by_node == {address(1): 1}
+
+
 def test_accepted_rounds_keep_their_words(store: Store):
     with store.transaction() as unit:
         unit.rounds.write(RoundsChanges(accepted=[accepted(number) for number in range(1, 6)]))
