@@ -1,0 +1,77 @@
+"""What has to stand in the database before the publishing side does what it makes possible."""
+
+from typing import Any
+
+import pytest
+
+from oracle.errors import FatalError
+from oracle.publisher.line import Line
+from oracle.publisher.signer import SignedBytes, Signer, Transaction
+from tests.evm.fixtures import chain
+from tests.office import Office
+from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+
+def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
+    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    office, ask = sqlite_office, Line.ask
+    seen: list[tuple[str, list[str]]] = []
+
+    def watched(line: Line, method: str, *parameters: object) -> Any:
+        if method == "eth_sendRawTransaction":
+            seen.append((str(parameters[0]), stored_bytes(office)))
+        return ask(line, method, *parameters)
+
+    monkeypatch.setattr(Line, "ask", watched)
+    office.pushed()
+
+    assert len(seen) == 1
+    assert all(sent in stored for sent, stored in seen)
+
+
+def test_a_nonce_is_in_the_database_before_anything_is_signed_for_it(
+    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    office, sign = sqlite_office, Signer.sign_transaction
+    seen: list[tuple[int, list[int]]] = []
+
+    def watched(signer: Signer, transaction: Transaction) -> SignedBytes:
+        seen.append((transaction.nonce, open_nonces(office)))
+        return sign(signer, transaction)
+
+    monkeypatch.setattr(Signer, "sign_transaction", watched)
+    office.pushed()
+
+    assert len(seen) == 1
+    assert all(nonce in stored for nonce, stored in seen)
+
+
+def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    before = office.reports()
+    with office.store.transaction() as unit:
+        unit.lease.release(office.epoch)
+        assert unit.lease.take("a second daemon", 3600) is not None
+
+    with pytest.raises(FatalError, match="has taken over the lease"):
+        office.tick()
+    assert (office.intents(), office.reports()) == ([], before)
+
+
+def stored_bytes(office: Office) -> list[str]:
+    with office.store.reading() as unit:
+        return [
+            "0x" + attempt.signed.raw.hex()
+            for slot in unit.outbox.slots.watched(office.desk.account)
+            for attempt in unit.outbox.slots.attempts(slot)
+        ]
+
+
+def open_nonces(office: Office) -> list[int]:
+    with office.store.reading() as unit:
+        return [slot.nonce for slot in unit.outbox.slots.watched(office.desk.account)]
