@@ -1,0 +1,33 @@
+"""`/livez` and `/metrics` answer from memory: whoever watches the daemon must not wait for it."""
+
+from typing import NoReturn, cast
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.entrypoints.watch import Watch
+from oracle.entrypoints.web import build
+from oracle.scheduler import Beats
+from oracle.store.store import Store
+
+
+class OutOfReach:
+    """A database that nobody may so much as look at."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AssertionError(f"the database was asked for its {name}")
+
+
+@pytest.fixture
+def door() -> TestClient:
+    return TestClient(build(Watch(Beats(lambda: 0.0)), cast("Store", OutOfReach())))
+
+
+@pytest.mark.parametrize("path", ["/livez", "/metrics"])
+def test_what_watches_the_daemon_reads_memory_only(door: TestClient, path: str):
+    assert door.get(path).status_code == 200
+
+
+def test_readyz_does_look_at_the_database(door: TestClient):
+    with pytest.raises(AssertionError, match="asked for its reading"):
+        door.get("/readyz")
