@@ -116,7 +116,7 @@ _COLUMNS = (
     _Column("long-term", "right", 9, lambda _, row: f"{row.long_term:.4f}"),
     _Column("reliability", "right", 11, lambda _, row: f"{row.reliability:.4f}"),
     _Column("QoS", "right", 6, lambda _, row: "-" if row.qos is None else f"{row.qos:.4f}"),
-    _Column("", "left", _BAR, lambda _, row: "━" * round((row.qos or 0) * _BAR), from_width=112),
+    _Column("", "left", _BAR, lambda _, row: "━" * round((row.qos or 0) * _BAR), from_width=120),
     _Column("on chain", "right", 8, lambda _, row: row.on_chain),
     _Column("state", "left", 10, lambda _, row: _state(row)),
 )
