@@ -3,9 +3,17 @@
 from decimal import ROUND_FLOOR, Decimal, getcontext, localcontext
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
-from oracle.domain.fixed_point import ONE, UNIT, decay, decay_table, decimal_text, recovered
+from oracle.domain.fixed_point import (
+    ONE,
+    UNIT,
+    decay,
+    decay_table,
+    decimal_text,
+    recovered,
+    times,
+)
 
 
 @pytest.mark.parametrize("tau", [1, 60, 1800, 86_400])
@@ -48,6 +56,13 @@ def test_recovery_only_rises_with_time_and_stays_below_one(a, b, base):
     # The steps round down by up to 21 units of 2^-128 on the way: far below one of 10^-18.
     assert base <= first <= then + 1
     assert then <= UNIT
+
+
+@given(st.integers(0, UNIT), st.integers(0, UNIT))
+@example(1, UNIT - 1)
+def test_a_product_is_rounded_down(one, other):
+    product = times(one, other)
+    assert product * UNIT <= one * other < (product + 1) * UNIT
 
 
 @given(st.integers(0, UNIT))
