@@ -68,8 +68,8 @@ class Screen:
             self._live.update(self._picture(sight, head), refresh=True)
 
     def _written(self, line: Line) -> Text:
-        written = Text(f"{self._clock(line.time)}  block {line.block:<5} ", style="dim")
-        return written.append(line.text, style=_STYLES[line.tone])
+        when = f"{self._clock(line.time)}  block {line.block:<5} "
+        return Text().append(when, style="dim").append(line.text, style=_STYLES[line.tone])
 
     def _picture(self, sight: Sight, head: int) -> Group:
         title = (
