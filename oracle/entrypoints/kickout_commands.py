@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from oracle.app import App
+from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.domain.rounds import Kick, KickState
 from oracle.entrypoints.options import (
@@ -90,7 +91,7 @@ def propose(
         if not publish:
             _tell(_rehearsed(app, look), as_json=as_json)
             return
-        sent = published(app, "kickout propose", lambda desk, _: _proposed(desk, look))
+        sent = published(app, "kickout propose", lambda desk, heads: _proposed(desk, look, heads))
     _tell(
         {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
     )
@@ -113,7 +114,7 @@ def execute(
         if not publish:
             _tell({**_rehearsed(app, look), "ready_at": kick.ready_at}, as_json=as_json)
             return
-        sent = published(app, "kickout execute", lambda desk, _: _executed(desk, kick))
+        sent = published(app, "kickout execute", lambda desk, heads: _executed(desk, kick, heads))
     _tell(
         {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
     )
@@ -134,12 +135,23 @@ def _look(app: App, node: str) -> Look:
     return found
 
 
-def _proposed(desk: Desk, look: Look) -> Step | None:
+def _proposed(desk: Desk, look: Look, heads: Heads) -> Step | None:
+    _check_at_head(desk, heads)
     return plan_proposal(desk, look, desk.publisher.contract.standing())
 
 
-def _executed(desk: Desk, kick: Kick) -> Step | None:
+def _executed(desk: Desk, kick: Kick, heads: Heads) -> Step | None:
+    _check_at_head(desk, heads)
     return plan_execution(desk, kick, desk.publisher.contract.standing())
+
+
+def _check_at_head(desk: Desk, heads: Heads) -> None:
+    with desk.store.reading() as unit:
+        if not desk.is_at_head(unit, heads):
+            raise InputError(
+                f"the database is behind block {heads.latest.number}: what is due there may be no "
+                "longer due; run `qos-oracle run --once` first"
+            )
 
 
 def _rehearsed(app: App, look: Look) -> dict[str, object]:

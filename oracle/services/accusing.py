@@ -58,6 +58,13 @@ def looks_at(unit: Unit, rules: Rules, kick_below: int) -> list[Look]:
     return looks
 
 
+def is_due(unit: Unit, index: int) -> bool:
+    """Tell whether the node of a lane has an open spell."""
+    node = unit.rounds.node_at(index)
+    spells = [] if node is None else unit.kickouts.of_node(node)
+    return any(spell.closed_at is None for spell in spells)
+
+
 def evidence_at(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
     """Write the evidence from the pool as it stood where the spell opened."""
     size = rules.pool_size

@@ -76,6 +76,11 @@ class Desk:
             )
         return heads.latest.number - _BLOCKS_UNDER_HEAD
 
+    def is_at_head(self, unit: Unit, heads: Heads) -> bool:
+        """Tell whether the fold has come to the head: what it holds is how things are now."""
+        cursor = unit.cursor.get()
+        return cursor is not None and cursor.number >= heads.latest.number - _BLOCKS_UNDER_HEAD
+
     def is_final(self, block: int, heads: Heads) -> bool:
         """Tell whether what happened in a block will stay."""
         deep = heads.latest.number - block >= self.confirmations

@@ -15,6 +15,7 @@ from oracle.publisher.typed_data import KickStatement
 from oracle.services.accusing import Look, looks_at
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
+from oracle.services.readying import LANE_SUBJECT
 from oracle.store.outbox_rows import IntentKind, SignedStatement, Wish
 from oracle.store.store import Unit
 
@@ -23,9 +24,14 @@ _PRIORITY = 200
 _SIGNATURE_BYTES = 65
 
 
-def plan_kick(desk: Desk, _heads: Heads) -> Step | None:
-    """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan."""
+def plan_kick(desk: Desk, heads: Heads) -> Step | None:
+    """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan.
+
+    History plans nothing: a spell that is open there may have closed since.
+    """
     with desk.store.reading() as unit:
+        if not desk.is_at_head(unit, heads):
+            return None
         open_spells = {spell.node for spell in unit.kickouts.open()}
         live = unit.rounds.live_kicks()
         proposals = _proposals(desk, unit) if open_spells else []
@@ -49,7 +55,7 @@ def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
     Not now: a push or another call about this lane is on its way, or this round's proposal may
     still land.
     """
-    publisher, subject, evidence = desk.publisher, f"ix={look.index}", look.evidence
+    publisher, subject, evidence = desk.publisher, f"{LANE_SUBJECT}{look.index}", look.evidence
     if look.index is None or evidence is None:
         return None
     deadline = standing.block.time + desk.settings.ttl_seconds
@@ -135,7 +141,7 @@ def _cancel(desk: Desk, kick: Kick) -> Step | None:
 
 
 def _plan_call(desk: Desk, kick: Kick, kind: IntentKind, calldata: str) -> Step | None:
-    subject, publisher = f"ix={kick.index}", desk.publisher
+    subject, publisher = f"{LANE_SUBJECT}{kick.index}", desk.publisher
     with desk.store.reading() as unit:
         if _is_open(desk, unit, subject):
             return None

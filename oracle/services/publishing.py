@@ -11,7 +11,7 @@ from oracle.publisher.sender import Answer, send
 from oracle.publisher.signer import Transaction
 from oracle.services.deferring import not_now, wait
 from oracle.services.desk import Desk, Step
-from oracle.services.readying import ready_next, try_call
+from oracle.services.readying import kept_back, kick_obstacle, ready_next, try_call
 from oracle.store.outbox_rows import (
     Attempt,
     Intent,
@@ -84,6 +84,9 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     if work is None:
         return None
     slot, intent = work
+    obstacle = kick_obstacle(desk, intent, heads)
+    if obstacle is not None:
+        return kept_back(desk, intent, heads, obstacle)
     verdict = try_call(desk, intent)
     if verdict.outcome is Outcome.UNKNOWN:
         return None

@@ -99,6 +99,13 @@ def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, 
     assert "its kickout is proposed already" in capsys.readouterr().err
 
 
+def test_a_database_that_is_behind_the_head_accuses_nobody(office, config, endpoint, capsys):
+    office.mine(FINALITY)
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 2
+    assert "run `qos-oracle run --once` first" in capsys.readouterr().err
+    assert "eth_sendRawTransaction" not in endpoint.seen
+
+
 def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
     with office.store.transaction() as unit:
         assert unit.lease.take("the daemon", 60) is not None

@@ -3,12 +3,16 @@
 import hashlib
 import json
 
+from oracle.services.confirming import confirm_next
 from oracle.services.kicking import plan_kick
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
+from oracle.store.outbox_rows import IntentKind
 from oracle.store.rounds import RoundRoom
 from tests.evm.fixtures import chain
 from tests.evm.groups import answer, compare, members
 from tests.evm.network import Standing, word
-from tests.office import LIMITS, Office
+from tests.office import FINALITY, LIMITS, Office
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -54,6 +58,17 @@ def proposed(office: Office) -> None:
     office.tick()
     assert office.states()[-1] == "final", office.steps
     assert kick(office)["live"]
+
+
+def pushed_without_kickouts(office: Office) -> None:
+    """One more round; nothing is planned against anybody."""
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    office.repeat(publish_next)
+    office.mine()
+    office.index()
+    office.repeat(confirm_next)
 
 
 def kick(office: Office) -> dict[str, object]:
@@ -105,6 +120,42 @@ def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):
     bad_pool(office)
     office.tick()
     assert "propose_kick" not in kinds(office)
+
+
+def test_nobody_is_proposed_while_the_fold_is_behind_the_head(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    pushed_without_kickouts(office)
+    office.mine(FINALITY + 1)
+    office.index()
+    group(office, 99, (2, 0, 1))
+
+    assert office.repeat(plan_kick) == []
+    office.tick()
+    assert "propose_kick" not in kinds(office)
+
+
+def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    for _ in range(LIMITS.kick_rounds):
+        pushed_without_kickouts(office)
+    with office.desk.writing() as unit:
+        unit.outbox.senders.pause(office.desk.account, "for a test", office.desk.stamp)
+    office.tick()
+    assert (kinds(office)[-1], office.states()[-1]) == ("execute_kick", "ready")
+    group(office, 99, (2, 0, 1))
+    office.index()
+    with office.desk.writing() as unit:
+        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    office.tick()
+
+    (execution,) = office.intents(IntentKind.EXECUTE_KICK)
+    assert (execution.state.value, execution.error_text) == (
+        "superseded",
+        "the kickout is no longer due",
+    )
+    assert standing(office) is Standing.ACTIVE
 
 
 def test_a_kickout_is_not_executed_before_the_veto_is_over(sqlite_office: Office):
