@@ -32,6 +32,8 @@ def rounds():
 
 ILLEGAL = [
     ("joined_while_member", lambda: History().joins("A").joins("A")),
+    # A penalty is not washed off by joining once more.
+    ("joined_while_member", lambda: started().times_out("1").joins("A")),
     ("not_a_member", lambda: History().quits("A")),
     ("not_a_member", lambda: History().joins("A").quits("A").quits("A")),
     ("not_a_member", lambda: History().joins("A").quits("A").is_slashed("A")),
