@@ -6,12 +6,11 @@ between two of them goes on with the same nonce and the same bytes.
 
 from oracle.chain.heads import Heads
 from oracle.publisher.fees import Fees
-from oracle.publisher.preflight import Outcome
 from oracle.publisher.sender import Answer, send
 from oracle.publisher.signer import Transaction
-from oracle.services.deferring import not_now, wait
+from oracle.services.deferring import wait
 from oracle.services.desk import Desk, Step
-from oracle.services.readying import kept_back, kick_obstacle, ready_next, try_call
+from oracle.services.readying import look_again, ready_next
 from oracle.store.outbox_rows import (
     Attempt,
     Intent,
@@ -84,14 +83,9 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     if work is None:
         return None
     slot, intent = work
-    obstacle = kick_obstacle(desk, intent, heads)
-    if obstacle is not None:
-        return kept_back(desk, intent, heads, obstacle)
-    verdict = try_call(desk, intent)
-    if verdict.outcome is Outcome.UNKNOWN:
-        return None
-    if verdict.outcome is Outcome.REFUSED:
-        return not_now(desk, intent, verdict, heads)
+    verdict, step = look_again(desk, intent, heads)
+    if verdict is None:
+        return step
     limit = intent.gas_limit or 0
     fees = desk.publisher.fees((intent.max_cost_wei or 0) // limit)
     if fees is None or verdict.gas > limit:

@@ -7,8 +7,7 @@ from oracle.publisher.receipts import balance_of
 from oracle.services.accusing import is_due
 from oracle.services.deferring import end, not_now, wait
 from oracle.services.desk import Desk, Step
-from oracle.store.outbox_rows import Intent, IntentKind, IntentState
-
+from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
 
 _AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
@@ -16,37 +15,50 @@ _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
 LANE_SUBJECT = "ix="
 
 
-def try_call(desk: Desk, intent: Intent) -> Verdict:
-    """Ask every endpoint what the call would do now; nothing is sent."""
-    publisher, wish = desk.publisher, intent.wish
-    return preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
+def look_again(
+    desk: Desk, intent: Intent, heads: Heads
+) -> tuple[Verdict, None] | tuple[None, Step | None]:
+    """Tell what the call would do now; else end or postpone it, and return that step.
 
-
-def kick_obstacle(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, str] | None:
-    """Tell why a planned kickout call must not go now; None: nothing, or it is a push.
-
-    It may have waited for ether, a cap or a human while its node recovered: `superseded` when its
-    spell has closed, `planned` while the fold is behind the head and cannot know.
+    A nonce that it has is free again then: what nothing was signed for keeps nobody waiting.
     """
-    kind, subject = intent.wish.kind, intent.wish.subject
-    if kind not in _KICKS:
-        return None
-    with desk.store.reading() as unit:
-        if not desk.is_at_head(unit, heads):
-            return IntentState.PLANNED, "the database is behind the head"
-        if kind in _AGAINST and not is_due(unit, int(subject.removeprefix(LANE_SUBJECT))):
-            return IntentState.SUPERSEDED, "the kickout is no longer due"
+    obstacle = _overtaken(desk, intent, heads)
+    if obstacle is not None:
+        return None, end(desk, intent, *obstacle)
+    if _is_blind(desk, intent, heads):
+        return None, wait(desk, intent, heads, ("behind", "the database is behind the head"))
+    publisher, wish = desk.publisher, intent.wish
+    verdict = preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    if verdict.outcome is not Outcome.OK:
+        return None, not_now(desk, intent, verdict, heads)
+    return verdict, None
+
+
+def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, str] | None:
+    """Tell why the call must never go; None: it still may.
+
+    A kickout may have waited for ether, a cap or a human while its node recovered.
+    """
+    wish = intent.wish
+    if _is_too_late(wish, heads.latest.time):
+        return IntentState.EXPIRED, "its deadline passed"
+    if wish.kind in _AGAINST:
+        with desk.store.reading() as unit:
+            if not is_due(unit, int(wish.subject.removeprefix(LANE_SUBJECT))):
+                return IntentState.SUPERSEDED, "the kickout is no longer due"
     return None
 
 
-def kept_back(
-    desk: Desk, intent: Intent, heads: Heads, obstacle: tuple[IntentState, str]
-) -> Step | None:
-    """Do with a call what its `kick_obstacle` says: it ends, or waits for the next block."""
-    state, reason = obstacle
-    if state is IntentState.PLANNED:
-        return wait(desk, intent, heads, ("behind", reason))
-    return end(desk, intent, state, reason)
+def _is_too_late(wish: Wish, now: int) -> bool:
+    return wish.deadline is not None and now > wish.deadline
+
+
+def _is_blind(desk: Desk, intent: Intent, heads: Heads) -> bool:
+    """Tell whether it is about a kickout, and the fold cannot know yet if that is still due."""
+    if intent.wish.kind not in _KICKS:
+        return False
+    with desk.store.reading() as unit:
+        return not desk.is_at_head(unit, heads)
 
 
 def ready_next(desk: Desk, heads: Heads) -> Step | None:
@@ -54,7 +66,9 @@ def ready_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         planned = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
     for intent in planned:
-        if (intent.wish.not_before or 0) <= heads.latest.time:
+        wish, now = intent.wish, heads.latest.time
+        # What is too late ends at once: a pause may have been lifted before its time.
+        if (wish.not_before or 0) <= now or _is_too_late(wish, now):
             step = _ready(desk, intent, heads)
             if step is not None:
                 return step
@@ -62,14 +76,9 @@ def ready_next(desk: Desk, heads: Heads) -> Step | None:
 
 
 def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
-    if intent.wish.deadline is not None and heads.latest.time > intent.wish.deadline:
-        return end(desk, intent, IntentState.EXPIRED, "its deadline passed")
-    obstacle = kick_obstacle(desk, intent, heads)
-    if obstacle is not None:
-        return kept_back(desk, intent, heads, obstacle)
-    verdict = try_call(desk, intent)
-    if verdict.outcome is not Outcome.OK:
-        return not_now(desk, intent, verdict, heads)
+    verdict, step = look_again(desk, intent, heads)
+    if verdict is None:
+        return step
     limit = gas_limit(verdict.gas)
     fees = desk.publisher.fees()
     if fees is None:

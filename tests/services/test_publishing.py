@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
+from oracle.services.desk import Step
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
 from tests.evm.fixtures import chain
-from tests.office import CAPS, ETHER, Office
+from tests.faulty_endpoint import faulty_endpoint
+from tests.office import CAPS, ETHER, SETTINGS, Office
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -100,6 +104,54 @@ def test_a_report_is_never_signed_while_the_contract_rests(sqlite_office: Office
     office.mine()
     office.tick()
     assert office.states() == ["live"]
+
+
+def test_a_push_that_a_pause_held_back_keeps_nobody_waiting_for_the_end_of_the_pause(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    premises = office.premises
+    admin = premises.network.admin
+    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    premises.chain.send(premises.oracle.functions.pauseFor(86_400), sender=admin)
+    office.tick()
+    assert [(one.state.value, one.error_class) for one in office.intents()] == [
+        ("planned", "Paused")
+    ]
+
+    premises.chain.send(premises.oracle.functions.resume(), sender=admin)
+    premises.chain.later(SETTINGS.ttl_seconds)
+    premises.chain.mine()
+    office.period()
+    office.tick()
+    assert office.states() == ["expired", "live"]
+
+
+def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_office: Office):
+    office = sqlite_office
+    with faulty_endpoint(office.premises.chain.url) as endpoint:
+        office.restart(urls=[endpoint.url])
+        office.period()
+        office.index()
+        office.repeat(plan_push)
+        assert [_step(office).did for _ in range(2)] == ["push ready", "push assigned"]
+        endpoint.faults["eth_call"] = "rate limit exceeded"
+        office.repeat(publish_next)
+        (waiting,) = office.intents()
+        assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
+            "planned",
+            None,
+            "unknown",
+        )
+
+        endpoint.faults.clear()
+        office.mine()
+        office.tick()
+        (sent,) = office.intents()
+        assert (sent.state.value, sent.nonce) == ("live", office.premises.nonce)
 
 
 def test_nothing_is_published_under_other_rules(sqlite_office: Office):
@@ -219,6 +271,12 @@ def test_one_round_is_signed_once(sqlite_office: Office):
     office.period()
     office.tick()
     assert [intent.wish.round for intent in office.intents()] == [1, 1]
+
+
+def _step(office: Office) -> Step:
+    step = publish_next(office.desk, office.source.heads())
+    assert step is not None
+    return step
 
 
 def _paid(office: Office) -> list[int]:
