@@ -145,11 +145,15 @@ class App:
 
     @cached_property
     def publisher(self) -> Publisher:
-        """What looks, tries, signs and sends. Raises InputError: see `oracle_address`, `keys`."""
-        told = self.config
+        """What looks, tries, signs and sends.
+
+        Raises InputError: see `oracle_address`, `chain`, `keys`.
+        """
+        told, address = self.config, self.oracle_address
         publisher = Publisher(
             told.chain.endpoints,
-            domain=Domain(told.chain.id, self.oracle_address),
+            # Of the chain that was looked at: nothing is signed for one and sent to another.
+            domain=Domain(self.chain.chain_id(), address),
             caps=Caps(
                 fee_per_gas=told.limits.max_fee_per_gas_wei,
                 cost_per_transaction=told.limits.max_cost_per_transaction_wei,

@@ -99,6 +99,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     with open_app(config) as app:
         payer = _payer(app, keystore, password_file)
         setup = _setup(app, (admin, pauser, vetoer), limit or [])
+        _check_network(app)
         publisher = _lookout(app)
         try:
             planned = plan_deployment(publisher.lines, setup, payer.address, publisher.fees())
@@ -140,6 +141,17 @@ def _setup(app: App, roles: tuple[str, str, str], limits: list[str]) -> OracleSe
             },
         ),
     )
+
+
+def _check_network(app: App) -> None:
+    """Look for the chain and the network first: a deployed contract belongs to them for ever.
+
+    An oracle contract may be configured already, and be gone: this deploys the next one.
+    """
+    told = app.config
+    without = told.oracle.model_copy(update={"address": None, "publish": False})
+    with App(told.model_copy(update={"oracle": without})) as network:
+        network.chain.heads()
 
 
 def _lookout(app: App) -> Publisher:
@@ -234,8 +246,10 @@ def _tell(answer: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    for name, value in _flat(answer):
-        typer.echo(f"{name:<32}{value}")
+    shown = dict(_flat(answer))
+    width = max(map(len, shown)) + 2
+    for name, value in shown.items():
+        typer.echo(f"{name:<{width}}{value}")
 
 
 def _flat(answer: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:

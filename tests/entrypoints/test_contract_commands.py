@@ -11,6 +11,7 @@ from tests.entrypoints.local_network import write
 from tests.faulty_endpoint import faulty_endpoint
 
 ADMIN = "0x" + "ad" * 20
+NOBODY = "0x" + "9" * 40
 
 
 @pytest.fixture
@@ -62,8 +63,35 @@ def test_check_names_a_signer_that_the_contract_does_not_know(settings, tmp_path
 def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
     settings["oracle"]["address"] = network.stage.network
     path = write(settings, tmp_path / "config.toml")
-    assert run(["contract", "check", "--config", str(path)]) != 0
-    assert "QoSOracle" in capsys.readouterr().err
+    assert run(["contract", "check", "--config", str(path)]) == 2
+    assert "two contracts have the same address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["show"], ["check"], ["deploy", "--admin", ADMIN]])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"chain": {"id": 5}}, "is on chain 31337, [chain] id says 5"),
+        ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "none answers"),
+        ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at"),
+    ],
+)
+def test_every_command_looks_whether_it_is_the_right_network(
+    settings, tmp_path, capsys, command, wrong, words
+):
+    for section, values in wrong.items():
+        settings[section] |= values
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", *command, "--config", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_what_would_be_deployed_is_readable_without_json(config, capsys):
+    assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["arguments.limits.max_age_seconds", "7200"] for line in lines)
 
 
 def test_run_publishes_nothing_to_a_contract_that_differs(settings, tmp_path, capsys, watched):
