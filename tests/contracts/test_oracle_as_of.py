@@ -138,6 +138,8 @@ def test_without_eip_2935_the_farthest_block_is_256_back(old_chain: Chain):
     with pytest.raises(RevertedError, match="Reorged") as caught:
         oracle.push(far)
     assert caught.value.values == (far.as_of, far.as_of_hash, bytes(32))
+    with pytest.raises(RevertedError, match="Reorged"):  # not knowing is not agreeing
+        oracle.push(replace(far, as_of_hash=bytes(32)))
 
     oracle.push(oracle.report(FIVE, as_of=old_chain.block + 1 - 256))
     assert oracle.round == 1

@@ -8,14 +8,13 @@ from web3 import Web3
 from tests.contracts.oracle_driver import (
     LIMITS,
     NO_DIGEST,
-    RULES_HASH,
     SIGNERS,
     Oracle,
     deployed,
     records,
     word,
 )
-from tests.evm.chain import Chain, RevertedError
+from tests.evm.chain import Chain, RevertedError, encoded
 
 pytestmark = pytest.mark.evm
 
@@ -131,6 +130,12 @@ def test_rounds_keep_their_interval_to_the_second(oracle: Oracle):
 def test_a_contract_cannot_pass_on_a_report(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotDirect"):
         oracle.forwarded(oracle.call(oracle.report((0, SIXTEEN))))
+
+
+def test_a_contract_that_has_no_code_yet_cannot_pass_on_a_report(oracle: Oracle):
+    call = oracle.call(oracle.report((0, SIXTEEN)))
+    with pytest.raises(RevertedError, match="NotDirect"):
+        oracle.chain.deploy("testing/ConstructorCaller", call.address, encoded(call))
 
 
 def test_an_account_with_delegated_code_cannot_send_a_report(oracle: Oracle):
@@ -289,7 +294,3 @@ def test_after_a_fork_of_the_chain_the_old_chains_reports_are_nobodys(
         chain.rpc("anvil_setChainId", old)
         chain.rpc("anvil_stopImpersonatingAccount", oracle.transmitter)
     assert oracle.round == 1
-
-
-def test_the_rules_hash_is_public(oracle: Oracle):
-    assert oracle.read("rulesHash") == RULES_HASH
