@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow bench cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants bench cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -40,6 +40,9 @@ contracts:  ## Compile the Solidity contracts into abi/
 
 slow:  ## Run the long tests
 	pytest -m slow $(ARGS)
+
+mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
+	python tests/mutants/run.py $(ARGS)
 
 bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)

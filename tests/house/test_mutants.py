@@ -1,0 +1,31 @@
+"""Every mutant still fits the code, and docs/reliability.md tells of exactly those there are."""
+
+import pytest
+
+from tests.mutants.patches import REPORT, ROOT, Mutant, all_mutants, applied
+from tests.mutants.report import results_in, written
+
+MUTANTS = all_mutants()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_applies_to_the_code_as_it_is(mutant: Mutant):
+    assert applied(mutant, ROOT, only_check=True) is None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_tests_that_a_mutant_names_exist(mutant: Mutant):
+    for test in mutant.tests:
+        path, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text("utf-8")
+
+
+def test_the_report_on_reliability_is_what_the_runner_wrote_of_these_mutants():
+    text = REPORT.read_text("utf-8")
+    assert text == written(MUTANTS, results_in(text))
+    assert set(results_in(text).values()) == {None}
+
+
+def test_numbers_of_mutants_are_not_given_twice():
+    numbers = [mutant.name[:3] for mutant in MUTANTS]
+    assert len(set(numbers)) == len(numbers)

@@ -1,0 +1,78 @@
+"""Reads the patches: which defence each one takes away, and which tests must notice."""
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+REPORT = ROOT / "docs" / "reliability.md"
+
+_FIELD = re.compile(r"# (Defence|Room|Test|Quick|Build): (.+)")
+_NAME = re.compile(r"\d{3}(-[a-z0-9]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One defence taken away.
+
+    `tests` are node ids; one with parameters stands for all of them, of which one must fail.
+    `is_quick`: part of the bounded run. `build`: the contract to compile after patching.
+    """
+
+    path: Path
+    defence: str
+    room: str
+    tests: tuple[str, ...]
+    is_quick: bool
+    build: str | None
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def all_mutants() -> list[Mutant]:
+    """Return every mutant, by number.
+
+    Raises:
+        ValueError: a patch has no proper name or header.
+    """
+    return [_read(path) for path in sorted(FOLDER.glob("*.patch"))]
+
+
+def _read(path: Path) -> Mutant:
+    header, _, _ = path.read_text("utf-8").partition("\n--- a/")
+    told: dict[str, list[str]] = {}
+    for line in header.splitlines():
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            raise ValueError(f"{path.name}: cannot read the header line {line!r}")
+        told.setdefault(field[1], []).append(field[2])
+    if not _NAME.fullmatch(path.stem) or not {"Defence", "Room", "Test"} <= told.keys():
+        raise ValueError(f"{path.name}: a number and a name; Defence, Room and Test in the header")
+    return Mutant(
+        path=path,
+        defence=" ".join(told["Defence"]),
+        room=told["Room"][0],
+        tests=tuple(told["Test"]),
+        is_quick="Quick" in told,
+        build=told.get("Build", [None])[0],
+    )
+
+
+def applied(mutant: Mutant, tree: Path, *, only_check: bool = False) -> str | None:
+    """Apply the patch to a tree, or see whether it would go; return what git minds, or None."""
+    check = ["--check"] if only_check else []
+    done = subprocess.run(
+        ["git", "apply", *check, str(mutant.path)],  # noqa: S607 - git is where it is
+        cwd=tree,
+        # Where the tree lies inside of some clone, its own folder is still the top.
+        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return None if done.returncode == 0 else done.stderr.strip()
