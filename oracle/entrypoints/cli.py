@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -86,15 +87,29 @@ def run(arguments: Sequence[str]) -> int:
     sys.setrecursionlimit(_MOST_FRAMES)
     try:
         returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+        # A full disk is heard of here, and not after we said that all went well.
+        sys.stdout.flush()
     except TyperException as error:
         return _failed(error.format_message(), error.exit_code)
-    except InputError as error:
-        return _failed(str(error), 2)
     except OracleError as error:
-        return _failed(str(error), 1)
+        return _failed(str(error), 2 if isinstance(error, InputError) else 1)
+    except OSError as error:
+        return _unwritten(error)
     except typer.Abort:
         return _failed("given up", 1)
     return returned if isinstance(returned, int) else 0
+
+
+def _unwritten(error: OSError) -> int:
+    """A disk that is full, a folder that is not ours: no bug of the program."""
+    if error.strerror is None:
+        # A library's own failure, which its room should have translated: a bug.
+        raise error
+    if error.filename is None:
+        # What could not be written is not tried again when the process ends.
+        with suppress(OSError):
+            sys.stdout.close()
+    return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
 
 
 def _failed(line: str, code: int) -> int:

@@ -1,6 +1,10 @@
 """The command line as a whole: help everywhere, and one door for failures."""
 
+import errno
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +78,7 @@ def test_what_prints_answers_programs_too(name):
         (FatalError("a final block changed"), 1),
         (TransientError("no endpoint answers"), 1),
         (typer.Exit(3), 3),
+        (OSError(errno.EACCES, "Permission denied", "evidence"), 1),
     ],
 )
 def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
@@ -85,8 +90,26 @@ def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
     monkeypatch.setattr(cli, "build", lambda: app)
 
     assert run([]) == code
-    if not isinstance(failure, typer.Exit):
-        assert capsys.readouterr().err == f"qos-oracle: {failure}\n"
+    said = capsys.readouterr().err
+    if isinstance(failure, OSError):
+        assert said == "qos-oracle: evidence: Permission denied\n"
+    elif not isinstance(failure, typer.Exit):
+        assert said == f"qos-oracle: {failure}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_full_disk_is_one_clear_line(tmp_path):
+    events = tmp_path / "events.jsonl"
+    events.write_text(
+        '{"type":"node_joined","block":1,"log":0,"time":1,"node":"0x' + "a" * 40 + '"}\n'
+    )
+    command = [sys.executable, "-m", "oracle", "replay", str(events)]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "qos-oracle: output: No space left on device\n"
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):

@@ -69,7 +69,7 @@ def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path,
 
 @pytest.mark.parametrize("command", [["show"], ["check"], ["deploy", "--admin", ADMIN]])
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    "fault",
     [
         ({"chain": {"id": 5}}, "is on chain 31337, [chain] id says 5"),
         ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "none answers"),
@@ -77,8 +77,9 @@ def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path,
     ],
 )
 def test_every_command_looks_whether_it_is_the_right_network(
-    settings, tmp_path, capsys, command, wrong, words
+    settings, tmp_path, capsys, command, fault
 ):
+    wrong, words = fault
     for section, values in wrong.items():
         settings[section] |= values
     path = write(settings, tmp_path / "config.toml")
