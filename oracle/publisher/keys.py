@@ -8,10 +8,9 @@ import os
 import secrets
 from pathlib import Path
 
-from eth_account import Account
-
 from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.publisher.accounts import accounts
 
 _OTHERS = 0o077
 _OWNER_ONLY = 0o600
@@ -30,8 +29,8 @@ def create_keystore(
         InputError: one of the files is there already, or cannot be written.
     """
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    account = Account.create(secrets.token_hex(_KEY_BYTES))
-    written = Account.encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
+    account = accounts().create(secrets.token_hex(_KEY_BYTES))
+    written = accounts().encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
     # The password first: a keystore without its password would be a lost key.
     _write_new(password_file, password + "\n")
     _write_new(keystore, json.dumps(written) + "\n")
@@ -47,7 +46,7 @@ def unlock(keystore: Path, password_file: Path) -> bytes:
     written = read_secret(keystore)
     password = read_secret(password_file).rstrip("\r\n")
     try:
-        return bytes(Account.decrypt(json.loads(written), password))
+        return bytes(accounts().decrypt(json.loads(written), password))
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: is no keystore (no JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:

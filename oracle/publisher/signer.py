@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eth_account import Account
-from eth_account.datastructures import SignedTransaction
-from eth_account.signers.local import LocalAccount
 from eth_typing import Hash32
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError, InputError
+from oracle.publisher.accounts import accounts
 from oracle.publisher.fees import Fees
 from oracle.publisher.keys import unlock
 
@@ -42,7 +40,7 @@ class Signer:
     __slots__ = ("__account", "address")
 
     def __init__(self, key: bytes) -> None:
-        self.__account: LocalAccount = Account.from_key(key)
+        self.__account = accounts().from_key(key)
         self.address = Address(self.__account.address.lower())
 
     @classmethod
@@ -86,8 +84,8 @@ class Signer:
         }
         if transaction.to is not None:
             fields["to"] = bytes.fromhex(transaction.to[2:])
-        signed: SignedTransaction = self.__account.sign_transaction(fields)
+        signed = self.__account.sign_transaction(fields)
         raw = bytes(signed.raw_transaction)
-        if Account.recover_transaction(raw).lower() != self.address:
+        if accounts().recover_transaction(raw).lower() != self.address:
             raise FatalError(f"a transaction of {self.address} was signed as somebody else's")
         return SignedBytes(raw, Hash("0x" + bytes(signed.hash).hex()))

@@ -1,0 +1,22 @@
+"""Signing is imported late, and leaves the interpreter as it was."""
+
+import subprocess
+import sys
+
+_LATE = """
+import sys
+import oracle.entrypoints.cli
+from oracle.publisher.accounts import accounts
+before = "eth_account" in sys.modules, sys.getrecursionlimit()
+accounts()
+after = "eth_account" in sys.modules, sys.getrecursionlimit()
+print(before[0], after[0], before[1] == after[1] < 10_000)
+"""
+
+
+def test_a_command_that_needs_no_key_does_not_wait_for_signing():
+    done = subprocess.run(
+        [sys.executable, "-c", _LATE], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["False", "True", "True"]
