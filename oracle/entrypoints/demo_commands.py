@@ -1,6 +1,10 @@
 """`demo`: the whole product on a local chain, and a verdict."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -43,7 +47,11 @@ def _demo(
     """
     console = Console(stderr=True)
     options = Options(port=port) if waves is None else Options(port=port, waves=waves)
-    with Screen(console, start=START_TIME) as screen, show(screen, options) as (play, daemon, at):
+    with (
+        _ending_in_order(),
+        Screen(console, start=START_TIME) as screen,
+        show(screen, options) as (play, daemon, at),
+    ):
         play.play(daemon, options)
         summary = play.end(daemon, options)
         screen.close()
@@ -52,7 +60,8 @@ def _demo(
             for name, address in at.items():
                 screen.say(f"{name:8} {address}")
             screen.say("everything goes on; Ctrl-C ends it")
-            play.idle(daemon)
+            with suppress(KeyboardInterrupt):
+                play.idle(daemon)
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
@@ -69,7 +78,25 @@ def _devnet(
     ] = 1.0,
 ) -> None:
     """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C."""
-    devnet(folder.resolve(), port, block_seconds, lambda text: typer.echo(text, err=True))
+    with _ending_in_order(), suppress(KeyboardInterrupt):
+        devnet(folder.resolve(), port, block_seconds, lambda text: typer.echo(text, err=True))
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the show as Ctrl-C does: chain and daemon go along."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print(summary: Summary, *, json_: bool) -> None:
