@@ -6,7 +6,7 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.domain.block import BlockRange
 
 # Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
-WANTED_LOGS = 4_000
+WANTED_LOGS = 6_000
 _FIRST_BLOCKS = 500
 _MOST_BLOCKS = 100_000
 # With all headers, a window is one batch of them.
