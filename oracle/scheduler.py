@@ -6,8 +6,10 @@ and no longer.
 """
 
 import logging.config
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,23 +133,34 @@ def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
         raise failures[0]
 
 
-def run_once(steps: Sequence[Step]) -> None:
+def run_once(steps: Sequence[Step], clock: Clock = time.monotonic) -> None:
     """Turn every step until none has anything to do.
+
+    While one has, those before it keep their periods: a lease is renewed through a long backfill.
 
     Raises:
         Exception: whatever a step raised; there is no next turn.
     """
-    while sum(_exhausted(step) for step in steps):
-        pass
+    turned: dict[str, float] = {}
 
-
-def _exhausted(step: Step) -> bool:
-    """Turn the step until it has nothing to do; tell whether it did anything."""
-    worked = False
-    while (done := _measured(step)) is not None:
+    def turn(step: Step) -> bool:
+        turned[step.name] = clock()
+        done = _measured(step)
         _say(step, done)
-        worked = True
-    return worked
+        return done is not None
+
+    def exhausted(step: Step) -> bool:
+        worked = False
+        while turn(step):
+            worked = True
+            for other in steps:
+                since = clock() - turned.get(other.name, math.inf)
+                if other is not step and since >= other.every_seconds:
+                    turn(other)
+        return worked
+
+    while sum([exhausted(step) for step in steps]):
+        pass
 
 
 def _turned(step: Step, stop: threading.Event, beats: Beats) -> bool:

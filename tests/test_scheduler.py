@@ -152,6 +152,23 @@ def test_once_turns_every_step_until_none_has_anything_to_do():
     assert order == ["index", "index", "publish"]
 
 
+def test_once_keeps_the_periods_of_earlier_steps_through_long_work():
+    seconds, left, renewals = [0.0], [30], list[float]()
+
+    def renew():
+        renewals.append(seconds[0])
+
+    def index():
+        seconds[0] += 1
+        left[0] -= 1
+        return {"left": left[0]} if left[0] > 0 else None
+
+    steps = [step(renew, "lease", every_seconds=10), step(index, every_seconds=1)]
+    run_once(steps, clock=lambda: seconds[0])
+
+    assert renewals == [0, 10, 20, 30]
+
+
 def test_once_gives_up_at_the_first_failure():
     def turn():
         raise TransientError("the endpoint is away")
