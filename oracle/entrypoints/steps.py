@@ -33,6 +33,8 @@ class Work:
     epoch: int
     watch: Watch
     desk: Desk | None = None
+    # Whether our nonces were found to be the chain's; nothing is sent before.
+    is_reconciled: bool = False
     pace: Pace = field(default_factory=Pace)
 
     def index(self) -> Facts:
@@ -55,6 +57,8 @@ class Work:
         desk, heads = self.desk, self.pace.heads
         if desk is None or heads is None:
             return None
+        if not self.is_reconciled:
+            self.compare()
         return _done(publish_next(desk, heads) or plan_push(desk, heads) or plan_kick(desk, heads))
 
     def confirm(self) -> Facts:
@@ -66,6 +70,7 @@ class Work:
         """Compare our nonces with the chain's; a difference that is ours to solve ends us."""
         if self.desk is not None:
             reconcile(self.desk)
+            self.is_reconciled = True
         return None
 
     def keep_lease(self) -> Facts:
@@ -88,11 +93,11 @@ def steps_of(work: Work) -> list[Step]:
     """Return the loops in the order of their first turns."""
     poll = work.app.config.chain.poll_seconds
     return [
+        Step("lease", RENEW_SECONDS, work.keep_lease),
         Step("reconcile", _RECONCILE_SECONDS, work.compare),
         Step("index", poll, work.index),
         Step("publish", poll, work.publish),
         Step("confirm", poll, work.confirm),
-        Step("lease", RENEW_SECONDS, work.keep_lease),
         Step("census", _CENSUS_SECONDS, work.count),
     ]
 

@@ -1,0 +1,36 @@
+"""What the daemon's loops do for each other."""
+
+import time
+
+import pytest
+
+from oracle.entrypoints.steps import Work
+from oracle.entrypoints.watch import Watch
+from oracle.errors import InputError, TransientError
+from oracle.scheduler import Beats
+from tests.evm.fixtures import chain
+from tests.faulty_endpoint import Fault, faulty_endpoint
+from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+
+def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
+    office = sqlite_office
+    with faulty_endpoint(office.premises.chain.url) as endpoint:
+        office.restart(urls=[endpoint.url])
+        office.period()
+        office.index()
+        sender = office.premises.keys.transmitter.address
+        office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
+        watch = Watch(Beats(time.monotonic))
+        # Publishing needs no configuration, and so no app.
+        work = Work(None, office.epoch, watch, office.desk, pace=office.pace)
+        endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
+        with pytest.raises(TransientError):
+            work.compare()
+
+        endpoint.faults.clear()
+        with pytest.raises(InputError, match="has used nonces up to 98"):
+            work.publish()
+        assert office.states() == []
