@@ -93,12 +93,12 @@ class Slots:
         return None if row is None else _slot(row)
 
     def open(self, intent: Intent, nonce: int, stamp: Stamp) -> None:
-        """Give the intent a nonce: a new slot, or a vacant one that it takes over."""
+        """Give the intent a nonce, from now on: a new slot, or a vacant one that it takes over."""
         account = intent.wish.account
         moved = self._connection.execute(
             update(pub_slot)
             .where(_of(account), pub_slot.c.nonce == nonce)
-            .values(intent_id=intent.id)
+            .values(intent_id=intent.id, opened_at=stamp.at)
         )
         if moved.rowcount == 0:
             self._connection.execute(
@@ -231,7 +231,8 @@ class Slots:
         rows = self._connection.execute(
             select(pub_intent.c.max_cost_wei, pub_slot.c.gas_used, pub_slot.c.gas_price_wei)
             .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
-            .where(where)
+            # The intent of a vacant slot has lost its nonce: it costs nothing.
+            .where(where, pub_intent.c.nonce == pub_slot.c.nonce)
         )
         return [tuple(row) for row in rows]
 

@@ -247,6 +247,19 @@ def test_a_day_counts_what_was_paid_and_what_is_reserved(store: Store):
         assert unit.outbox.slots.reserved(ME) == COST
 
 
+def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: Store):
+    with store.transaction() as unit:
+        slot = assigned(unit.outbox)
+        unit.outbox.intents.end(
+            named(unit.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW
+        )
+        assert unit.outbox.slots.reserved(ME) == 0
+        assert unit.outbox.slots.committed_since(ME, NOW.at) == 0
+        later = Stamp(NOW.at + 90_000, NOW.epoch)
+        unit.outbox.slots.open(ready(unit.outbox, wish("push:2")), slot.nonce, later)
+        assert unit.outbox.slots.committed_since(ME, later.at) == COST
+
+
 def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
     with store.transaction() as unit:
         slot, _ = live(unit.outbox, wish(as_of_block=90))
