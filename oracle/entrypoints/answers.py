@@ -16,7 +16,7 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
-from oracle.services.explaining import Explanation, OnChain
+from oracle.services.explaining import Explanation, OnChain, Sent
 from oracle.services.observing import NodeRow, Overview
 
 
@@ -98,6 +98,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "kickouts": [_spell(spell) for spell in told.kickouts],
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
+        "sent": None if told.sent is None else _sent(told.sent),
     }
 
 
@@ -142,6 +143,15 @@ def _on_chain(found: OnChain) -> dict[str, Any]:
         "round": None if found.word is None else found.word.round,
         "time": None if found.word is None else found.word.time,
         "as_of": found.as_of,
+    }
+
+
+def _sent(sent: Sent) -> dict[str, Any]:
+    return {
+        "round": sent.round,
+        "lane": sent.lane,
+        **_place(sent.at),
+        "transaction": sent.transaction,
     }
 
 

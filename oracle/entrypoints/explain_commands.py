@@ -11,7 +11,9 @@ from oracle.domain.block import BlockRef, Position
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.ids import Address
 from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.domain.ledger import ReliabilityCause, ReliabilityChange
 from oracle.domain.nodes import Membership
+from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
 from oracle.entrypoints.answers import explain_answer
 from oracle.entrypoints.options import (
@@ -27,6 +29,7 @@ from oracle.services.explaining import (
     Archive,
     Explanation,
     OnChain,
+    Sent,
     as_of_round,
     block_at,
     explain as explain_node,
@@ -113,10 +116,15 @@ def _reliability_lines(told: Explanation) -> Iterator[str]:
     yield f"Changes of reliability: {len(told.changes)}"
     if len(told.changes) > _MOST_CHANGES:
         yield f"  the last {_MOST_CHANGES} of them (--json shows all)"
-    for change in told.changes[-_MOST_CHANGES:]:
+    earlier = [None, *told.changes]
+    pairs = list(zip(earlier, told.changes, strict=False))
+    for last, change in pairs[-_MOST_CHANGES:]:
+        if last is not None and last.after < change.before:
+            seconds = change.time - last.time
+            yield f"  {_healing(last.after, seconds, rules)} = {decimal_text(change.before)}"
         before, after = decimal_text(change.before), decimal_text(change.after)
         cause = change.cause.value.replace("_", " ")
-        yield f"  {before} -> {after} {cause} at block {change.at.block}"
+        yield f"  {before} -> {after} {cause} at block {change.at.block}{_step(change, rules)}"
         if change.task is not None:
             yield f"     task {change.task}"
         yield _source(told, change.at)
@@ -125,10 +133,31 @@ def _reliability_lines(told: Explanation) -> Iterator[str]:
         yield f"Reliability = {now}"
         return
     seconds = max(0, told.as_of.time - node.since)
-    yield (
-        f"Reliability = 1 - (1 - {decimal_text(node.base)}) x exp(-{seconds} s / "
-        f"{rules.tau_seconds} s) = {now}"
+    yield f"Reliability {_healing(node.base, seconds, rules)} = {now}"
+
+
+def _healing(base: int, seconds: int, rules: Rules) -> str:
+    """Say how H heals from `base` within some seconds (scoring.md 4)."""
+    return (
+        f"healed in {seconds} s: 1 - (1 - {decimal_text(base)}) x "
+        f"exp(-{seconds} / {rules.tau_seconds})"
     )
+
+
+def _step(change: ReliabilityChange, rules: Rules) -> str:
+    """Say by which number a timeout or a success changed H."""
+    if change.cause is ReliabilityCause.TIMED_OUT:
+        first = rules.first_penalty
+        if first is not None and change.before >= rules.first_penalty_from:
+            return f" (x {_short(first)}, the first after a good time)"
+        return f" (x {_short(rules.penalty)})"
+    if change.cause in {ReliabilityCause.SUCCEEDED, ReliabilityCause.REFUNDED}:
+        return f" (+ {_short(rules.boost)}, at most to 1)"
+    return ""
+
+
+def _short(units: int) -> str:
+    return decimal_text(units).rstrip("0").rstrip(".")
 
 
 def _source(told: Explanation, at: Position) -> str:
@@ -150,7 +179,18 @@ def _result_lines(told: Explanation) -> Iterator[str]:
     for spell in told.kickouts:
         until = "still" if spell.closed_at is None else f"until block {spell.closed_at.block}"
         yield f"Kickout due since block {spell.opened_at.block}, {until}"
+    if told.sent is not None:
+        yield from _sent_lines(told.sent)
     yield _on_chain_line(told, told.on_chain)
+
+
+def _sent_lines(sent: Sent) -> Iterator[str]:
+    said = f"Round {sent.round} speaks of this block"
+    if sent.lane is None:
+        yield f"{said} and leaves the node's lane as it was"
+    else:
+        yield f"{said} and wrote lane {sent.lane} in block {sent.at.block}"
+    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.at.log}"
 
 
 def _why_not(told: Explanation) -> str:
@@ -167,11 +207,11 @@ def _why_not(told: Explanation) -> str:
 def _on_chain_line(told: Explanation, found: OnChain | None) -> str:
     if found is None:
         return "On chain: the oracle contract does not know the node"
-    place = f"On chain, index {found.index}"
+    place = f"On chain as of block {told.as_of.number}, index {found.index}"
     if found.lane == NEVER_REPORTED or found.word is None:
         return f"{place}: no report yet"
     said = f"{place}: lane {found.lane} ({shown_lane(found.lane)}) since round {found.word.round}"
-    since = f"{said}, as of block {found.as_of}"
-    if found.lane == told.lane:
+    since = f"{said}, which speaks of block {found.as_of}"
+    if told.sent is not None or found.lane == told.lane:
         return since
     return f"{since}; see --round {found.word.round} for how it was made"

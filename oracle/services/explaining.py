@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from oracle.domain.block import BlockRef, Position
 from oracle.domain.ids import Address, Hash
-from oracle.domain.lanes import lane_of, word_of
+from oracle.domain.lanes import lane_in, lane_of, word_of
 from oracle.domain.ledger import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.nodes import Node
 from oracle.domain.pool import pool_at
@@ -36,6 +36,19 @@ class OnChain:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """What an accepted round that speaks of the explained block brought on chain about the node.
+
+    `lane` None: the round left the node's word as it was.
+    """
+
+    round: int
+    at: Position
+    transaction: Hash | None
+    lane: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """A node as of a block; times in seconds, H and scores in units of 10^-18.
 
@@ -54,6 +67,8 @@ class Explanation:
     transactions: dict[Position, Hash]
     lane: int
     on_chain: OnChain | None
+    # None: no accepted round speaks of this very block, or the contract does not know the node.
+    sent: Sent | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,7 @@ def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
             transactions=_transactions(unit, places),
             lane=lane_of(node, as_of.time, rules),
             on_chain=_on_chain(unit, rounds, address),
+            sent=_sent(unit, rounds, address, as_of.number),
         )
 
 
@@ -160,6 +176,20 @@ def _on_chain(unit: Unit, rounds: Rounds, node: Address) -> OnChain | None:
     accepted = None if word is None else unit.rounds.accepted_round(word.round)
     return OnChain(
         index, rounds.lane_at(index), word, None if accepted is None else accepted.as_of
+    )
+
+
+def _sent(unit: Unit, rounds: Rounds, node: Address, as_of: int) -> Sent | None:
+    index = rounds.index_by_node.get(node)
+    accepted = unit.rounds.accepted_as_of(as_of)
+    if index is None or accepted is None:
+        return None
+    word = dict(accepted.words).get(word_of(index))
+    return Sent(
+        round=accepted.round,
+        at=accepted.at,
+        transaction=_transactions(unit, [accepted.at]).get(accepted.at),
+        lane=None if word is None else lane_in(word, index),
     )
 
 

@@ -58,6 +58,13 @@ class RoundRoom:
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else _accepted_of(row)
 
+    def accepted_as_of(self, block: int) -> RoundAccepted | None:
+        """Return the newest accepted round that speaks of this block, with its words."""
+        newest = accepted_round.c.round.desc()
+        chosen = select(accepted_round).where(accepted_round.c.as_of == block)
+        row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
+        return None if row is None else _accepted_of(row)
+
     def kicks(self) -> list[Kick]:
         """Return the newest kickout proposed for each lane."""
         return [kick_of(row) for row in self._rows(kick)]

@@ -64,6 +64,27 @@ def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, c
     assert push["attempts"][0]["hash"] in capsys.readouterr().out
 
 
+def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
+    busy: LocalNetwork, published, capsys
+):
+    assert run(["nodes", "--json", "--config", str(published)]) == 0
+    node = json.loads(capsys.readouterr().out)[0]["node"]
+    command = ["explain", node, "--round", "1", "--config", str(published)]
+    assert run([*command, "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)
+
+    sent = why["sent"]
+    assert (sent["round"], sent["lane"]) == (1, why["lane"])
+    receipt = busy.stage.chain.ask("eth_getTransactionReceipt", sent["transaction"])
+    assert receipt["to"] == busy.stage.oracle
+    assert int(receipt["blockNumber"], 16) == sent["block"]
+
+    assert run(command) == 0
+    text = capsys.readouterr().out
+    assert f"Round 1 speaks of this block and wrote lane {why['lane']}" in text
+    assert sent["transaction"] in text
+
+
 def test_status_counts_the_outbox(published, capsys):
     assert run(["status", "--config", str(published)]) == 0
     assert "push" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import json
 import re
 from decimal import Decimal
+from math import exp
 
 import pytest
 
@@ -98,6 +99,29 @@ def test_people_read_the_same_numbers(indexed, capsys):
     assert why["long_term"] in text
     assert why["reliability"]["at"] in text
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
+
+
+def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
+    healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
+    found = []
+    for node in told(capsys, "nodes", "--config", indexed):
+        found += healing.findall(printed(capsys, "explain", node["node"], "--config", indexed))
+
+    assert found
+    for seconds, base, again, result in found:
+        assert seconds == again
+        healed = 1 - (1 - float(base)) * exp(-int(seconds) / 1800)
+        assert abs(healed - float(result)) < 1e-12
+
+
+def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
+    text = "".join(
+        printed(capsys, "explain", node["node"], "--config", indexed)
+        for node in told(capsys, "nodes", "--config", indexed)
+    )
+    cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)
+    assert cuts
+    assert all(abs(float(before) * 0.3 - float(after)) < 1e-12 for before, after in cuts)
 
 
 def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
