@@ -126,6 +126,10 @@ class App:
             raise InputError("oracle.address: is missing; without it the daemon indexes only")
         return Address(self.config.oracle.address)
 
+    def require_oracle(self) -> Address:
+        """Return the same, for who only wants to know that there is one."""
+        return self.oracle_address
+
     @cached_property
     def keys(self) -> Keys | None:
         """The two keys; None where the configuration names none.

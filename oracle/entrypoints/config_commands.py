@@ -76,7 +76,9 @@ def check(
         for line in _lines(found):
             typer.echo(line)
     if found.faults:
-        raise InputError(f"{config}: {len(found.faults)} faults, listed above")
+        count = len(found.faults)
+        faults = "1 fault" if count == 1 else f"{count} faults"
+        raise InputError(f"{config}: {faults}, listed above")
 
 
 def _rules(app: App) -> str:

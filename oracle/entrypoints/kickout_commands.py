@@ -85,6 +85,7 @@ def propose(
 ) -> None:
     """Propose the kickout of a node that is due; a dry run unless --publish."""
     with open_app(config) as app:
+        app.require_oracle()
         look = _look(app, node)
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
@@ -107,6 +108,7 @@ def execute(
 ) -> None:
     """Execute the proposed kickout of a node; a dry run unless --publish."""
     with open_app(config) as app:
+        app.require_oracle()
         look = _look(app, node)
         kick = look.kick
         if kick is None or kick.state is not KickState.LIVE:

@@ -74,6 +74,7 @@ def push(
 ) -> None:
     """Push the newest report that is due; a dry run unless --publish."""
     with open_app(config) as app:
+        app.require_oracle()
         with app.store.reading() as unit:
             waiting = [one for one in unit.reports.due() if one.digest is None]
         if not waiting:

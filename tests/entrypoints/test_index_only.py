@@ -1,0 +1,38 @@
+"""Without an oracle contract everything is indexed and shown; what would publish says so."""
+
+import pytest
+
+from oracle.entrypoints.cli import run
+from tests.entrypoints.local_network import write
+from tests.entrypoints.refusal import refused
+
+pytestmark = pytest.mark.evm
+
+NODE = "0x" + "7" * 40
+
+
+@pytest.fixture
+def without(settings, tmp_path, capsys):
+    """A configuration without `oracle.address`, indexed."""
+    del settings["oracle"]["address"]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+def test_what_publishes_says_that_there_is_no_contract(without, capsys):
+    for command in (
+        ["run", "--once", "--publish"],
+        ["report", "push"],
+        ["kickout", "propose", NODE],
+        ["kickout", "execute", NODE],
+        ["contract", "show"],
+        ["contract", "check"],
+    ):
+        assert "oracle.address: is missing" in refused(capsys, *command, "--config", without)
+
+
+@pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])
+def test_what_reads_needs_none(without, command):
+    assert run([*command.split(), "--config", str(without)]) == 0
