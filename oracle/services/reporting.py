@@ -47,6 +47,9 @@ class Reporter:
         if newest is not None and newest >= period:
             return None
         report = self.draw_up(unit, rounds, as_of)
+        # Where nothing is published nobody else tells them from those that still can be sent.
+        oldest = as_of.number + 1 - self.anchor_window
+        unit.reports.miss_unsigned_below(oldest, "as-of left the anchor window")
         unit.reports.add(report)
         return report
 

@@ -112,6 +112,17 @@ class ReportRoom:
         missed = update(report).where(left).values(state=ReportState.MISSED, reason=reason)
         return self._connection.execute(missed).rowcount
 
+    def miss_unsigned_below(self, block: int, reason: str) -> None:
+        """Mark due reports that nothing was signed for, as of a block below `block`, as missed."""
+        left = (
+            (report.c.state == ReportState.DUE)
+            & (report.c.as_of_number < block)
+            & report.c.digest.is_(None)
+        )
+        self._connection.execute(
+            update(report).where(left).values(state=ReportState.MISSED, reason=reason)
+        )
+
     def _where(self, chosen: ColumnElement[bool]) -> list[StoredReport]:
         rows = self._connection.execute(
             select(report).where(chosen).order_by(report.c.period)

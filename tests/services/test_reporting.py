@@ -10,10 +10,11 @@ from oracle.domain.fold import Fold
 from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import lane_in
 from oracle.domain.report import Report, ReportSettings, cut, decode, period_of, wanted_words
-from oracle.domain.rounds import Rounds
+from oracle.domain.rounds import NodeIndex, Rounds
 from oracle.domain.rules import SEED
 from oracle.services.folding import Folder, Stretch
 from oracle.services.reporting import Reporter
+from oracle.store.reports import ReportState
 from tests.histories import GENESIS_TIME, History
 from tests.random_histories import any_histories
 
@@ -128,3 +129,17 @@ def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
     assert again is None
     assert stored is not None
     assert stored.report == first
+
+
+def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
+    reporter = Reporter(SEED, SETTINGS, anchor_window=256)
+    rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"), retired=False)])
+    with new_sqlite_store() as store, store.transaction() as unit:
+        for number in (10, 265, 266):
+            assert reporter.cut(unit, rounds, block(number, 60 * number)) is not None
+        assert [one.report.period for one in unit.reports.due()] == [265, 266]
+        missed = unit.reports.at(10)
+        assert (missed.state, missed.reason) == (
+            ReportState.MISSED,
+            "as-of left the anchor window",
+        )
