@@ -1,6 +1,7 @@
 """What the daemon's loops do for each other."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,8 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
         watch = Watch(Beats(time.monotonic))
         # Publishing needs no configuration, and so no app.
-        work = Work(None, office.epoch, watch, office.desk, pace=office.pace)
+        no_app: Any = None
+        work = Work(no_app, office.epoch, watch, office.desk, pace=office.pace)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
             work.compare()
