@@ -19,6 +19,7 @@ from oracle.entrypoints.options import (
 )
 from oracle.errors import InputError, OracleError
 from oracle.publisher.inspection import differences
+from oracle.publisher.receipts import balance_of
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.telemetry.logs import without_secrets
 
@@ -69,7 +70,7 @@ def check(
         if not offline:
             found.attempt("chain", lambda: _chain(app, found))
             if app.config.oracle.address is not None and "chain" in found.facts:
-                found.attempt("contract", lambda: _contract(app))
+                found.attempt("contract", lambda: _contract(app, found))
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
     else:
@@ -155,11 +156,15 @@ def _faults(app: App, heads: Heads, seconds: float) -> Iterator[str]:
         )
 
 
-def _contract(app: App) -> str:
+def _contract(app: App, found: _Findings) -> str:
+    if app.keys is not None:
+        payer = app.keys.transmitter.address
+        if balance_of(app.publisher.lines, payer) == 0:
+            found.warnings.append(f"the transmitter {payer} has no ether: nothing can be sent")
     constitution = app.publisher.contract.constitution()
-    found = differences(constitution, app.expected)
-    if found:
-        raise InputError("; ".join(difference.line() for difference in found))
+    different = differences(constitution, app.expected)
+    if different:
+        raise InputError("; ".join(difference.line() for difference in different))
     limits = constitution.standing.limits
     if limits.anchor_window != app.config.oracle.anchor_window:
         raise InputError(

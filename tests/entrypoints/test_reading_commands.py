@@ -8,6 +8,8 @@ from math import exp
 import pytest
 
 from oracle.entrypoints.cli import run
+from oracle.publisher.keys import create_keystore
+from oracle.publisher.publisher import KeyFiles
 from tests.entrypoints.local_network import write
 
 pytestmark = pytest.mark.evm
@@ -139,3 +141,16 @@ def test_config_check_warns_of_a_period_longer_than_any_exclusion(settings, tmp_
     run(["config", "check", "--json", "--config", str(path)])
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
     assert "135 s" in warning
+
+
+def test_config_check_warns_of_a_transmitter_without_funds(settings, tmp_path, capsys):
+    files = KeyFiles(tmp_path / "poor.json", tmp_path / "poor.password")
+    poor = create_keystore(*files, iterations=1_000)
+    settings["keys"] |= {
+        "transmitter_keystore": str(files.keystore),
+        "transmitter_password_file": str(files.password_file),
+    }
+    path = write(settings, tmp_path / "config.toml")
+
+    found = told(capsys, "config", "check", "--config", path)
+    assert found["warnings"] == [f"the transmitter {poor} has no ether: nothing can be sent"]
