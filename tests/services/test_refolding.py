@@ -12,6 +12,7 @@ from oracle.services.folding import Folder
 from oracle.services.refolding import Manner, refold
 from oracle.services.reporting import Reporter
 from oracle.services.rewinding import Rewound
+from oracle.store.reports import ReportState
 from oracle.store.store import Store
 from tests.scripted import ScriptedReader
 from tests.services.brittle import deaths
@@ -44,7 +45,7 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
     refolded = refold(store, follower.folder, Manner())
 
     assert refolded.same
-    assert refolded.reports > 5
+    assert refolded.reports >= 5
     assert refolded.differing == ()
     assert follower.dump() == before
     assert refolded.logs == sum(len(block.logs) for block in follower.chain.blocks)
@@ -105,16 +106,18 @@ def test_a_dry_run_tells_and_mends_nothing(store: Store):
 def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
     followed(store)
     with store.reading() as unit:
-        kept = unit.reports.above(-1)
+        before = unit.reports.above(-1)
+    # A missed report may speak of a block that left the chain.
+    compared = [one for one in before if one.state is not ReportState.MISSED]
     other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
     reporter = Reporter(RULES, other, anchor_window=ANCHOR_WINDOW)
 
     refolded = refold(store, Folder(RULES, ScriptedReader(), reporter), Manner())
 
     assert refolded.same
-    assert refolded.differing == tuple(stored.report.period for stored in kept)
+    assert refolded.differing == tuple(stored.report.period for stored in compared)
     with store.reading() as unit:
-        assert unit.reports.above(-1) == kept
+        assert unit.reports.above(-1) == before
 
 
 def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
