@@ -17,7 +17,7 @@ from oracle.config import Config
 from oracle.domain.ids import Address, Hash
 from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rules import Rules, rules_named
-from oracle.errors import InputError
+from oracle.errors import InputError, TransientError
 from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import Expected
 from oracle.publisher.publisher import KeyFiles, Keys, Publisher
@@ -84,10 +84,22 @@ class App:
         """The database, with a schema that fits the code. Raises InputError otherwise."""
         return self._open_store(create=False)
 
+    def require_store(self) -> None:
+        """Raise what `store` raises, for who only wants to know that it fits."""
+        _ = self.store
+
     def create_store(self) -> Store:
         """Open the database and make its tables where it is empty."""
-        self.__dict__.setdefault("store", self._open_store(create=True))
+        if "store" not in self.__dict__:
+            self.__dict__["store"] = self._open_store(create=True)
         return self.store
+
+    def opened_store(self) -> Store:
+        """Return the database, for who must not open it. Raises TransientError: not open yet."""
+        store: Store | None = self.__dict__.get("store")
+        if store is None:
+            raise TransientError("is empty, and gets its tables when an endpoint answers")
+        return store
 
     @cached_property
     def reader(self) -> Reader:
@@ -96,13 +108,8 @@ class App:
         return Reader.open(network.profile, network.contracts, self.config.oracle.address)
 
     @cached_property
-    def chain(self) -> Source:
-        """The chain behind the endpoints.
-
-        Raises:
-            InputError: none answers, it is another chain than `chain.id` says, or an address
-                holds no contract.
-        """
+    def source(self) -> Source:
+        """The endpoints, before any is asked."""
         told = self.config.chain
         source = Source.open(
             told.endpoints,
@@ -111,8 +118,22 @@ class App:
             reader=self.reader,
         )
         self._opened.callback(source.close)
-        source.check()
         return source
+
+    @cached_property
+    def chain(self) -> Source:
+        """The chain behind the endpoints.
+
+        Raises:
+            InputError: none answers (NoneAnswersError), it is another chain than `chain.id` says,
+                or an address holds no contract.
+        """
+        self.source.check()
+        return self.source
+
+    def require_chain(self) -> None:
+        """Raise what `chain` raises, for who only wants to know that it is there."""
+        _ = self.chain
 
     @cached_property
     def folder(self) -> Folder:

@@ -58,11 +58,13 @@ class Beats:
     _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def expect(self, steps: Sequence[Step]) -> None:
-        """Listen to these loops from now on."""
+        """Listen to these loops from now on, and to no others."""
         for step in steps:
-            silence = max(MISSED_TURNS * step.every_seconds, LEAST_SILENCE_SECONDS)
-            self._allowed[step.name] = silence
             self.beat(step.name)
+        self._allowed = {
+            step.name: max(MISSED_TURNS * step.every_seconds, LEAST_SILENCE_SECONDS)
+            for step in steps
+        }
 
     def beat(self, name: str) -> None:
         """Note that the loop has turned."""

@@ -13,7 +13,7 @@ import msgspec
 import requests
 import urllib3
 
-from oracle.errors import TransientError
+from oracle.errors import InputError, TransientError
 from oracle.telemetry.logs import without_secrets
 
 _LONGEST_WORDS = 200
@@ -55,6 +55,10 @@ class EndpointError(TransientError):
         self.kind = kind
         self.retry_after = retry_after
         self.blocks = blocks
+
+
+class NoneAnswersError(InputError):
+    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for."""
 
 
 class Fault(msgspec.Struct):

@@ -8,7 +8,7 @@ from oracle.chain.ahead import ReadAhead
 from oracle.chain.contracts import check_code
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
 from oracle.chain.headers import header, linked
 from oracle.chain.heads import Heads, look
 from oracle.chain.log_query import LogQuery
@@ -64,8 +64,10 @@ class Source:
         """Ask every endpoint for its chain, and one for the code of the contracts.
 
         Raises:
-            InputError: none answers, one is on another chain or refuses us, or an address holds
-                no contract or another one than the profile reads.
+            NoneAnswersError: none answers.
+            InputError: one is on another chain or refuses us, or an address holds no contract or
+                another one than the profile reads.
+            TransientError: the one that answered does not any more.
         """
         failures: list[EndpointError] = []
         for endpoint in self._endpoints:
@@ -76,7 +78,7 @@ class Source:
                     raise InputError(f"[chain] endpoints: {error}") from None
                 failures.append(error)
         if len(failures) == len(list(self._endpoints)):
-            raise InputError(f"[chain] endpoints: none answers: {failures[0]}")
+            raise NoneAnswersError(f"[chain] endpoints: none answers: {failures[0]}")
         self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 import gc
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,9 @@ import typer
 
 from oracle import __version__
 from oracle.app import App
+from oracle.chain.failures import NoneAnswersError
 from oracle.config import load
+from oracle.entrypoints.awaiting import Stop, await_chain
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -25,7 +26,7 @@ from oracle.entrypoints.options import (
 from oracle.entrypoints.steps import Work, steps_of
 from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build, serving
-from oracle.errors import InputError, OracleError
+from oracle.errors import InputError, OracleError, TransientError
 from oracle.publisher.inspection import differences
 from oracle.scheduler import Beats, run as run_steps, run_once
 from oracle.services.leasing import release, take
@@ -61,32 +62,54 @@ def run(
     publish: _SendOption = None,
 ) -> None:
     """Index the chain, score its nodes, and report them; until SIGTERM or Ctrl-C."""
-    with open_app(config) as app:
+    with open_app(config) as app, _on_signals(_leave):
         told = app.config
         logs.configure(told.log.format, told.log.level)
+        if schema_state(told.database.url).age is not SchemaAge.EMPTY:
+            # Says at once what is wrong with it. An empty one stays so until the chain is right.
+            app.require_store()
+        is_publishing = told.oracle.publish if publish is None else publish
+        if not once:
+            _until_told(app, is_publishing=is_publishing)
+            return
+        app.require_chain()
         app.create_store()
-        with _on_signals(_leave), _leased(app) as epoch:
-            is_publishing = told.oracle.publish if publish is None else publish
-            work = _prepared(app, epoch, is_publishing=is_publishing)
-            settle()
-            if once:
-                run_once(steps_of(work))
-                return
-            stop = threading.Event()
-            with (
-                serving(build(work.watch, app.store), told.web.host, told.web.port) as address,
-                _on_signals(lambda _number: stop.set()),
-            ):
-                structlog.get_logger().info(
-                    "started",
-                    version=__version__,
-                    chain_id=told.chain.id,
-                    web=address,
-                    publishing=is_publishing,
-                )
-                metrics.STARTED.set_to_current_time()
-                run_steps(steps_of(work), stop, work.watch.beats)
-            structlog.get_logger().info("stopped")
+        with _leased(app) as epoch:
+            run_once(steps_of(_prepared(app, epoch, is_publishing=is_publishing)))
+
+
+def _until_told(app: App, *, is_publishing: bool) -> None:
+    """Be the daemon."""
+    told, watch, stop = app.config, Watch(Beats(time.monotonic)), Stop()
+    first = _reason_to_wait(app)
+    with serving(build(watch, app.opened_store), told.web.host, told.web.port) as address:
+        if first is not None:
+            structlog.get_logger().warning("waiting", web=address, reason=first)
+            with _on_signals(stop.tell):
+                await_chain(app, watch, stop)
+        if stop.reason is None:
+            app.create_store()
+            with _leased(app) as epoch:
+                work = _prepared(app, epoch, is_publishing=is_publishing, watch=watch)
+                with _on_signals(stop.tell):
+                    structlog.get_logger().info(
+                        "started",
+                        version=__version__,
+                        chain_id=told.chain.id,
+                        web=address,
+                        publishing=is_publishing,
+                    )
+                    metrics.STARTED.set_to_current_time()
+                    run_steps(steps_of(work), stop.event, watch.beats)
+    structlog.get_logger().info("stopped", by=stop.reason)
+
+
+def _reason_to_wait(app: App) -> str | None:
+    try:
+        app.require_chain()
+    except (NoneAnswersError, TransientError) as error:
+        return str(error)
+    return None
 
 
 def settle() -> None:
@@ -121,16 +144,17 @@ def migrate(
         typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
 
 
-def _prepared(app: App, epoch: int, *, is_publishing: bool) -> Work:
+def _prepared(app: App, epoch: int, *, is_publishing: bool, watch: Watch | None = None) -> Work:
     """Check everything that can be checked before the first turn."""
     app.identify()
-    work = Work(app, epoch, Watch(Beats(time.monotonic)))
+    work = Work(app, epoch, watch or Watch(Beats(time.monotonic)))
     if is_publishing:
         found = differences(app.publisher.contract.constitution(), app.expected)
         if found:
             lines = "".join(f"\n  {difference.line()}" for difference in found)
             raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
         work.desk = app.desk(epoch, _unix_seconds)
+    settle()
     return work
 
 

@@ -5,7 +5,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -25,8 +25,8 @@ _STOP_SECONDS = 1
 _NOT_NOW = 503
 
 
-def build(watch: Watch, store: Store) -> FastAPI:
-    """Return the application; `store` is only read, in short statements."""
+def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
+    """Return the application; `store` gives the database, only read, in short statements."""
     web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @web.get("/livez")
@@ -53,16 +53,16 @@ def build(watch: Watch, store: Store) -> FastAPI:
     @web.get("/v1/status")
     def status() -> Response:
         try:
-            return JSONResponse(status_answer(overview(store)))
+            return JSONResponse(status_answer(overview(store())))
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
 
     return web
 
 
-def _database_faults(store: Store) -> list[str]:
+def _database_faults(store: Callable[[], Store]) -> list[str]:
     try:
-        with store.reading() as unit:
+        with store().reading() as unit:
             unit.cursor.get()
     except OracleError as error:
         return [f"database: {error}"]

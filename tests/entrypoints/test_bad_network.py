@@ -14,6 +14,7 @@ def test_no_endpoint_answers(capsys, sound, tmp_path):
     line = refused_run(capsys, sound, tmp_path)
     assert "127.0.0.1" in line
     assert not any(Path(tmp_path).glob("evidence"))
+    assert not any(Path(tmp_path).glob("oracle.sqlite*"))
 
 
 @pytest.mark.evm
@@ -22,6 +23,14 @@ def test_another_chain(capsys, settings, tmp_path):
     line = refused_run(capsys, settings, tmp_path)
     assert "31337" in line
     assert "1" in line
+    assert not any(Path(tmp_path).glob("oracle.sqlite*"))
+
+
+@pytest.mark.evm
+def test_another_chain_ends_the_daemon_too(capsys, settings, tmp_path):
+    settings["chain"]["id"] = 1
+    path = write(settings, tmp_path / "config.toml")
+    assert "31337" in refused(capsys, "run", "--config", path)
 
 
 @pytest.mark.evm

@@ -45,7 +45,8 @@ def test_it_stops_within_five_seconds_of_sigterm_and_gives_the_lease_back(runnin
 
     assert code == 0
     assert seconds < 5
-    assert running.lines()[-1]["event"] == "stopped"
+    said = running.lines()[-1]
+    assert (said["event"], said["by"]) == ("stopped", "SIGTERM")
     assert run(["run", "--once", "--config", str(config)]) == 0
 
 
@@ -116,6 +117,43 @@ def test_readyz_gives_the_reason_when_the_endpoint_goes_away_and_recovers(
 
         moody.mood = Mood.GOOD
         running.wait_until_ready()
+
+
+def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
+    moody, settings, tmp_path
+):
+    settings["chain"]["endpoints"] = [moody.url]
+    moody.mood = Mood.AWAY
+    with starting(write(settings, tmp_path / "config.toml")) as running:
+        running.url = running.wait_for("waiting")["web"]
+        running.wait_for("step_failed", step="chain", in_a_row=4)
+        reasons = running.wait_until_not_ready()["reasons"]
+        assert any(reason.startswith("chain: ") and "503" in reason for reason in reasons)
+        assert running.get("/livez").status_code == 200
+        assert not (tmp_path / "oracle.sqlite").exists()
+
+        moody.mood = Mood.GOOD
+        running.wait_until_ready()
+        assert running.stop()[0] == 0
+
+
+def test_a_daemon_that_waits_for_its_endpoint_stops_when_told(sound, tmp_path):
+    sound["web"] = {"port": 0}
+    sound["log"] = {"format": "json"}
+    with starting(write(sound, tmp_path / "config.toml")) as running:
+        running.wait_for("step_failed", step="chain")
+        assert running.stop()[0] == 0
+        assert running.lines()[-1]["by"] == "SIGTERM"
+
+
+def test_a_wrong_chain_behind_a_late_endpoint_ends_it_with_one_line(moody, settings, tmp_path):
+    settings["chain"] |= {"endpoints": [moody.url], "id": 1}
+    moody.mood = Mood.AWAY
+    with starting(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_for("step_failed", step="chain")
+        moody.mood = Mood.GOOD
+        assert running.process.wait(20) == 2
+    assert running.log.read_text("utf-8").splitlines()[-1].startswith("qos-oracle: ")
 
 
 @pytest.mark.skipif(

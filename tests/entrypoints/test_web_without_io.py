@@ -20,7 +20,7 @@ class OutOfReach:
 
 @pytest.fixture
 def door() -> TestClient:
-    return TestClient(build(Watch(Beats(lambda: 0.0)), cast("Store", OutOfReach())))
+    return TestClient(build(Watch(Beats(lambda: 0.0)), lambda: cast("Store", OutOfReach())))
 
 
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])
