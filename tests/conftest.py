@@ -1,12 +1,29 @@
 """Fixtures for every floor: real databases, and logging as it was."""
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.databases"]
+
+# How fast a shared machine draws examples says nothing about us. CI plays the same examples every
+# time, so that it is red only for what a change did; everywhere else they are new ones.
+settings.register_profile(
+    "house",
+    deadline=None,
+    # Fixtures here give a fresh database for every example, or none.
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
+    derandomize="CI" in os.environ,
+)
+settings.load_profile("house")
 
 
 @pytest.fixture(autouse=True)

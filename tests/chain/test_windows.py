@@ -102,6 +102,34 @@ def test_logs_of_one_fork_and_headers_of_another_never_mix(
     assert again.logs[-1].block_hash == chain.blocks[40].hash
 
 
+@pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
+def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
+    served: Served, open_source: OpenSource, last: int
+):
+    """The logs of the old fork name no block that could be compared: there are none."""
+    chain = served.chain
+    chain.cut(3, salt="empty")
+    for _ in range(3):
+        chain.mine()
+
+    def fork_in_between(request: Request) -> None:
+        if request["method"] == "eth_getBlockByNumber" and served.count("eth_getLogs"):
+            served.faults.clear()
+            chain.cut(3, salt="other")
+            for number in (38, 39, 40):
+                chain.mine([created(2 * number), created(2 * number + 1)])
+
+    source = open_source(served)
+    source.heads()
+    served.faults.append(fork_in_between)
+    with pytest.raises(TransientError, match=f"changed block {last} while its logs were read"):
+        source.window(BlockRange(38, last), with_headers=True)
+
+    source.heads()
+    again = source.window(BlockRange(38, last), with_headers=True)
+    assert places([again]) == [(n, place) for n in range(38, last + 1) for place in (0, 1)]
+
+
 def test_headers_that_do_not_link_are_refused(served: Served, open_source: OpenSource):
     other = MemoryChain(fork=Fork(salt="other"))
     for _ in range(40):

@@ -1,6 +1,6 @@
 """A report drawn up from what changed says what one drawn up from nothing says."""
 
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRef, Position
@@ -69,11 +69,7 @@ def from_nothing(events: list[DomainEvent], as_of: BlockRef) -> Report:
     return cut(as_of, rounds, wanted, SETTINGS)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=40)
 @given(
     any_histories().filter(bool),
     st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),

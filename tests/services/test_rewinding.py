@@ -1,7 +1,7 @@
 """What a fork left behind is as if it had never been; what only looks like one changes nothing."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oracle.errors import FatalError, InputError
 from oracle.services.refolding import Manner
@@ -28,9 +28,7 @@ FORKS = given(
     turns=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=4),
     restarting=st.booleans(),
 )
-PATIENT = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=4
-)
+PATIENT = settings(max_examples=4)
 
 
 def ends_as_if_it_had_never_been(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from oracle.store.projections import PROJECTIONS
 from oracle.store.store import Store
@@ -19,9 +19,7 @@ def both(sqlite_url: str, postgresql_url: str) -> Iterator[list[Store]]:
 
 
 @pytest.mark.postgres
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=20)
 @given(events=histories())
 def test_both_databases_say_the_same(both: list[Store], events: list[Event]):
     dumps = []

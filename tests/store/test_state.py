@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.groups import OpenGroup
@@ -15,9 +15,7 @@ from tests.store import samples
 from tests.store.samples import address, group_key, node, task, task_key
 
 # The database is the same for all examples: each writes over the rows of the one before.
-quick = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(max_examples=30)
 UNIT = 10**18
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.ledger import Changes, KickoutDue, LastEvent, PreImages
@@ -13,9 +13,7 @@ from oracle.store.store import Store, Unit
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.store.samples import address, block, node, task, task_key
 
-thorough = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+thorough = settings(max_examples=25)
 
 
 def dump_of(unit: Unit, events: list[Event], last: int) -> list[str]:
