@@ -23,6 +23,7 @@ from oracle.chain.failures import (
     from_status,
     from_transport,
 )
+from oracle.domain.block import BlockRef
 from oracle.errors import InputError
 from oracle.telemetry.logs import hide
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
@@ -59,6 +60,8 @@ class Endpoint:
         self.name = _shown(url)
         # The highest block that it has shown.
         self.newest = -1
+        # Its newest block when its heads were last looked at; None once a window was read by it.
+        self.head: BlockRef | None = None
         # Tags of blocks that it knows besides `latest`, until it shows that it does not.
         self.tags: tuple[str, ...] = ("safe", "finalized")
         # Counts of logs that looked like a silent limit and were none.

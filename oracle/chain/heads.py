@@ -31,7 +31,7 @@ def look(endpoint: Endpoint, finality_depth: int, before: BlockRef | None) -> He
     latest, *tagged = _tagged(endpoint)
     if latest is None:
         raise EndpointError(endpoint.name, Kind.NOT_THERE, "no latest block")
-    endpoint.newest = latest.number
+    endpoint.head, endpoint.newest = latest, latest.number
     if before is not None and latest.number < before.number:
         words = f"is at block {latest.number}, block {before.number} was final before"
         raise EndpointError(endpoint.name, Kind.NOT_THERE, words)

@@ -7,7 +7,7 @@ from oracle.chain.answers import Quantity, number
 from oracle.chain.calls import calls_of
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.headers import headers, linked
+from oracle.chain.headers import header, headers, linked
 from oracle.chain.log_query import LogQuery
 from oracle.chain.logs import UNKNOWN_TIME
 from oracle.chain.reader import Reader
@@ -42,7 +42,8 @@ class Fetcher:
     def window(self, endpoint: Endpoint, blocks: BlockRange, *, with_headers: bool) -> Window:
         """Return the window of exactly these blocks.
 
-        The headers are read after the logs: a fork in between shows in the hashes. Without
+        The headers are read after the logs: a fork in between shows in the hashes of the logs,
+        or where there were none, in that of the last block, which was looked at before. Without
         `with_headers`, for blocks that are final, only the seams are compared, and the blocks
         whose logs do not tell their time.
 
@@ -50,9 +51,13 @@ class Fetcher:
             EndpointError: no whole and consistent answer.
         """
         self._await(endpoint, blocks.last)
+        before = _seen(endpoint, blocks.last) if with_headers else None
         logs = self.query.logs(endpoint, blocks)
         known = self._headers(endpoint, blocks, logs, with_headers=with_headers)
         _compare(endpoint.name, logs, known)
+        if before is not None and before.hash != known[blocks.last].hash:
+            words = f"changed block {blocks.last} while its logs were read"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
         needing = self.reader.call_topics
         return Window(
             blocks,
@@ -86,6 +91,15 @@ class Fetcher:
             missing = min(found.keys() - known.keys())
             raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {missing}")
         return known
+
+
+def _seen(endpoint: Endpoint, number: int) -> BlockRef | None:
+    """Return the block as the endpoint showed it before its logs are read."""
+    # A look at the heads is good for the window right after it, not for a second try.
+    head, endpoint.head = endpoint.head, None
+    if head is not None and head.number == number:
+        return head
+    return header(endpoint, number)
 
 
 def _compare(endpoint: str, logs: Iterable[Log], known: dict[int, BlockRef]) -> None:
