@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from oracle.domain import jsonl_fields as spelled
 from oracle.domain.block import Position
@@ -167,8 +167,17 @@ class _RepeatedKeyError(ValueError):
     """A key that stands twice in one object."""
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+class _EndlessInteger(NamedTuple):
+    """An integer of more digits than Python reads; no field takes it, so that one is named."""
+
+    digits: str
+
+
+def _integer(digits: str) -> int | _EndlessInteger:
+    try:
+        return int(digits)
+    except ValueError:
+        return _EndlessInteger(digits)
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -179,11 +188,12 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return said
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_refuse)
+# NaN and Infinity become floats, which no field takes either.
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_int=_integer)
 
 
 def _quoted(value: object) -> str:
-    text = json.dumps(value)
+    text = value.digits if isinstance(value, _EndlessInteger) else json.dumps(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
