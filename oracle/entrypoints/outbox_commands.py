@@ -55,7 +55,7 @@ def list_intents(
         intents = unit.outbox.intents.newest(limit, state)
         paused = unit.outbox.senders.paused()
     for account, reason in paused.items():
-        typer.echo(f"{account.address} sends nothing: {reason} (`outbox resume`)", err=True)
+        typer.echo(f"{account.address} sends nothing: {reason} (`outbox release`)", err=True)
     if as_json:
         print_json([intent_answer(intent) for intent in intents])
         return
@@ -99,8 +99,8 @@ def show_intent(
         typer.echo(f"{_moment(entry.at)}  {entry.event:<10}{entry.detail}")
 
 
-@outbox.command("resume", epilog="Example: qos-oracle outbox resume 0x…")
-def resume_sender(
+@outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")
+def release_sender(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The transmitter that rests.")],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -114,7 +114,7 @@ def resume_sender(
         if account not in paused:
             raise InputError(f"{address} is not stopped; `qos-oracle outbox list` shows who is")
         if not dry_run:
-            with leased(app.store, "qos-oracle outbox resume") as epoch:
+            with leased(app.store, "qos-oracle outbox release") as epoch:
                 stamp = Stamp(int(time.clock_gettime(time.CLOCK_REALTIME)), epoch)
                 with app.store.transaction() as unit:
                     unit.lease.guard(epoch)

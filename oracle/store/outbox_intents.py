@@ -73,7 +73,8 @@ class Intents:
         )
         if changed.rowcount != 1:
             raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
-        detail = " ".join(f"{name}={value}" for name, value in values.items() if name != "nonce")
+        told = {name: value for name, value in values.items() if name != "nonce"}
+        detail = " ".join(f"{name}={value}" for name, value in told.items() if value is not None)
         self._journal.write(to.value, stamp, About(intent.id, intent.nonce), detail)
 
     def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:

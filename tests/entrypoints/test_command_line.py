@@ -37,10 +37,10 @@ CHANGING = {
     "kickout propose",
     "kickout execute",
     "contract deploy",
-    "outbox resume",
+    "outbox release",
 }
 # Commands whose output is not a report: streams, or something that runs.
-WITHOUT_JSON = {"run", "devnet", "replay", "export", "kickout evidence", "outbox resume"}
+WITHOUT_JSON = {"run", "devnet", "replay", "export", "kickout evidence", "outbox release"}
 
 
 def options(name):

@@ -59,6 +59,7 @@ def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, c
     events = [entry["event"] for entry in push["journal"]]
     assert events[:6] == ["planned", "ready", "assigned", "signed", "sent", "live"]
     assert [attempt["sends"] for attempt in push["attempts"]] == [1]
+    assert not any("None" in entry["detail"] for entry in push["journal"])
 
     assert run(["outbox", "show", "1", "--config", str(published)]) == 0
     assert push["attempts"][0]["hash"] in capsys.readouterr().out
@@ -115,12 +116,12 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     with Store.open(url, create=True) as store, store.transaction() as unit:
         unit.outbox.senders.enroll(account, 0, Stamp(0, 0))
         unit.outbox.senders.pause(account, "a foreign nonce", Stamp(0, 0))
-    resume = ["outbox", "resume", account.address, "--config", str(config)]
+    release = ["outbox", "release", account.address, "--config", str(config)]
 
     assert run(["outbox", "list", "--config", str(config)]) == 0
     assert "sends nothing: a foreign nonce" in capsys.readouterr().err
-    assert run([*resume, "--dry-run"]) == 0
-    assert run(resume) == 0
+    assert run([*release, "--dry-run"]) == 0
+    assert run(release) == 0
     assert "sends again" in capsys.readouterr().out
-    assert run(resume) == 2
+    assert run(release) == 2
     assert "is not stopped" in capsys.readouterr().err
