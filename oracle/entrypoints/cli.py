@@ -90,7 +90,8 @@ def run(arguments: Sequence[str]) -> int:
         # A full disk is heard of here, and not after we said that all went well.
         sys.stdout.flush()
     except TyperException as error:
-        return _failed(error.format_message(), error.exit_code)
+        # Pydantic's word for what Typer found; it says nothing to a user.
+        return _failed(error.format_message().replace("Value error, ", ""), error.exit_code)
     except OracleError as error:
         return _failed(str(error), 2 if isinstance(error, InputError) else 1)
     except OSError as error:

@@ -19,6 +19,9 @@ from oracle.demo.show import START_TIME, Options, show
 from oracle.entrypoints.options import JsonOption
 from oracle.errors import FatalError
 
+_PortOption = Annotated[
+    int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
+]
 _ETHER = 10**18
 _QOS_STEPS = 10_000
 
@@ -34,7 +37,7 @@ def _demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
     ] = False,
-    port: Annotated[int, typer.Option(help="The chain's port; 0 takes any free one.")] = 0,
+    port: _PortOption = 0,
     waves: Annotated[
         int | None, typer.Option(help="At most so many waves of tasks.", min=1)
     ] = None,
@@ -72,7 +75,7 @@ def _devnet(
     folder: Annotated[
         Path, typer.Option(help="A new folder for keys and configuration.", metavar="DIR")
     ] = Path("devnet"),
-    port: Annotated[int, typer.Option(help="The chain's port; 0 takes any free one.")] = 8545,
+    port: _PortOption = 8545,
     block_seconds: Annotated[
         float, typer.Option(help="Wall seconds from block to block.", min=0.01)
     ] = 1.0,

@@ -62,8 +62,9 @@ class IdentityRoom:
             here, there = getattr(known, field.name), getattr(wanted, field.name)
             if here != there:
                 raise InputError(
-                    f"this database is about {_WORDS[field.name]} {here}, the configuration "
-                    f"says {there}: name another database, or put the configuration right"
+                    f"this database is about {_WORDS[field.name]} {_shown(here)}, the "
+                    f"configuration says {_shown(there)}: name another database, or put "
+                    "the configuration right"
                 )
 
     def _write(self, wanted: Identity) -> None:
@@ -78,3 +79,9 @@ class IdentityRoom:
                 start_block=wanted.start_block,
             )
         )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {address}" for name, address in sorted(value.items()))
+    return "none" if value is None else str(value)

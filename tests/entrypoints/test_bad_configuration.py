@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from oracle.entrypoints.cli import run
 from tests.entrypoints.local_network import write
 from tests.entrypoints.refusal import refused
@@ -48,6 +50,14 @@ def test_every_fault_is_told_at_once(capsys, sound, tmp_path, monkeypatch):
         "web.port",
     ):
         assert f"\n  {fault}: " in said
+    assert "Value error" not in said
+    assert "None" not in said
+
+
+@pytest.mark.parametrize("command", ["demo", "devnet"])
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_that_there_is_not(capsys, command, port):
+    assert "'--port': Input should be" in refused(capsys, command, "--port", port)
 
 
 def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
@@ -67,6 +77,11 @@ def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
     sound["rules"] = {"set": "sead"}
     path = write(sound, tmp_path / "config.toml")
     assert "seed" in refused(capsys, "nodes", "--config", path)
+
+
+def test_a_word_that_an_option_does_not_know(capsys):
+    line = refused(capsys, "outbox", "list", "--state", "foo")
+    assert "Invalid value for '--state': 'foo' is not one of 'planned'" in line
 
 
 def test_an_option_that_does_not_exist(capsys):

@@ -54,6 +54,10 @@ def test_a_database_of_another_network(capsys, settings, network, tmp_path):
     settings["chain"]["start_block"] = 1
     line = refused_run(capsys, settings, tmp_path)
     assert "from 0, the configuration says 1" in line
+    settings["chain"]["start_block"] = 0
+    oracle = settings["oracle"].pop("address")
+    line = refused_run(capsys, settings, tmp_path)
+    assert f"the oracle contract {oracle}, the configuration says none" in line
 
 
 @pytest.mark.evm
@@ -73,6 +77,8 @@ def test_a_key_file_that_others_may_read(capsys, settings, tmp_path):
     path = write(settings, tmp_path / "config.toml")
     said = refused(capsys, "run", "--once", "--publish", "--config", path)
     assert "signer.json" in said
+    assert run(["config", "check", "--config", str(path)]) == 2
+    assert capsys.readouterr().out.count("signer.json") == 1
 
 
 @pytest.mark.evm
