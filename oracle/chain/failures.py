@@ -26,6 +26,7 @@ class Kind(StrEnum):
     TOO_LARGE = "too large"
     SLOW = "slow"
     NOT_THERE = "not there yet"
+    BEHIND = "behind"
     UNSUPPORTED = "not supported"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"

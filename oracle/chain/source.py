@@ -22,6 +22,9 @@ from oracle.errors import InputError
 
 __all__ = ["Source", "Window"]
 
+# When the newest block has stayed the same for longer, the other endpoints are asked as well.
+STANDSTILL_SECONDS = 30.0
+
 
 class Source:
     """Reads one chain through its endpoints; see services/ports.py `Chain`.
@@ -39,7 +42,11 @@ class Source:
         self._endpoints = endpoints
         self._reader = reader
         self._finality_depth = finality_depth
+        self._clock = clock
         self._final: BlockRef | None = None
+        # The highest block seen, and when it came or all endpoints were found to stand there.
+        self._newest = -1
+        self._moved_at = clock()
         self._sizer = Sizer()
         wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
         self._fetcher = Fetcher(reader, LogQuery(wanted, self._sizer, clock))
@@ -105,13 +112,40 @@ class Source:
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down.
 
+        An endpoint that stands still, or is behind what another one has shown, is put aside
+        while any other one is ahead of it.
+
         Raises:
             TransientError: no endpoint is up to date with the final block known.
         """
-        depth, before = self._finality_depth, self._final
-        heads = self._endpoints.use(lambda endpoint: look(endpoint, depth, before))
+        behind: list[Heads] = []
+
+        def ahead(endpoint: Endpoint) -> Heads:
+            heads = look(endpoint, self._finality_depth, self._final)
+            if self._is_behind(heads.latest.number):
+                behind.append(heads)
+                words = f"at block {heads.latest.number}"
+                raise EndpointError(endpoint.name, Kind.BEHIND, words)
+            return heads
+
+        try:
+            heads = self._endpoints.use(ahead)
+        except EndpointError:
+            if not behind:
+                raise
+            # All the same: then the chain stands still, or it became shorter.
+            heads = max(behind, key=lambda seen: seen.latest.number)
+            self._moved_at = self._clock()
+        if heads.latest.number > self._newest:
+            self._newest, self._moved_at = heads.latest.number, self._clock()
         self._final = heads.final
         return heads
+
+    def _is_behind(self, newest: int) -> bool:
+        if len(list(self._endpoints)) == 1:
+            return False
+        stands_still = self._clock() - self._moved_at > STANDSTILL_SECONDS
+        return newest < self._newest or (newest == self._newest and stands_still)
 
     def header(self, number: int) -> BlockRef | None:
         """Return the block of this height; None: no endpoint has (yet) got it.

@@ -1,11 +1,14 @@
 """Heads, single headers, and what is checked before anything is read."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
 from oracle.chain.reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.source import STANDSTILL_SECONDS, Source
 from oracle.domain.block import BlockRange
 from oracle.errors import InputError, TransientError
 from oracle.shipped import shipped
@@ -83,6 +86,92 @@ def test_an_endpoint_behind_our_final_block_is_no_witness(
 
     with pytest.raises(TransientError, match="was final before"):
         source.heads()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pair(serve: Serve, reader: Reader, clock: Clock) -> Iterator[tuple[Served, Served, Source]]:
+    """Two endpoints of one chain, each of which may fall behind by itself."""
+    chain = MemoryChain()
+    for _ in range(20):
+        chain.mine()
+    other = MemoryChain(blocks=list(chain.blocks))
+    first, second = serve(chain), serve(other)
+    endpoints = Endpoints([Endpoint(first.url), Endpoint(second.url)], 31337, clock)
+    source = Source(endpoints, reader, 4, clock)
+    yield first, second, source
+    source.close()
+
+
+def test_a_preferred_endpoint_that_stands_still_is_passed_by(
+    pair: tuple[Served, Served, Source], clock: Clock
+):
+    """It answers well, with the same block for ever."""
+    frozen, going, source = pair
+    source.heads()
+    going.chain.mine()
+    assert source.heads().latest.number == 20
+
+    clock.now += STANDSTILL_SECONDS + 1
+
+    assert source.heads().latest.number == 21
+    before = len(frozen.asked)
+    assert source.heads().latest.number == 21
+    header = source.header(21)
+    assert header is not None
+    assert header.number == 21
+    assert len(frozen.asked) == before
+
+
+def test_a_preferred_endpoint_that_comes_back_behind_is_passed_by(
+    pair: tuple[Served, Served, Source], clock: Clock
+):
+    returning, going, source = pair
+    source.heads()
+    returning.faults.append(lambda _: Http(status=502))
+    going.chain.mine()
+    assert source.heads().latest.number == 21
+
+    returning.faults.clear()
+    clock.now += 10
+
+    assert source.heads().latest.number == 21
+
+
+def test_a_chain_that_stands_still_everywhere_is_still_looked_at(
+    pair: tuple[Served, Served, Source], clock: Clock
+):
+    first, _, source = pair
+    source.heads()
+    for _ in range(10):
+        clock.now += STANDSTILL_SECONDS + 1
+        assert source.heads().latest.number == 20
+
+    clock.now += 60
+    first.chain.mine()
+    assert source.heads().latest.number == 21
+
+
+def test_a_chain_that_became_shorter_everywhere_is_told_as_it_is(
+    pair: tuple[Served, Served, Source],
+):
+    first, second, source = pair
+    source.heads()
+    for served in (first, second):
+        served.chain.cut(2, salt="shorter")
+
+    assert source.heads().latest.number == 18
 
 
 def test_a_header_that_is_not_there_is_none(served: Served, open_source: OpenSource):
