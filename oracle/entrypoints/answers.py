@@ -113,6 +113,16 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "time": entry.time,
         **_place(entry.at),
         "transaction": told.transactions.get(entry.at),
+        "others": [
+            {
+                "task": member.task,
+                "node": member.node,
+                "rank": member.rank,
+                "elapsed": member.elapsed,
+            }
+            for member in told.groups.get(entry.at, ())
+            if member.task != entry.task
+        ],
     }
 
 

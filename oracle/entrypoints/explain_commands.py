@@ -11,7 +11,7 @@ from oracle.domain.block import BlockRef, Position
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.ids import Address
 from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.ledger import ReliabilityCause, ReliabilityChange
+from oracle.domain.ledger import ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.nodes import Membership
 from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
@@ -99,9 +99,8 @@ def _score_lines(told: Explanation) -> Iterator[str]:
     rules, pool = told.rules, told.pool
     yield f"Task scores in the pool: {len(pool)} of at most {rules.pool_size}"
     for entry in told.scores:
-        rank = "no rank" if entry.rank is None else f"rank {entry.rank}"
-        elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
-        yield f"  #{entry.seq} score {entry.score} ({rank}, {elapsed}) at block {entry.at.block}"
+        said = f"#{entry.seq} score {entry.score} ({_race(told, entry)})"
+        yield f"  {said} at block {entry.at.block}"
         yield f"     task {entry.task} in group {entry.group}"
         yield _source(told, entry.at)
     mean = decimal_text(long_term(told.node, rules, told.as_of.time))
@@ -109,6 +108,17 @@ def _score_lines(told: Explanation) -> Iterator[str]:
         yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean}"
     else:
         yield f"Long-term score of an empty pool = {mean}"
+
+
+def _race(told: Explanation, entry: ScoreEntry) -> str:
+    """Say which times of the group were compared, the fastest first."""
+    ranked = [member for member in told.groups.get(entry.at, ()) if member.rank is not None]
+    ranked.sort(key=lambda member: member.rank or 0)
+    times = ", ".join(f"{member.elapsed} s" for member in ranked)
+    if entry.rank is not None:
+        return f"rank {entry.rank} of {times}"
+    elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
+    return f"no rank, {elapsed}; the others: {times}"
 
 
 def _reliability_lines(told: Explanation) -> Iterator[str]:

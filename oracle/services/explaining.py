@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from oracle.domain.block import BlockRef, Position
+from oracle.domain.groups import GroupMember
 from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import lane_in, lane_of, word_of
 from oracle.domain.ledger import KickoutDue, ReliabilityChange, ScoreEntry
@@ -53,6 +54,7 @@ class Explanation:
     """A node as of a block; times in seconds, H and scores in units of 10^-18.
 
     `scores` are the entries of the pool, `changes` all changes of H, oldest first.
+    `groups` are the members of the group that closed at a position and scored the node.
     `transactions` maps a position to the transaction that it lies in. `lane` is what a report as
     of the block says.
     """
@@ -64,6 +66,7 @@ class Explanation:
     scores: list[ScoreEntry]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
+    groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
     lane: int
     on_chain: OnChain | None
@@ -107,6 +110,7 @@ def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
             scores=scores,
             changes=changes,
             kickouts=kickouts,
+            groups=_groups(unit, scores),
             transactions=_transactions(unit, places),
             lane=lane_of(node, as_of.time, rules),
             on_chain=_on_chain(unit, rounds, address),
@@ -191,6 +195,11 @@ def _sent(unit: Unit, rounds: Rounds, node: Address, as_of: int) -> Sent | None:
         transaction=_transactions(unit, [accepted.at]).get(accepted.at),
         lane=None if word is None else lane_in(word, index),
     )
+
+
+def _groups(unit: Unit, scores: Iterable[ScoreEntry]) -> dict[Position, tuple[GroupMember, ...]]:
+    results = unit.results.closed_at([entry.at for entry in scores])
+    return {result.closed_at: result.members for result in results}
 
 
 def _transactions(unit: Unit, places: Iterable[Position]) -> dict[Position, Hash]:

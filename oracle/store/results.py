@@ -61,8 +61,12 @@ class ResultRoom:
             .order_by(score.c.seq.desc())
             .limit(last)
         )
-        places = [tuple(row) for row in self._connection.execute(newest)]
-        return self._where(tuple_(*_RESULT_AT).in_(places)) if places else []
+        return self.closed_at([Position(*row) for row in self._connection.execute(newest)])
+
+    def closed_at(self, places: Sequence[Position]) -> list[GroupResult]:
+        """Return the results of the groups that closed there, oldest first."""
+        wanted = [tuple(place) for place in places]
+        return self._where(tuple_(*_RESULT_AT).in_(wanted)) if wanted else []
 
     def count(self) -> int:
         """Count the closed groups."""

@@ -103,6 +103,29 @@ def test_people_read_the_same_numbers(indexed, capsys):
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
 
 
+def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
+    found = 0
+    for node in told(capsys, "nodes", "--config", indexed):
+        why = told(capsys, "explain", node["node"], "--config", indexed)
+        text = printed(capsys, "explain", node["node"], "--config", indexed)
+        for entry in why["pool"]["entries"]:
+            group = [entry, *entry["others"]]
+            assert len({member["task"] for member in group}) == 3
+            ranked = sorted(
+                (member["rank"], member["elapsed"]) for member in group if member["rank"]
+            )
+            assert [rank for rank, _ in ranked] == [*range(1, len(ranked) + 1)]
+            assert ranked == sorted(ranked, key=lambda place: place[1])
+            times = ", ".join(f"{elapsed} s" for _, elapsed in ranked)
+            place = f"rank {entry['rank']} of " if entry["rank"] else "the others: "
+            assert f"  #{entry['seq']} score {entry['score']} (" in text
+            assert f"{place}{times}) at block {entry['block']}" in text
+            others = {member["node"] for member in entry["others"]}
+            assert node["node"] not in others
+            found += len(others)
+    assert found > 0
+
+
 def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
     healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
     found = []
