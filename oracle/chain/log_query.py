@@ -77,10 +77,13 @@ class LogQuery:
             )
         except EndpointError:
             raise refusal from None
+        if receipts is None:
+            # It does not know the block: that says nothing about the block's logs.
+            raise refusal
         wanted = self.wanted
         answers = [
             log
-            for receipt in receipts or ()
+            for receipt in receipts
             for log in receipt.logs
             if log.address.lower() in wanted.addresses
             and log.topics

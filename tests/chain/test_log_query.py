@@ -68,6 +68,18 @@ def test_a_block_that_nobody_gives_is_told_and_not_skipped(
         whole(open_source(served), 0, 40)
 
 
+def test_receipts_that_are_null_are_no_empty_block(served: Served, open_source: OpenSource):
+    def null_receipts(request: Request) -> Http | None:
+        if request["method"] != "eth_getBlockReceipts":
+            return None
+        return Http(body=b'{"id":%d,"result":null}' % request["id"])
+
+    served.faults += [too_much_in_seven, null_receipts]
+
+    with pytest.raises(TransientError, match="too large: query returned more"):
+        whole(open_source(served), 0, 40)
+
+
 def crowded() -> MemoryChain:
     """Two hundred logs in forty blocks."""
     chain = MemoryChain()
