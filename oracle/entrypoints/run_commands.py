@@ -4,7 +4,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated
 
 import structlog
@@ -80,36 +80,39 @@ def run(
 
 def _until_told(app: App, *, is_publishing: bool) -> None:
     """Be the daemon."""
-    told, watch, stop = app.config, Watch(Beats(time.monotonic)), Stop()
-    first = _reason_to_wait(app)
-    with serving(build(watch, app.opened_store), told.web.host, told.web.port) as address:
-        if first is not None:
-            structlog.get_logger().warning("waiting", web=address, reason=first)
-            with _on_signals(stop.tell):
-                await_chain(app, watch, stop)
-        if stop.reason is None:
-            app.create_store()
-            with _leased(app) as epoch:
-                work = _prepared(app, epoch, is_publishing=is_publishing, watch=watch)
-                with _on_signals(stop.tell):
-                    structlog.get_logger().info(
-                        "started",
-                        version=__version__,
-                        chain_id=told.chain.id,
-                        web=address,
-                        publishing=is_publishing,
-                    )
-                    metrics.STARTED.set_to_current_time()
-                    run_steps(steps_of(work), stop.event, watch.beats)
+    told, stop = app.config, Stop()
+    _wait_for_chain(app, stop)
+    if stop.reason is None:
+        app.create_store()
+        # The lease before the port: a second daemon hears who the first one is.
+        with _leased(app) as epoch:
+            work = _prepared(app, epoch, is_publishing=is_publishing)
+            with _serving(app, work.watch) as address, _on_signals(stop.tell):
+                structlog.get_logger().info(
+                    "started",
+                    version=__version__,
+                    chain_id=told.chain.id,
+                    web=address,
+                    publishing=is_publishing,
+                )
+                metrics.STARTED.set_to_current_time()
+                run_steps(steps_of(work), stop.event, work.watch.beats)
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
-def _reason_to_wait(app: App) -> str | None:
+def _wait_for_chain(app: App, stop: Stop) -> None:
+    """Return at once where an endpoint answers; else say why not, until one does."""
     try:
         app.require_chain()
     except (NoneAnswersError, TransientError) as error:
-        return str(error)
-    return None
+        watch = Watch(Beats(time.monotonic))
+        with _serving(app, watch) as address, _on_signals(stop.tell):
+            structlog.get_logger().warning("waiting", web=address, reason=str(error))
+            await_chain(app, watch, stop)
+
+
+def _serving(app: App, watch: Watch) -> AbstractContextManager[str]:
+    return serving(build(watch, app.opened_store), app.config.web.host, app.config.web.port)
 
 
 def settle() -> None:
@@ -144,10 +147,10 @@ def migrate(
         typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
 
 
-def _prepared(app: App, epoch: int, *, is_publishing: bool, watch: Watch | None = None) -> Work:
+def _prepared(app: App, epoch: int, *, is_publishing: bool) -> Work:
     """Check everything that can be checked before the first turn."""
     app.identify()
-    work = Work(app, epoch, watch or Watch(Beats(time.monotonic)))
+    work = Work(app, epoch, Watch(Beats(time.monotonic)))
     if is_publishing:
         found = differences(app.publisher.contract.constitution(), app.expected)
         if found:

@@ -85,6 +85,15 @@ def test_a_second_daemon_on_the_same_database_names_the_first(running, config, c
     assert running.process.poll() is None
 
 
+def test_a_second_daemon_hears_of_the_first_before_it_hears_of_the_port(
+    running, settings, tmp_path, capsys
+):
+    settings["web"]["port"] = int(running.url.rpartition(":")[2])
+    path = write(settings, tmp_path / "second.toml")
+    assert run(["run", "--config", str(path)]) == 1
+    assert f"process {running.process.pid}" in capsys.readouterr().err
+
+
 def test_commands_that_only_read_do_not_mind_it(running, config, capsys):
     running.wait_until_ready()
     assert run(["nodes", "--config", str(config)]) == 0
@@ -133,6 +142,7 @@ def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
         assert not (tmp_path / "oracle.sqlite").exists()
 
         moody.mood = Mood.GOOD
+        running.url = running.wait_for("started")["web"]
         running.wait_until_ready()
         assert running.stop()[0] == 0
 
