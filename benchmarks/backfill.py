@@ -43,6 +43,8 @@ from oracle.store.store import Store  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
 TARGET = 20
+# The exit code of a run that worked and was too slow.
+MISSED = 3
 FINALITY_DEPTH = 8
 
 
@@ -194,7 +196,7 @@ def main() -> int:
     ratio = whole.rate / runs[0].rate
     verdict = "reached" if ratio >= TARGET else "MISSED"
     out.print(f"{ratio:.1f} times the plain way; target {TARGET}: {verdict}")
-    return 0 if ratio >= TARGET else 1
+    return 0 if ratio >= TARGET else MISSED
 
 
 if __name__ == "__main__":

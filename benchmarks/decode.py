@@ -41,6 +41,8 @@ from tests.chain.network_logs import NETWORK  # noqa: E402
 
 ROUNDS = 3
 TARGET_MICROSECONDS = 5.0
+# The exit code of a run that worked and was too slow.
+MISSED = 3
 # web3 is measured on a part: the ratio does not change with the number.
 PART = 2_000
 
@@ -155,7 +157,7 @@ def main() -> int:
     out.print(table)
     verdict = "reached" if way <= TARGET_MICROSECONDS else "MISSED"
     out.print(f"{way:.2f} µs from bytes to event; target {TARGET_MICROSECONDS} µs: {verdict}")
-    return 0 if way <= TARGET_MICROSECONDS else 1
+    return 0 if way <= TARGET_MICROSECONDS else MISSED
 
 
 if __name__ == "__main__":

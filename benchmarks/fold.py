@@ -35,6 +35,8 @@ ROUNDS = 3
 NODES = 200
 LATE_GROUPS = 0.03
 TARGET = 300_000
+# The exit code of a run that worked and was too slow.
+MISSED = 3
 LOGS_A_BLOCK = 20
 BLOCK_SECONDS = 12
 # What the folder of the daemon folds before it writes.
@@ -223,7 +225,7 @@ def main() -> int:
     out.print(table)
     verdict = "reached" if speeds["fold"] >= TARGET else "MISSED"
     out.print(f"{speeds['fold']:,.0f} events/s; target {TARGET:,}: {verdict}")
-    return 0 if speeds["fold"] >= TARGET else 1
+    return 0 if speeds["fold"] >= TARGET else MISSED
 
 
 if __name__ == "__main__":

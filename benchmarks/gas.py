@@ -29,6 +29,8 @@ SIZES = (1, 10, 100, 1000)
 NODES = 1000
 QUORUMS = (1, 3)
 TARGET = 450
+# The exit code of a run that worked and was too slow.
+MISSED = 3
 
 SIGNERS: tuple[LocalAccount, ...] = tuple(
     Account.from_key(Web3.keccak(text=f"signer {number}")) for number in range(5)
@@ -145,7 +147,7 @@ def main() -> int:
     met = dense <= TARGET
     verdict = f"1000 dense, one signer, steady: {dense:.1f} gas per node; at most {TARGET}"
     console.print(f"{verdict} wanted: {'met' if met else 'missed'}")
-    return 0 if met else 1
+    return 0 if met else MISSED
 
 
 if __name__ == "__main__":

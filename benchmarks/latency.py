@@ -32,6 +32,8 @@ from tests.evm.chain import Chain  # noqa: E402
 from tests.evm.network import FEE, Network  # noqa: E402
 
 TARGET_MILLISECONDS = 50.0
+# The exit code of a run that worked and was too slow.
+MISSED = 3
 TASKS = 10
 WARM_UP = 10
 
@@ -101,7 +103,7 @@ def main() -> int:
     out.print(table)
     verdict = "reached" if cuts[49] <= TARGET_MILLISECONDS else "MISSED"
     out.print(f"median {cuts[49]:.1f} ms; target {TARGET_MILLISECONDS:.0f} ms: {verdict}")
-    return 0 if cuts[49] <= TARGET_MILLISECONDS else 1
+    return 0 if cuts[49] <= TARGET_MILLISECONDS else MISSED
 
 
 if __name__ == "__main__":
