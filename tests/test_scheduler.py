@@ -177,6 +177,16 @@ def test_once_gives_up_at_the_first_failure():
         run_once([step(turn)])
 
 
+def test_loops_that_are_over_are_not_missed():
+    now = 0.0
+    beats = Beats(lambda: now)
+    beats.expect([step(lambda: None, "chain")])
+    beats.expect([step(lambda: None)])
+
+    now = LEAST_SILENCE_SECONDS + 1
+    assert beats.silent() == ["index"]
+
+
 def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
     now = 0.0
     beats = Beats(lambda: now)
