@@ -236,11 +236,26 @@ def _commit(
             unit.logs.append(arrival.window.logs)
             unit.calls.append(arrival.window.calls)
             unit.blocks.save(arrival.window.headers or [arrival.window.last])
+            _check_final(unit, arrival.newer_final)
             _fold(unit, folder, arrival, written)
             written.folded_at = clock()
             moved = _move(unit, folder, arrival)
         folder.came_to(moved)
     return written
+
+
+def _check_final(unit: Unit, final: BlockRef | None) -> None:
+    """Let no block of a fork that we do not follow become final: it could not be undone.
+
+    Raises:
+        TransientError: the heads come from an endpoint on another fork than the window.
+    """
+    ours = None if final is None else unit.blocks.at(final.number)
+    if final is not None and ours is not None and ours.hash != final.hash:
+        raise TransientError(
+            f"block {final.number} is final as {final.hash} to one endpoint, "
+            f"and {ours.hash} to the one that continues our blocks"
+        )
 
 
 def _fold(unit: Unit, folder: Folder, arrival: _Arrival, written: _Written) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oracle.errors import FatalError, InputError
+from oracle.errors import FatalError, InputError, TransientError
 from oracle.services.refolding import Manner
 from oracle.services.rewinding import Rewound, rewind_if_forked, rewind_to
 from oracle.store.reports import ReportState
@@ -133,6 +133,25 @@ def test_a_head_below_the_cursor_outweighs_a_header_from_elsewhere(store: Store)
     follower.chain.answers.extend([behind, forked, forked])
 
     assert rewind_if_forked(follower.chain, store, follower.folder) is None
+
+
+def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Store):
+    """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    with store.reading() as unit:
+        before = unit.cursor.get()
+    ours = follower.chain.copy()
+    ours.mine_many(4)
+    follower.chain.fork(12)
+    follower.chain.mine_many(16)
+    follower.chain.answers.extend([follower.chain.copy(), ours])
+
+    with pytest.raises(TransientError, match="is final as"):
+        follower.step()
+
+    with store.reading() as unit:
+        assert unit.cursor.get() == before
 
 
 def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
