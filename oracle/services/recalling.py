@@ -10,6 +10,7 @@ from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.services.ports import Chain, Reader
+from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
 
 # Logs read and folded at a time.
@@ -47,7 +48,8 @@ def folded_up_to(unit: Unit, reader: Reader, rules: Rules, last: int) -> tuple[F
 def last_block_of(chain: Chain, store: Store, period: int, length: int) -> BlockRef:
     """Return the last block of a period: the one that its report speaks of.
 
-    Where the report was cut, that is its block; else the chain is asked, by halving.
+    Where the report was cut, that is its block, unless it was missed: that block may have left
+    the chain. Else the chain is asked, by halving.
 
     Raises:
         InputError: the period has not ended in what is indexed, or lies before the start block.
@@ -56,7 +58,7 @@ def last_block_of(chain: Chain, store: Store, period: int, length: int) -> Block
     with store.reading() as unit:
         stored = unit.reports.at(period)
         cursor, identity = unit.cursor.get(), unit.identity.get()
-    if stored is not None:
+    if stored is not None and stored.state is not ReportState.MISSED:
         return stored.report.as_of
     end = (period + 1) * length
     if cursor is None or identity is None or cursor.time < end:
