@@ -25,7 +25,7 @@ from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
-from oracle.services.ruling import check_rules
+from oracle.services.ruling import check_period, check_rules
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 
@@ -225,7 +225,7 @@ class App:
 
         Raises:
             InputError: the database belongs to another chain, contract or start block, or was
-                folded by other rules.
+                folded by other rules or with another length of period.
         """
         told = self.config
         identity = Identity(
@@ -238,6 +238,7 @@ class App:
         with self.store.transaction() as unit:
             unit.identity.set(identity)
             check_rules(unit, self.rules)
+            check_period(unit, self.report_settings.period_seconds)
 
     def _reporter(self) -> Reporter | None:
         told = self.config.oracle

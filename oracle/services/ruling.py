@@ -1,4 +1,4 @@
-"""Which rules folded what is stored: a database never mixes the scores of two rule sets."""
+"""Which rules folded what is stored, and how long its periods are: a database never mixes two."""
 
 import hashlib
 
@@ -7,6 +7,7 @@ from oracle.errors import InputError
 from oracle.store.store import Unit
 
 _NAME = "folded_by_rules"
+_PERIOD = "period_seconds"
 
 
 def check_rules(unit: Unit, rules: Rules) -> None:
@@ -23,6 +24,25 @@ def check_rules(unit: Unit, rules: Rules) -> None:
             f"the database was folded by the rules {known.split()[0]}, with other numbers than "
             f"the configured {rules.name}: put the configuration back, or run "
             "`qos-oracle resync refold`"
+        )
+
+
+def check_period(unit: Unit, seconds: int) -> None:
+    """Write down how long a period is, or check that it is as long as it was.
+
+    The number of a period is its start over its length (decision 8): with another length the
+    same numbers would mean other times, and reports would be taken for cut already.
+
+    Raises:
+        InputError: it is not.
+    """
+    known = unit.progress.get(_PERIOD)
+    if known is None:
+        unit.progress.set(_PERIOD, str(seconds))
+    elif known != str(seconds):
+        raise InputError(
+            f"oracle.period_seconds: the reports of this database are of {known} s each, not of "
+            f"{seconds} s: put the configuration back, or start a new database"
         )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.rules import RELAY, SEED
 from oracle.errors import InputError
-from oracle.services.ruling import adopt_rules, check_rules
+from oracle.services.ruling import adopt_rules, check_period, check_rules
 from oracle.store.store import Store
 
 
@@ -29,3 +29,11 @@ def test_after_folding_anew_the_new_rules_may_go_on(store: Store):
         check_rules(unit, SEED)
         adopt_rules(unit, RELAY)
         check_rules(unit, RELAY)
+
+
+def test_the_length_of_a_period_stays_what_it_was(store: Store):
+    with store.transaction() as unit:
+        check_period(unit, 60)
+        check_period(unit, 60)
+        with pytest.raises(InputError, match="of 60 s each, not of 120 s"):
+            check_period(unit, 120)
