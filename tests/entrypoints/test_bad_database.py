@@ -54,7 +54,7 @@ def test_a_database_that_another_process_writes_to_is_not_waited_for_long(capsys
     other = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
-        line = refused(capsys, "run", "--once", "--config", path, code=1)
+        line = refused(capsys, "migrate", "--config", path, code=1)
     finally:
         other.close()
     assert "another process is writing to it" in line
