@@ -33,13 +33,13 @@ from benchmarks.ordinary_traffic import served  # noqa: E402
 from oracle.chain.reader import Reader  # noqa: E402
 from oracle.chain.source import Source  # noqa: E402
 from oracle.domain.block import BlockRange  # noqa: E402
-from oracle.domain.rules import SEED  # noqa: E402
 from oracle.entrypoints.run_commands import settle  # noqa: E402
 from oracle.services.folding import Folder  # noqa: E402
 from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
 from oracle.shipped import shipped  # noqa: E402
 from oracle.store.identity import Identity  # noqa: E402
 from oracle.store.store import Store  # noqa: E402
+from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
 TARGET = 20

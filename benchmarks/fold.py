@@ -29,7 +29,7 @@ from oracle.domain.events import DomainEvent  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.fold import Fold  # noqa: E402
 from oracle.domain.ids import Address, GroupKey, TaskKey  # noqa: E402
-from oracle.domain.rules import SEED  # noqa: E402
+from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
 
 ROUNDS = 3
 NODES = 200

@@ -22,7 +22,7 @@ from oracle.domain.fold import Fold
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.ledger import Changes
 from oracle.domain.logs import Log
-from oracle.domain.rules import SEED
+from oracle.systems.crynux.rule_sets import SEED
 
 NODES = 100
 LOGS_PER_BLOCK = 20

@@ -16,7 +16,7 @@ from oracle.chain.source import Source
 from oracle.config import Config
 from oracle.domain.ids import Address, Hash
 from oracle.domain.report import ReportSettings, rules_id
-from oracle.domain.rules import Rules, rules_named
+from oracle.domain.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import Expected
@@ -28,6 +28,7 @@ from oracle.services.reporting import Reporter
 from oracle.services.ruling import check_period, check_rules
 from oracle.store.identity import Identity
 from oracle.store.store import Store
+from oracle.systems.registry import rules_named
 
 # QoS in steps of 0.0001, as the contract counts it.
 _QOS_STEPS = 10_000

@@ -29,8 +29,8 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
-from oracle.domain.rules import rules_named
 from oracle.errors import InputError
+from oracle.systems.registry import rules_named
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 

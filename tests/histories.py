@@ -10,7 +10,8 @@ from oracle.domain.fold import Fold
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.ledger import Changes
 from oracle.domain.nodes import Node
-from oracle.domain.rules import SEED, Rules
+from oracle.domain.rules import Rules
+from oracle.systems.crynux.rule_sets import SEED
 
 GENESIS_TIME = 1000
 

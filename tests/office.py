@@ -12,7 +12,6 @@ from oracle.chain.reader import Reader
 from oracle.chain.source import Source
 from oracle.domain.ids import Address
 from oracle.domain.report import ReportSettings, rules_id
-from oracle.domain.rules import SEED
 from oracle.publisher.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
 from oracle.publisher.fees import Caps
 from oracle.publisher.keys import create_keystore
@@ -30,6 +29,7 @@ from oracle.services.reporting import Reporter
 from oracle.store.identity import Identity
 from oracle.store.outbox_rows import Intent, IntentKind
 from oracle.store.store import Store
+from oracle.systems.crynux.rule_sets import SEED
 from tests.evm.chain import Chain
 from tests.evm.network import Network
 

@@ -11,8 +11,8 @@ from oracle.demo.show import START_TIME, Key, keys_in, made_for, report_settings
 from oracle.demo.stage import ACCOUNTS, Clock, Stage, set_stage
 from oracle.demo.traffic import Traffic
 from oracle.domain.report import rules_id
-from oracle.domain.rules import SEED
 from oracle.errors import InputError
+from oracle.systems.crynux.rule_sets import SEED
 
 _SEED = 21
 

@@ -23,10 +23,10 @@ from oracle.demo.verify import verdict_of
 from oracle.domain.ids import Address
 from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rounds import KickState
-from oracle.domain.rules import SEED
 from oracle.publisher.keys import create_keystore
 from oracle.shipped import shipped
 from oracle.store.store import Store
+from oracle.systems.crynux.rule_sets import SEED
 
 # A round number of chain seconds, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000

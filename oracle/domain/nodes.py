@@ -29,6 +29,11 @@ class Node:
     that an empty pool stands for (None: the rules' default). `kickout_due_since` is the position
     at which the kickout predicate became true, None while it is false. `changed_at` is the block
     of the last change of this row.
+
+    The last five are the legacy system's alone (scoring.md 8): `window` numbers the window that
+    `window_sum` and `window_count` sum task scores of; `online_since` is the block time at which
+    the node's membership began, or the window, if later (None: no member), `online_seconds` what
+    it was a member for in this window before that.
     """
 
     address: Address
@@ -55,6 +60,11 @@ class Node:
     restarts: int
     kickout_due_since: Position | None
     changed_at: int
+    window: int = 0
+    window_sum: int = 0
+    window_count: int = 0
+    online_since: int | None = None
+    online_seconds: int = 0
 
 
 def new_node(address: Address, time: int, restarts: int) -> Node:

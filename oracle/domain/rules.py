@@ -1,6 +1,6 @@
 """Every number of the scoring rules, as one value with a name and a version (scoring.md 1 to 6).
 
-`SEED` is the current QoS document to the letter; `RELAY` is what the production relay does.
+The rule sets that there are stand in `systems`; the defaults here are those of `seed`.
 """
 
 import json
@@ -9,6 +9,7 @@ from dataclasses import Field, dataclass, fields
 from typing import Any, Self
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.legacy_rules import LegacyRules
 
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
@@ -77,6 +78,9 @@ class Rules:
     # Kickout is due when the sum of a full pool is below this times `pool_size` (seeds/000).
     kickout_below: int = 2
 
+    # Node scores from two rounds of submission instead of groups (scoring.md 8); None: groups.
+    legacy: LegacyRules | None = None
+
     def __post_init__(self) -> None:
         for field, sound, meaning in self._demands():
             if not sound:
@@ -126,7 +130,12 @@ class Rules:
 
     def to_json(self) -> str:
         """Write canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
-        values = {field.name: _written(field, getattr(self, field.name)) for field in fields(self)}
+        values = {
+            field.name: _written(field, getattr(self, field.name))
+            for field in fields(self)
+            # A rule set that has none is called by the same bytes as before there were any.
+            if field.name != "legacy" or self.legacy is not None
+        }
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -147,38 +156,6 @@ class Rules:
             if name not in values:
                 raise ValueError(f"{name}: missing")
         return cls(**{name: _read(known[name], value) for name, value in values.items()})
-
-
-SEED = Rules(name="seed", version=1)
-
-# crynux.md 3.2, relay of 2026-08 (24ffc26).
-RELAY = Rules(
-    name="relay",
-    version=1,
-    pool_zero_only_on_timeout=True,
-    creator_timeout_rejects_group=True,
-    zero_mean_is_new=True,
-    rejoin_floor=3 * UNIT // 10,
-    kickout_clears_pool=False,
-    reseed_copies=49,
-    first_penalty=95 * UNIT // 100,
-    first_penalty_from=99 * UNIT // 100,
-    exclude_enter=2 * UNIT // 10,
-    exclude_exit=8 * UNIT // 10,
-)
-
-_NAMED = {rules.name: rules for rules in (SEED, RELAY)}
-
-
-def rules_named(name: str) -> Rules:
-    """Return a built-in rule set.
-
-    Raises:
-        ValueError: there is none of that name; the message lists those there are.
-    """
-    if name not in _NAMED:
-        raise ValueError(f"no rule set {name!r} (there is {', '.join(_NAMED)})")
-    return _NAMED[name]
 
 
 def _written(field: Field[Any], value: object) -> object:

@@ -10,10 +10,12 @@ from typing import Annotated, BinaryIO
 import typer
 
 from oracle.domain.block import BlockRange
-from oracle.domain.rules import SEED, Rules, rules_named
+from oracle.domain.rules import Rules
 from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, open_app
 from oracle.errors import InputError
 from oracle.services.replaying import replay as replayed
+from oracle.systems.crynux.rule_sets import SEED
+from oracle.systems.registry import rules_named
 
 _STDIN = "-"
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"

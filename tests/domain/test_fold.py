@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain.fold import Fold
 from oracle.domain.ledger import LastEvent
-from oracle.domain.rules import SEED
+from oracle.systems.crynux.rule_sets import SEED
 from tests.histories import History, folded, node, task
 
 BLOCK = History().joins("A").starts("1", "A").events

@@ -12,9 +12,10 @@ from oracle.domain.fold import Fold
 from oracle.domain.jsonl import event_to_json, parse_events
 from oracle.domain.ledger import Changes, PreImages
 from oracle.domain.needs import groups_named, members_of, nodes_named, tasks_named
-from oracle.domain.rules import RELAY, SEED, Rules
+from oracle.domain.rules import Rules
 from oracle.domain.views import is_kickout_due, qos_at, reliability_at
 from oracle.services.replaying import replay
+from oracle.systems.crynux.rule_sets import RELAY, SEED
 from tests.histories import folded, rules_with
 from tests.random_histories import (
     any_histories,

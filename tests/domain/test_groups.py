@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events import AbortReason
 from oracle.domain.ranking import fee_shares
-from oracle.domain.rules import RELAY, SEED
+from oracle.systems.crynux.rule_sets import RELAY, SEED
 from tests.histories import History, folded, group, node, rules_with, task
 
 TERMINAL = rules_with(close="terminal")

@@ -17,7 +17,7 @@ from oracle.domain.report import (
     rules_id,
 )
 from oracle.domain.rounds import Rounds
-from oracle.domain.rules import RELAY, SEED
+from oracle.systems.crynux.rule_sets import RELAY, SEED
 
 SETTINGS = ReportSettings()
 AT = 1_000_000

@@ -7,7 +7,7 @@ import pytest
 from oracle.domain.events import AbortReason
 from oracle.domain.groups import GroupResult
 from oracle.domain.ranking import fee_shares
-from oracle.domain.rules import RELAY, SEED
+from oracle.systems.crynux.rule_sets import RELAY, SEED
 from tests.domain.vectors import Vector, vectors_of
 from tests.histories import History, folded, group, node, task
 

@@ -10,8 +10,9 @@ from oracle.domain.fixed_point import UNIT, decay, recovered
 from oracle.domain.fold import Fold
 from oracle.domain.nodes import Node
 from oracle.domain.reliability import healed
-from oracle.domain.rules import RELAY, SEED, Rules
+from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, reliability_at
+from oracle.systems.crynux.rule_sets import RELAY, SEED
 from tests.domain.vectors import Vector, vectors_of
 from tests.histories import History, node
 

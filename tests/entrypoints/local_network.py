@@ -12,7 +12,7 @@ from oracle.demo.show import START_TIME, keys_in, report_settings
 from oracle.demo.stage import ACCOUNTS, Clock, Stage, set_stage
 from oracle.demo.traffic import Traffic
 from oracle.domain.report import rules_id
-from oracle.domain.rules import SEED
+from oracle.systems.crynux.rule_sets import SEED
 
 Settings = dict[str, dict[str, Any]]
 

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.domain.report import ReportSettings
-from oracle.domain.rules import SEED, Rules
+from oracle.domain.rules import Rules
 from oracle.services.folding import Folder
 from oracle.services.indexing import Indexed, Pace, index_next
 from oracle.services.reporting import Reporter
 from oracle.services.rewinding import Rewound
 from oracle.store.identity import Identity
 from oracle.store.store import Store
+from oracle.systems.crynux.rule_sets import SEED
 from tests.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
 
 # Pools fill and kickouts fall due within a short history.

@@ -11,10 +11,10 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import lane_in
 from oracle.domain.report import Report, ReportSettings, cut, decode, period_of, wanted_words
 from oracle.domain.rounds import NodeIndex, Rounds
-from oracle.domain.rules import SEED
 from oracle.services.folding import Folder, Stretch
 from oracle.services.reporting import Reporter
 from oracle.store.reports import ReportState
+from oracle.systems.crynux.rule_sets import SEED
 from tests.histories import GENESIS_TIME, History
 from tests.random_histories import any_histories
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.rules import RELAY, SEED
 from oracle.errors import InputError
 from oracle.services.ruling import adopt_rules, check_period, check_rules
 from oracle.store.store import Store
+from oracle.systems.crynux.rule_sets import RELAY, SEED
 
 
 def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store):

@@ -1,0 +1,47 @@
+"""The numbers of the legacy system (scoring.md 8), where a rule set is of that kind."""
+
+from dataclasses import dataclass
+
+from oracle.domain.fixed_point import UNIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyRules:
+    """What a legacy rule set adds. Fractions in units of 10^-18, times in seconds.
+
+    The weights, the shortest timeout and the kickout line were never published (crynux.md 1.5):
+    none has a default.
+
+    Raises:
+        ValueError: a number outside of what it means; the field is named.
+    """
+
+    # How much VRAM size, timeout setting and submission speed count in the combined score: the
+    # a, b and c of scoring.md 8; together at most 1.
+    vram_weight: int
+    timeout_weight: int
+    speed_weight: int
+    # O_min, the shortest timeout that the network allows (seeds/001, The Timeout Setting).
+    least_timeout_seconds: int
+    # Kickout is due below this node score (0 to 20 whole points, in units of 10^-18) ...
+    kickout_below: int
+    # ... once the window holds at least so many tasks of the node.
+    kickout_tasks: int
+    # Length of a window, counted from the epoch; None: the calendar month in UTC.
+    window_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        weights = (self.vram_weight, self.timeout_weight, self.speed_weight)
+        window = self.window_seconds
+        for field, sound, meaning in (
+            ("vram_weight", 0 <= self.vram_weight <= UNIT, "must be 0 to 1"),
+            ("timeout_weight", 0 <= self.timeout_weight <= UNIT, "must be 0 to 1"),
+            ("speed_weight", 0 <= self.speed_weight <= UNIT, "must be 0 to 1"),
+            ("speed_weight", 0 < sum(weights) <= UNIT, "the three weights make 1 at most"),
+            ("least_timeout_seconds", self.least_timeout_seconds >= 0, "must be 0 or more"),
+            ("kickout_below", 0 <= self.kickout_below <= 20 * UNIT, "must be 0 to 20"),
+            ("kickout_tasks", self.kickout_tasks >= 1, "must be 1 or more"),
+            ("window_seconds", window is None or window >= 1, "must be 1 or more"),
+        ):
+            if not sound:
+                raise ValueError(f"legacy.{field}: {meaning}")

@@ -1,0 +1,1 @@
+"""Crynux today: QoS from validation groups, and a weighted draw (seeds/000 and 002)."""

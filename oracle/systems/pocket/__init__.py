@@ -1,0 +1,1 @@
+"""Pocket's node selector: tickets by latency and success rate (seeds/003)."""
