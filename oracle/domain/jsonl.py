@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from oracle.domain import jsonl_fields as spelled
 from oracle.domain.block import Position
-from oracle.domain.events import DomainEvent
+from oracle.domain.events import DomainEvent, TaskCreated
+from oracle.domain.ids import ZERO_HASH, TaskKey
 from oracle.domain.jsonl_fields import Spelling
 from oracle.domain.vocabulary import NAMES, TYPES
 from oracle.errors import InputError
@@ -51,6 +52,7 @@ _FIELDS: Mapping[str, Spelling] = {
 class _Shape(NamedTuple):
     """One event type: its own fields in the order they are written, and all that it may have."""
 
+    name: str
     kind: type[DomainEvent]
     own: Mapping[str, Spelling]
     allowed: Mapping[str, Spelling]
@@ -61,7 +63,7 @@ def _shape_of(kind: type[DomainEvent]) -> _Shape:
     known = [field for field in fields(kind) if field.name not in ("at", "time")]
     own = {field.name: _FIELDS[field.name] for field in known}
     required = tuple(field.name for field in known if field.default is MISSING)
-    return _Shape(kind, own, {**_PLACE, **own}, ("block", "log", "time", *required))
+    return _Shape(NAMES[kind], kind, own, {**_PLACE, **own}, ("block", "log", "time", *required))
 
 
 _SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
@@ -123,13 +125,7 @@ def parse_event(line: str) -> DomainEvent:
     shape = _SHAPES.get(name) if isinstance(name, str) else None
     if shape is None:
         raise ValueError(f"type: {_quoted(name)} is no type of event")
-    values = {}
-    for key, value in said.items():
-        spelling = shape.allowed.get(key)
-        if spelling is None:
-            raise ValueError(f"{key}: no field of {name}")
-        if value is not None:
-            values[key] = _read(spelling, key, value)
+    values = _values(shape, said)
     for key in shape.required:
         if key not in values:
             raise ValueError(f"{key}: missing")
@@ -137,6 +133,38 @@ def parse_event(line: str) -> DomainEvent:
         values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
     )
     return shape.kind(at=at, **values)
+
+
+def parse_wanted_task(text: str) -> TaskCreated:
+    """Read what a task asks for: one object with the fields of `task_created`.
+
+    Nothing is required. `type`, position and time may stand there, as in an exported line; where
+    they do not, the task is created at position 0 and time 0. Without `task` its key is zero.
+
+    Raises:
+        ValueError: what is wrong, led by the field's name where it is about one.
+    """
+    said = _object(text)
+    name = said.pop("type", None)
+    if name not in (None, NAMES[TaskCreated]):
+        raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {_quoted(name)}")
+    values = _values(_SHAPES[NAMES[TaskCreated]], said)
+    at = Position(*(values.pop(key, 0) for key in _PLACE if key != "time"))
+    values.setdefault("time", 0)
+    values.setdefault("task", TaskKey(ZERO_HASH))
+    return TaskCreated(at=at, **values)
+
+
+def _values(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
+    """Read every field that is there; null means absent."""
+    values = {}
+    for key, value in said.items():
+        spelling = shape.allowed.get(key)
+        if spelling is None:
+            raise ValueError(f"{key}: no field of {shape.name}")
+        if value is not None:
+            values[key] = _read(spelling, key, value)
+    return values
 
 
 def _read(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 - any field

@@ -1,23 +1,21 @@
 """`replay` and `export`: scores from a file of events, and the file that our logs make."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
 from oracle.domain.block import BlockRange
 from oracle.domain.rules import Rules
+from oracle.entrypoints.event_files import lines_of
 from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, open_app
 from oracle.errors import InputError
 from oracle.services.replaying import replay as replayed
 from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.registry import rules_named
 
-_STDIN = "-"
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 
 
@@ -53,11 +51,8 @@ def replay(
     Needs no configuration, no database and no chain.
     """
     chosen = _rules(rules)
-    with _opened(file) as stream:
-        try:
-            text = replayed(_lines(stream), chosen, close and close.value, at)
-        except InputError as error:
-            raise InputError(f"{_name(file)}: {error}") from None
+    with lines_of(file) as lines:
+        text = replayed(lines, chosen, close and close.value, at)
     typer.echo(text, nl=False)
 
 
@@ -102,29 +97,3 @@ def _rules(name: str) -> Rules:
         return Rules.from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"--rules: {path}: {error}") from None
-
-
-def _name(file: str) -> str:
-    return "stdin" if file == _STDIN else file
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
-    if file == _STDIN:
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed below, errors told apart
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    with stream:
-        yield stream
-
-
-def _lines(stream: BinaryIO) -> Iterable[str]:
-    """Cut at line feeds only; strings may hold other ends of lines."""
-    for number, raw in enumerate(stream, start=1):
-        try:
-            yield raw.decode("utf-8")
-        except UnicodeDecodeError:
-            raise InputError(f"line {number}: not UTF-8") from None

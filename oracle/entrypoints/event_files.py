@@ -1,0 +1,48 @@
+"""Files that a user names, or stdin: opened, decoded and cut into lines, each fault one line."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from oracle.errors import InputError
+
+_STDIN = "-"
+
+
+@contextmanager
+def lines_of(file: str) -> Iterator[Iterator[str]]:
+    """Open a file, `-` for stdin, and hand out its lines; faults found meanwhile name the file.
+
+    Cut at line feeds only; strings may hold other ends of lines.
+
+    Raises:
+        InputError: the file cannot be read or is not UTF-8, or whoever reads finds a fault.
+    """
+    with _opened(file) as stream:
+        try:
+            yield _lines(stream)
+        except InputError as error:
+            raise InputError(f"{'stdin' if file == _STDIN else file}: {error}") from None
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == _STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below, errors told apart
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    with stream:
+        yield stream
+
+
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    for number, raw in enumerate(stream, start=1):
+        try:
+            yield raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"line {number}: not UTF-8") from None
