@@ -23,9 +23,14 @@ def export(unit: Unit, reader: Reader, blocks: BlockRange) -> Iterator[str]:
     Raises:
         FatalError: a stored log that we know cannot be read; it is named.
     """
+    return written(stored_events(unit, reader, blocks))
+
+
+def stored_events(unit: Unit, reader: Reader, blocks: BlockRange) -> Iterator[DomainEvent]:
+    """Yield the events themselves, in order of position; as `export`."""
     for chunk, logs in _chunks(unit, blocks):
         calls = list(unit.calls.between(chunk.first, chunk.last))
-        yield from written(reader.read(logs, calls).events)
+        yield from reader.read(logs, calls).events
 
 
 def written(events: Iterable[DomainEvent]) -> Iterator[str]:
