@@ -79,6 +79,9 @@ interface NetworkEvents {
     /// @notice No node was free for the task.
     event TaskQueued(bytes32 indexed task);
 
+    /// @notice The node was drawn for the task, by a seed from the hash of block `asOf`; TaskStarted follows.
+    event TaskDrawn(bytes32 indexed task, address indexed node, uint256 asOf);
+
     /// @notice The task was given to a node; its clock starts.
     event TaskStarted(bytes32 indexed task, address indexed node);
 

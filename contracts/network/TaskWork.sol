@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
+import {AsOfBlock, IArbSys} from "../oracle/AsOfBlock.sol";
 import {Tasks} from "./Tasks.sol";
 
 /// @title From the creation of a task to the node's answer
@@ -32,6 +33,9 @@ abstract contract TaskWork is Tasks {
     uint8 public constant MAX_GROUP = 16;
 
     uint8 private constant LAST_KIND = 2;
+
+    /// @dev Where the hashes of blocks come from.
+    bool private immutable ON_ARBITRUM;
 
     /// @dev Whether the node was given a task of the group: nobody gives a second opinion on its own result.
     mapping(bytes32 group => mapping(address node => bool)) private _tookPart;
@@ -84,6 +88,21 @@ abstract contract TaskWork is Tasks {
     /// @notice A task is dropped for Timeout or FeeTooLow.
     error BadReason(uint8 reason);
 
+    /// @notice The block of the draw has not passed yet.
+    error StaleAsOf(uint256 asOf);
+
+    /// @notice The chain does not tell the hash of the block of the draw any more.
+    error AsOfTooOld(uint256 asOf);
+
+    /// @notice The block of the draw has another hash here, `found`: it was reorged.
+    error Reorged(uint256 asOf, bytes32 asOfHash, bytes32 found);
+
+    /// @dev Only an Arbitrum chain answers this question at that address.
+    constructor() {
+        (bool answered, bytes memory answer) = address(100).staticcall(abi.encodeCall(IArbSys.arbBlockNumber, ()));
+        ON_ARBITRUM = answered && answer.length == 32;
+    }
+
     // --- The creator ---
 
     /// @notice Creates a task with the ether sent as its fee.
@@ -123,16 +142,17 @@ abstract contract TaskWork is Tasks {
 
     /// @notice Gives the task to a node that can run it.
     function startTask(bytes32 key, address account) external onlyDispatcher {
-        Task storage task = _tasks[key];
-        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
-        Node storage node = _member(account);
-        if (node.task != 0) revert NodeBusy(account, node.task);
-        if (node.standing == Standing.Paused) revert NodeIsPaused(account);
-        _checkFit(key, task, account, node);
-        _takePart(task.group, account);
-        (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
-        node.task = key;
-        emit TaskStarted(key, account);
+        _start(key, account);
+    }
+
+    /// @notice Gives the task to the node that was drawn for it by the hash of an earlier block. It fails where that
+    /// block is not of this chain, so that a draw never outlives a reorg; anyone can then draw again from TaskDrawn.
+    /// @param asOf the block, at most 8191 back (256 where the chain has no history contract, and on Arbitrum)
+    /// @param asOfHash its hash, as the draw took it
+    function startTaskAsOf(bytes32 key, address account, uint256 asOf, bytes32 asOfHash) external onlyDispatcher {
+        _checkAsOf(asOf, asOfHash);
+        emit TaskDrawn(key, account, asOf);
+        _start(key, account);
     }
 
     // --- The node ---
@@ -160,6 +180,28 @@ abstract contract TaskWork is Tasks {
     }
 
     // --- Inside ---
+
+    function _start(bytes32 key, address account) private {
+        Task storage task = _tasks[key];
+        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        Node storage node = _member(account);
+        if (node.task != 0) revert NodeBusy(account, node.task);
+        if (node.standing == Standing.Paused) revert NodeIsPaused(account);
+        _checkFit(key, task, account, node);
+        _takePart(task.group, account);
+        (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
+        node.task = key;
+        emit TaskStarted(key, account);
+    }
+
+    function _checkAsOf(uint256 asOf, bytes32 asOfHash) private view {
+        uint256 current = AsOfBlock.current(ON_ARBITRUM);
+        if (asOf >= current) revert StaleAsOf(asOf);
+        if (current - asOf > (ON_ARBITRUM ? AsOfBlock.NEAR : AsOfBlock.FAR)) revert AsOfTooOld(asOf);
+        bytes32 found = AsOfBlock.hashOf(asOf, ON_ARBITRUM);
+        if (found == 0) revert AsOfTooOld(asOf);
+        if (found != asOfHash) revert Reorged(asOf, asOfHash, found);
+    }
 
     function _checkOrder(Order calldata order) private pure {
         if (order.kind > LAST_KIND) revert BadKind(order.kind);
