@@ -1,0 +1,24 @@
+"""The legacy system's rule set, as far as it was ever published (scoring.md 8, crynux.md 1.5)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+# What seeds/001 and its figure say, in the JSON form of `Rules`. H is inert: a timeout costs
+# nothing, a success brings nothing, nobody is ever excluded.
+BASE: Mapping[str, Any] = MappingProxyType({
+    "name": "legacy",
+    "version": 1,
+    # By position in a round (figure "round score"); two rounds make 20 at best.
+    "rank_scores": [10, 5, 2],
+    "absent_score": 0,
+    "q_max": 20,
+    # Three nodes share a task.
+    "group_size": 3,
+    # No task in the window: no speed score, which counts as 0.
+    "new_node_long_term": "0",
+    "penalty": "1",
+    "boost": "0",
+    # Every number in it has to be given but `window_seconds` (left out: the calendar month).
+    "legacy": {},
+})  # fmt: skip
