@@ -1,8 +1,15 @@
 """The numbers of the legacy system (scoring.md 8), where a rule set is of that kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.rule_json import json_value, missing, read_value
+
+# Written as decimals in JSON; every other number is a whole one.
+LEGACY_FRACTIONS = frozenset({
+    "vram_weight", "timeout_weight", "speed_weight", "kickout_below",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +52,38 @@ class LegacyRules:
         ):
             if not sound:
                 raise ValueError(f"legacy.{field}: {meaning}")
+
+    def to_values(self) -> dict[str, object]:
+        """Return the JSON object that the rule set's `legacy` is."""
+        return {
+            field.name: json_value(field.name, getattr(self, field.name), LEGACY_FRACTIONS)
+            for field in fields(self)
+        }
+
+    @classmethod
+    def from_values(cls, values: object) -> Self:
+        """Read what `to_values` made.
+
+        Raises:
+            ValueError: no JSON object, a number unknown, missing, or of a wrong type or value.
+        """
+        if not isinstance(values, dict):
+            raise ValueError("legacy: must be a JSON object")  # noqa: TRY004 - the text is at fault
+        known = {field.name: field for field in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise ValueError(f"legacy.{name}: no such rule")
+        absent = [f"legacy.{name}" for name in missing(known, values)]
+        if absent:
+            raise ValueError(
+                f"{', '.join(absent)}: missing; the sources never published them, so every "
+                "network has to choose its own"
+            )
+        try:
+            read = {
+                name: read_value(known[name], value, LEGACY_FRACTIONS)
+                for name, value in values.items()
+            }
+        except ValueError as error:
+            raise ValueError(f"legacy.{error}") from None
+        return cls(**read)

@@ -4,22 +4,21 @@ The rule sets that there are stand in `systems`; the defaults here are those of 
 """
 
 import json
-import re
-from dataclasses import Field, dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass, fields
+from typing import Self
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.legacy_rules import LegacyRules
+from oracle.domain.rule_json import json_value, missing, read_value
 
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
 _CLOSES = ("validated", "terminal")
 # Written as decimals in JSON; every other number is a whole one.
-_FRACTIONS = frozenset({
+FRACTIONS = frozenset({
     "new_node_long_term", "rejoin_floor", "penalty", "first_penalty", "first_penalty_from",
     "boost", "exclude_enter", "exclude_exit",
 })  # fmt: skip
-_FRACTION = re.compile(r"(\d)(?:\.(\d{1,18}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +130,13 @@ class Rules:
     def to_json(self) -> str:
         """Write canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
         values = {
-            field.name: _written(field, getattr(self, field.name))
+            field.name: json_value(field.name, getattr(self, field.name), FRACTIONS)
             for field in fields(self)
             # A rule set that has none is called by the same bytes as before there were any.
-            if field.name != "legacy" or self.legacy is not None
+            if field.name != "legacy"
         }
+        if self.legacy is not None:
+            values["legacy"] = self.legacy.to_values()
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -152,41 +153,8 @@ class Rules:
         for name in values:
             if name not in known:
                 raise ValueError(f"{name}: no such rule")
-        for name in ("name", "version"):
-            if name not in values:
-                raise ValueError(f"{name}: missing")
-        return cls(**{name: _read(known[name], value) for name, value in values.items()})
-
-
-def _written(field: Field[Any], value: object) -> object:
-    if field.name in _FRACTIONS and isinstance(value, int):
-        text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
-        return text.removesuffix(".")
-    return value
-
-
-def _read(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field of Rules
-    if value is None and field.default is None:
-        return None
-    if field.name in _FRACTIONS:
-        return _fraction(field.name, value)
-    if isinstance(field.default, tuple):
-        if not isinstance(value, list) or not all(type(entry) is int for entry in value):
-            raise ValueError(f"{field.name}: must be a list of whole numbers")
-        return tuple(value)
-    # The two fields without a default are `name` and `version`.
-    expected = {"name": str, "version": int}.get(field.name) or type(field.default)
-    if type(value) is not expected:
-        raise ValueError(f"{field.name}: must be {_SAID[expected]}")
-    return value
-
-
-_SAID: dict[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
-
-
-def _fraction(name: str, value: object) -> int:
-    match = _FRACTION.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f'{name}: must be a decimal in quotes, such as "0.3"')
-    whole, digits = match.groups()
-    return int(whole) * UNIT + int((digits or "").ljust(18, "0"))
+        for name in missing(known, values):
+            raise ValueError(f"{name}: missing")
+        legacy = values.pop("legacy", None)
+        plain = {name: read_value(known[name], value, FRACTIONS) for name, value in values.items()}
+        return cls(**plain, legacy=None if legacy is None else LegacyRules.from_values(legacy))

@@ -1,17 +1,96 @@
-"""Every system by name: its rule set and its policy. Adding one touches this folder alone."""
+"""Every system of the sources by name: its rule set and its policy.
+
+A new one is a folder here, and a line in each of the lists below.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from oracle.domain.rules import Rules
+from oracle.systems.changing import changed
 from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.systems.policy import Policy
 
-_NAMED = {rules.name: rules for rules in (SEED, RELAY)}
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A rule set and a policy that belong together.
+
+    `source` names the document, `summary` says in a line what is its own. `has_rules`: there is a
+    rule set of the same name; without one its policy remembers for itself what it scores by.
+    """
+
+    name: str
+    version: int
+    source: str
+    summary: str
+    policy: Policy
+    has_rules: bool
+
+
+# By name, the JSON object of each rule set; it may lack what a source never published.
+_RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    rules.name: json.loads(rules.to_json()) for rules in (SEED, RELAY)
+})  # fmt: skip
+
+_SYSTEMS: tuple[System, ...] = ()
+
+# Policies that belong to no system as its first choice.
+_OTHER_POLICIES: tuple[Policy, ...] = ()
+
+_NO_CHANGES: Mapping[str, str] = MappingProxyType({})
+
+
+def systems() -> Mapping[str, System]:
+    """Return every system by its name."""
+    return {system.name: system for system in _SYSTEMS}
+
+
+def rule_sets() -> tuple[str, ...]:
+    """Return the names of all rule sets, those included that need changes to be whole."""
+    return tuple(_RULE_SETS)
+
+
+def rule_set(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
+    """Return a rule set, with some of its rules changed.
+
+    `changes` maps dotted names to text: `{"tau_seconds": "900", "legacy.vram_weight": "0.3"}`.
+    What comes of it keeps name and version of the set; its JSON tells them apart.
+
+    Raises:
+        ValueError: there is no rule set or rule of that name, a value is wrong, or a number is
+            missing that the sources never published; one line names the rule, and what it may be.
+    """
+    if name not in _RULE_SETS:
+        raise ValueError(f"no rule set {name!r} (there is {', '.join(_RULE_SETS)})")
+    return changed(_RULE_SETS[name], changes)
 
 
 def rules_named(name: str) -> Rules:
-    """Return a built-in rule set.
+    """Return a rule set as it is published.
+
+    Raises:
+        ValueError: there is none of that name, or it is not whole without changes.
+    """
+    return rule_set(name)
+
+
+def policy_named(name: str) -> Policy:
+    """Return a policy.
 
     Raises:
         ValueError: there is none of that name; the message lists those there are.
     """
-    if name not in _NAMED:
-        raise ValueError(f"no rule set {name!r} (there is {', '.join(_NAMED)})")
-    return _NAMED[name]
+    known = policies()
+    if name not in known:
+        raise ValueError(f"no policy {name!r} (there is {', '.join(known)})")
+    return known[name]
+
+
+def policies() -> Mapping[str, Policy]:
+    """Return every policy by its name."""
+    every = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
+    return {policy.name: policy for policy in every}

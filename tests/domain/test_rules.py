@@ -70,9 +70,9 @@ def test_canonical_json_is_sorted_and_has_no_spaces():
 
 
 def test_rules_are_found_by_name():
-    assert rules_named("relay") is RELAY
-    with pytest.raises(ValueError, match=r"no rule set 'legacy' \(there is seed, relay\)"):
-        rules_named("legacy")
+    assert rules_named("relay") == RELAY
+    with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is seed, relay"):
+        rules_named("pocket")
 
 
 def test_what_a_file_leaves_out_is_as_in_seed():

@@ -1,0 +1,71 @@
+"""How the numbers of a rule set stand in JSON, and how they are read back: strictly, by field."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field
+from typing import Any, get_args, get_origin
+
+from oracle.domain.fixed_point import UNIT
+
+_FRACTION = re.compile(r"(\d{1,3})(?:\.(\d{1,18}))?", re.ASCII)
+_SAID: dict[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+def json_value(name: str, value: object, fractions: frozenset[str]) -> object:
+    """Return a rule's value as JSON has it: fractions (units of 10^-18) as decimal text."""
+    if name in fractions and isinstance(value, int):
+        text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
+        return text.removesuffix(".")
+    return value
+
+
+def read_value(field: Field[Any], value: object, fractions: frozenset[str]) -> Any:  # noqa: ANN401 - any field
+    """Return what `json_value` wrote.
+
+    Raises:
+        ValueError: it is of another type than the field; the field is named, without its place.
+    """
+    if value is None and may_be_absent(field):
+        return None
+    if field.name in fractions:
+        return fraction(field.name, value)
+    kind = kind_of(field)
+    if kind is tuple:
+        if not isinstance(value, list) or not all(type(entry) is int for entry in value):
+            raise ValueError(f"{field.name}: must be a list of whole numbers")
+        return tuple(value)
+    if type(value) is not kind:
+        raise ValueError(f"{field.name}: must be {_SAID[kind]}")
+    return value
+
+
+def fraction(name: str, value: object) -> int:
+    """Read a decimal such as `0.3` as units of 10^-18.
+
+    Raises:
+        ValueError: it is none; the field is named.
+    """
+    match = _FRACTION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f'{name}: must be a decimal in quotes, such as "0.3"')
+    whole, digits = match.groups()
+    return int(whole) * UNIT + int((digits or "").ljust(18, "0"))
+
+
+def may_be_absent(field: Field[Any]) -> bool:
+    """Tell whether a rule may be None: there is no such rule then."""
+    return type(None) in get_args(field.type)
+
+
+def kind_of(field: Field[Any]) -> type:
+    """Return str, int, bool or tuple (of whole numbers): what a rule's value is, if there is."""
+    if get_origin(field.type) is tuple:
+        return tuple
+    kinds = get_args(field.type) or (field.type,)
+    return next(kind for kind in kinds if kind is not type(None))
+
+
+def missing(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> list[str]:
+    """Return the fields without a default that are not among the values."""
+    required = [name for name, field in known.items() if field.default is MISSING]
+    return [name for name in required if name not in values]

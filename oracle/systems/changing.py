@@ -1,0 +1,77 @@
+"""Makes a rule set of another one and changes that somebody wrote as text (`tau_seconds=900`)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from typing import Any
+
+from oracle.domain.legacy_rules import LEGACY_FRACTIONS, LegacyRules
+from oracle.domain.rule_json import kind_of, may_be_absent
+from oracle.domain.rules import FRACTIONS, Rules
+
+_LEGACY = "legacy."
+_NONE = "none"
+# Python refuses to read endless numbers, in words of its own.
+_MOST_DIGITS = 18
+_TRUTHS = {"true": True, "false": False}
+
+
+def changed(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
+    """Return the rules that `base`, the JSON object of a rule set, becomes by some changes.
+
+    A change is a dotted name and a text: fractions as decimals (`0.3`), whole numbers, `true` or
+    `false`, lists as `10,5,2`, `none` where a rule may be absent.
+
+    Raises:
+        ValueError: no such rule, a text that is no value of it, a value without sense, or a rule
+            missing that has no default; the rule is named, and what it may be.
+    """
+    known = changeable(base)
+    values = dict(base)
+    for name, text in changes.items():
+        if name not in known:
+            raise ValueError(f"{name}: no such rule (there is {', '.join(known)})")
+        value = _value(name, known[name], text.strip())
+        if name.startswith(_LEGACY):
+            values["legacy"] = {**values["legacy"], name.removeprefix(_LEGACY): value}
+        else:
+            values[name] = value
+    return Rules.from_json(json.dumps(values))
+
+
+def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
+    """Return the rules of a rule set that may be changed, by dotted name, in their order."""
+    # What it is called is not a rule of it.
+    unlike = {"name", "version", "legacy"}
+    known = {field.name: field for field in fields(Rules) if field.name not in unlike}
+    if base.get("legacy") is not None:
+        known |= {_LEGACY + field.name: field for field in fields(LegacyRules)}
+    return known
+
+
+def _value(name: str, field: Field[Any], text: str) -> object:
+    """Return the JSON value that a text means."""
+    if text == _NONE and may_be_absent(field):
+        return None
+    fractions = LEGACY_FRACTIONS if name.startswith(_LEGACY) else FRACTIONS
+    kind = kind_of(field)
+    if field.name in fractions or kind is str:
+        # Fractions are text in JSON too, and judged there.
+        return text
+    if kind is bool:
+        if text not in _TRUTHS:
+            raise ValueError(f"{name}: must be true or false, not {text!r}")
+        return _TRUTHS[text]
+    if kind is tuple:
+        return [_whole(name, part.strip(), "whole numbers, as 10,5,2") for part in _parts(text)]
+    return _whole(name, text, "a whole number")
+
+
+def _parts(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _whole(name: str, text: str, meaning: str) -> int:
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS):
+        raise ValueError(f"{name}: must be {meaning}, not {text[:_MOST_DIGITS]!r}")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Tests of the systems of the sources."""

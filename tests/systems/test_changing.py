@@ -1,0 +1,112 @@
+"""A rule set is made of a published one and changes: by name, by type, with a word for a fault."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.rules import Rules
+from oracle.systems.changing import changed
+from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.systems.registry import rule_set, rule_sets
+
+LEGACY = json.loads(SEED.to_json()) | {"name": "old", "legacy": {"kickout_tasks": 3}}
+CHOSEN = {
+    "legacy.vram_weight": "0.3",
+    "legacy.timeout_weight": "0.2",
+    "legacy.speed_weight": "0.5",
+    "legacy.least_timeout_seconds": "60",
+    "legacy.kickout_below": "10.5",
+}
+
+decimals = st.builds(lambda digits: f"0.{digits:018d}", st.integers(1, UNIT - 1))
+whole = st.integers(1, 10**9).map(str)
+sound = st.fixed_dictionaries(
+    {},
+    optional={
+        "close": st.sampled_from(["validated", "terminal"]),
+        "group_size": whole,
+        "rank_scores": st.lists(st.integers(0, 10), min_size=1, max_size=4).map(
+            lambda scores: ", ".join(map(str, scores))
+        ),
+        "zero_mean_is_new": st.sampled_from(["true", "false"]),
+        "rejoin_floor": decimals | st.just("none"),
+        "restarts": st.sets(st.integers(0, 10**9)).map(
+            lambda times: ",".join(map(str, sorted(times)))
+        ),
+        "tau_seconds": whole,
+        "penalty": decimals,
+        "boost": decimals,
+    },
+)
+
+
+@given(st.sampled_from(["seed", "relay"]), sound)
+def test_a_changed_rule_set_comes_back_from_its_json(name, changes):
+    rules = rule_set(name, changes)
+    assert Rules.from_json(rules.to_json()) == rules
+
+
+@given(st.sampled_from([SEED, RELAY]), sound)
+def test_only_what_is_named_changes(base, changes):
+    before, after = json.loads(base.to_json()), json.loads(rule_set(base.name, changes).to_json())
+    assert {name for name in after if after[name] != before[name]} <= changes.keys()
+
+
+def test_legacy_numbers_come_back_from_their_json():
+    rules = changed(LEGACY, CHOSEN | {"legacy.window_seconds": "86400"})
+    assert rules.legacy is not None
+    assert rules.legacy.kickout_below == 105 * UNIT // 10
+    assert Rules.from_json(rules.to_json()) == rules
+    assert '"speed_weight":"0.5"' in rules.to_json()
+
+
+def test_numbers_that_nobody_published_are_asked_for():
+    one_short = {name: text for name, text in CHOSEN.items() if name != "legacy.vram_weight"}
+    with pytest.raises(ValueError, match=r"^legacy\.vram_weight: missing; .* never published"):
+        changed(LEGACY, one_short)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"speed": "1"}, "speed: no such rule .there is close, group_size"),
+        ({"name": "mine"}, "name: no such rule"),
+        ({"legacy.vram_weight": "0.3"}, r"legacy\.vram_weight: no such rule"),
+        ({"tau_seconds": "0.5"}, "tau_seconds: must be a whole number, not '0.5'"),
+        ({"tau_seconds": ""}, "tau_seconds: must be a whole number"),
+        ({"tau_seconds": "none"}, "tau_seconds: must be a whole number"),
+        ({"tau_seconds": "9" * 5000}, "tau_seconds: must be a whole number"),
+        ({"tau_seconds": "0"}, "tau_seconds: must be 1 or more"),
+        ({"penalty": ".3"}, "penalty: must be a decimal"),
+        ({"penalty": "1.5"}, "penalty: must be above 0, at most 1"),
+        ({"zero_mean_is_new": "1"}, "zero_mean_is_new: must be true or false, not '1'"),
+        ({"rank_scores": "10;5"}, "rank_scores: must be whole numbers, as 10,5,2"),
+        ({"rank_scores": ""}, "rank_scores: must not be empty"),
+        ({"close": "never"}, "close: must be one of validated, terminal"),
+    ],
+)
+def test_a_change_that_cannot_be_is_named(changes, complaint):
+    with pytest.raises(ValueError, match=f"^{complaint}"):
+        rule_set("seed", changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"legacy.vram_weight": "2"}, r"legacy\.vram_weight: must be 0 to 1"),
+        ({"legacy.vram_weight": "a"}, r"legacy\.vram_weight: must be a decimal"),
+        ({"legacy.kickout_tasks": "0"}, r"legacy\.kickout_tasks: must be 1 or more"),
+        ({"legacy.kickout_tasks": "few"}, r"legacy\.kickout_tasks: must be a whole number"),
+    ],
+)
+def test_a_legacy_change_that_cannot_be_is_named(changes, complaint):
+    with pytest.raises(ValueError, match=f"^{complaint}"):
+        changed(LEGACY, CHOSEN | changes)
+
+
+def test_there_is_a_rule_set_of_every_name():
+    assert {"seed", "relay"} <= set(rule_sets())
+    with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is seed, relay"):
+        rule_set("pocket")
