@@ -12,6 +12,7 @@ from typing import Any
 from oracle.domain.rules import Rules
 from oracle.systems.changing import changed
 from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.systems.legacy.rule_sets import BASE as LEGACY
 from oracle.systems.policy import Policy
 
 
@@ -33,7 +34,8 @@ class System:
 
 # By name, the JSON object of each rule set; it may lack what a source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    rules.name: json.loads(rules.to_json()) for rules in (SEED, RELAY)
+    **{rules.name: json.loads(rules.to_json()) for rules in (SEED, RELAY)},
+    LEGACY["name"]: LEGACY,
 })  # fmt: skip
 
 _SYSTEMS: tuple[System, ...] = ()
