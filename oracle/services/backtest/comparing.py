@@ -1,0 +1,133 @@
+"""What several systems made of one history, side by side."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oracle.domain.comparison import gini, rank_correlation, ranks_of
+from oracle.domain.ids import Address
+from oracle.domain.rules import Rules
+from oracle.services.backtest.columns import Column
+from oracle.services.backtest.history import History
+from oracle.services.backtest.results import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A node's score at the end, in units of 10^-18, and its rank, 1 for the best."""
+
+    score: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """All spells of exclusion under a system; times in seconds."""
+
+    spells: int
+    nodes: int
+    total: int
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One system of a comparison.
+
+    `standings`: of those who are members at the end. The Gini coefficients are over everybody
+    who was a member at any moment of what is counted, or had a task; in units of 10^-18, None
+    where there was no task.
+    """
+
+    column: Column
+    measured: Measured
+    standings: Mapping[Address, Standing]
+    exclusion: Exclusion
+    gini_actual: int | None
+    gini_expected: int | None
+
+    def actual(self, node: Address) -> int:
+        """Return how many tasks the node started."""
+        return self.measured.spread.actual.get(node, 0)
+
+    def expected(self, node: Address) -> int:
+        """Return the node's part in what the policy would have given, in units of 10^-27."""
+        return self.measured.spread.expected.get(node, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Systems side by side. `instants`: the block times of the scores over time."""
+
+    history: History
+    sides: Sequence[Side]
+    instants: Sequence[int] = field(default=())
+
+    @property
+    def present(self) -> tuple[Address, ...]:
+        """Everybody who was a member at any moment of what is counted, or had a task."""
+        return self.sides[0].measured.present
+
+    def correlation(self, one: Side, other: Side) -> int | None:
+        """Return Spearman's correlation of the scores at the end, in units of 10^-18.
+
+        Of nodes that have a score under both; None where one system orders nobody.
+        """
+        both = [node for node in one.standings if node in other.standings]
+        return rank_correlation(
+            [one.standings[node].score for node in both],
+            [other.standings[node].score for node in both],
+        )
+
+
+def side_of(column: Column, measured: Measured) -> Side:
+    """Sum up what one system made of a history."""
+    spread, spells = measured.spread, measured.spells
+    return Side(
+        column=column,
+        measured=measured,
+        standings=_standings(measured),
+        exclusion=Exclusion(
+            spells=len(spells),
+            nodes=len({spell.node for spell in spells}),
+            total=sum(spell.seconds for spell in spells),
+            longest=max((spell.seconds for spell in spells), default=0),
+        ),
+        gini_actual=gini([spread.actual.get(node, 0) for node in measured.present]),
+        gini_expected=gini([spread.expected.get(node, 0) for node in measured.present]),
+    )
+
+
+def _standings(measured: Measured) -> dict[Address, Standing]:
+    scored = {end.node: end.score for end in measured.nodes if end.score is not None}
+    ranks = ranks_of(list(scored.values()))
+    return {
+        node: Standing(score, rank)
+        for (node, score), rank in zip(scored.items(), ranks, strict=True)
+    }
+
+
+def differing(columns: Sequence[Column]) -> dict[str, list[str]]:
+    """Return the rules in which the systems that have rules differ: a text for each of them.
+
+    Rules are named as they are changed, `legacy.vram_weight` included; "-": it has none.
+    """
+    rows = [_flat(column.rules) if column.has_rules else {} for column in columns]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = {name: [row.get(name, "-") for row in rows] for name in names}
+    ruled = [place for place, column in enumerate(columns) if column.has_rules]
+    return {
+        name: texts for name, texts in table.items() if len({texts[place] for place in ruled}) > 1
+    }
+
+
+def _flat(rules: Rules) -> dict[str, str]:
+    """Return every rule by its dotted name, as text; what it is called is none."""
+    values = json.loads(rules.to_json())
+    legacy = values.pop("legacy", None) or {}
+    flat = {**values, **{f"legacy.{name}": value for name, value in legacy.items()}}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in flat.items()
+        if name not in {"name", "version"}
+    }

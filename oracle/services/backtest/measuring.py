@@ -1,0 +1,152 @@
+"""Folds a history under one system, and measures on the way what a comparison shows."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from oracle.domain.events import DomainEvent, NodeKickedOut, TaskStarted
+from oracle.domain.fold import Fold
+from oracle.domain.ids import Address
+from oracle.domain.nodes import Membership, Node
+from oracle.domain.views import status_of
+from oracle.services.backtest.columns import Column
+from oracle.services.backtest.history import History
+from oracle.services.backtest.results import Measured, NodeEnd
+from oracle.services.backtest.scoring import scores_at
+from oracle.services.backtest.spells import Counted, Exclusions, Kickouts
+from oracle.services.backtest.spreading import Spreading
+from oracle.systems.policy import Follower, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is measured beside scores, spells and kickouts.
+
+    `judges`: whether starts are judged by the policy; `chosen`: which of them by their numbers
+    from 0, None: all. `instants`: ascending block times at which scores are noted.
+    """
+
+    judges: bool = True
+    chosen: frozenset[int] | None = None
+    instants: tuple[int, ...] = ()
+
+
+def measure(
+    column: Column,
+    policy: Policy,
+    history: History,
+    asked: Asked,
+    told: Callable[[int], None] = lambda _: None,
+) -> Measured:
+    """Fold the history from nothing under one system.
+
+    `told` hears after every few thousand events how many have been folded.
+    """
+    # Nobody has to follow where nobody asks the policy.
+    follower = policy.follow() if asked.judges or not column.has_rules else None
+    run = _Run(column, history, asked, follower)
+    done = 0
+    for chunk in history.chunks():
+        run.fold.many(run.watched(chunk))
+        run.fold.drain()
+        done += len(chunk)
+        told(done)
+    return run.result()
+
+
+class _Run:
+    """One fold under way, and all that is noted of it."""
+
+    def __init__(
+        self, column: Column, history: History, asked: Asked, follower: Follower | None
+    ) -> None:
+        self.column, self.history, self.asked, self.follower = column, history, asked, follower
+        self.fold = Fold(column.rules)
+        self.exclusions = Exclusions(column.rules)
+        self.kickouts = Kickouts()
+        self.spreading = Spreading(column.rules, follower if asked.judges else None, asked.chosen)
+        # Who was a member at any moment of what is counted, in a dict for its order.
+        self.present: dict[Address, None] = {}
+        self.counting = False
+        self.noted: list[Mapping[Address, int]] = []
+
+    def watched(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
+        """Yield every event to the fold; look before, and after it has been folded."""
+        for event in events:
+            self._before(event)
+            yield event
+            self._after(event)
+
+    def _before(self, event: DomainEvent) -> None:
+        if not self.counting and event.at.block >= self.history.first_block:
+            self.counting = True
+            self.present.update(dict.fromkeys(self._members()))
+        self._note_until(event.time)
+        if isinstance(event, TaskStarted):
+            ledger = self.fold.ledger
+            if self.counting:
+                self.spreading.look(event, ledger.tasks, ledger.nodes)
+            else:
+                self.spreading.pass_by(event, ledger.tasks)
+
+    def _after(self, event: DomainEvent) -> None:
+        changes = self.fold.ledger.changes
+        for node in changes.nodes.values():
+            self._look(node, event)
+        changes.nodes.clear()
+        if changes.kickouts or isinstance(event, NodeKickedOut):
+            self.kickouts.note(changes.kickouts, event)
+            changes.kickouts.clear()
+        if self.follower is not None:
+            self.follower.take(event)
+
+    def _look(self, node: Node, event: DomainEvent) -> None:
+        if self.column.has_rules:
+            self.exclusions.look(node, event)
+        if self.counting and node.membership is Membership.MEMBER:
+            self.present[node.address] = None
+
+    def _members(self) -> Iterator[Address]:
+        for node in self.fold.ledger.nodes.values():
+            if node.membership is Membership.MEMBER:
+                yield node.address
+
+    def _note_until(self, time: int) -> None:
+        """Note the scores of every instant before `time`: nothing more happens up to it."""
+        instants = self.asked.instants
+        while len(self.noted) < len(instants) and instants[len(self.noted)] < time:
+            self.noted.append(self._scores(instants[len(self.noted)]))
+
+    def _scores(self, time: int) -> Mapping[Address, int]:
+        return scores_at(self.column, self.fold.ledger.nodes, time, self.follower)
+
+    def result(self) -> Measured:
+        """Return what has been noted, the history being over."""
+        for instant in self.asked.instants[len(self.noted) :]:
+            self.noted.append(self._scores(instant))
+        spread = self.spreading.sum_up()
+        present = tuple(sorted({*self.present, *spread.actual}))
+        counted = Counted(self.history.first_block, self.history.from_time, self.history.to_time)
+        is_judged = self.column.has_rules
+        return Measured(
+            nodes=self._nodes(),
+            present=present,
+            spells=self.exclusions.within(counted),
+            kickouts=self.kickouts.within(counted) if is_judged else (),
+            kicks=self.kickouts.kicks(counted),
+            spread=spread,
+            over_time={node: tuple(scores.get(node) for scores in self.noted) for node in present},
+        )
+
+    def _nodes(self) -> tuple[NodeEnd, ...]:
+        scores = self._scores(self.history.to_time)
+        nodes = sorted(self.fold.ledger.nodes.items())
+        return tuple(
+            NodeEnd(
+                node=address,
+                status=status_of(node),
+                gpu_name=node.gpu_name,
+                gpu_vram=node.gpu_vram,
+                score=scores.get(address),
+            )
+            for address, node in nodes
+        )

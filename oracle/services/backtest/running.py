@@ -1,0 +1,116 @@
+"""Folds a history under several systems at once, each in a process of its own."""
+
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from oracle.errors import FatalError
+from oracle.services.backtest.columns import Column
+from oracle.services.backtest.history import History
+from oracle.services.backtest.measuring import Asked, measure
+from oracle.services.backtest.results import Measured
+from oracle.systems.registry import policy_named
+
+# How often progress is told, in seconds.
+_GLANCE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is common to all columns, and how many processes there may be."""
+
+    history: History
+    asked: Asked
+    jobs: int = 1
+
+
+def measure_all(
+    columns: Sequence[Column], bench: Bench, told: Callable[[int], None] = lambda _: None
+) -> list[Measured]:
+    """Measure every column; the results stand in their order, and know nothing of processes.
+
+    `told` hears now and then how many events have been folded, all columns together.
+
+    Raises:
+        FatalError: a process ended before its work was done.
+        ValueError: there is no policy of a column's name.
+    """
+    if bench.jobs == 1 or len(columns) == 1:
+        return [_alone(column, bench, told, place) for place, column in enumerate(columns)]
+    return _together(columns, bench, told)
+
+
+def _alone(column: Column, bench: Bench, told: Callable[[int], None], before: int) -> Measured:
+    base = before * bench.history.folded
+    policy = policy_named(column.policy)
+    return measure(column, policy, bench.history, bench.asked, lambda done: told(base + done))
+
+
+def _together(
+    columns: Sequence[Column], bench: Bench, told: Callable[[int], None]
+) -> list[Measured]:
+    # Not forked: nothing of this process is to be found in the others, on any platform.
+    context = get_context("spawn")
+    # Of each column, the events folded; the last one asks everybody to stop.
+    folded = context.Array("Q", len(columns) + 1)
+    workers = min(bench.jobs, len(columns))
+    with ProcessPoolExecutor(workers, context, _begin, (folded, bench)) as pool:
+        working = [pool.submit(_measured, place, each) for place, each in enumerate(columns)]
+        try:
+            _attend(working, lambda: told(sum(folded[:-1])))
+            return [each.result() for each in working]
+        except BrokenProcessPool:
+            raise FatalError(
+                "a process ended before its work was done, perhaps for want of memory: "
+                "--jobs 1 needs the least"
+            ) from None
+        finally:
+            folded[-1] = 1
+            pool.shutdown(cancel_futures=True)
+
+
+def _attend(working: Sequence[Future[Measured]], glance: Callable[[], None]) -> None:
+    """Wait for all, or for the first that fails."""
+    waiting: set[Future[Measured]] = set(working)
+    while waiting:
+        done, waiting = wait(waiting, timeout=_GLANCE_SECONDS)
+        glance()
+        for each in done:
+            each.result()
+
+
+class _StoppedError(Exception):
+    """Nobody waits for this column any more."""
+
+
+@dataclass(slots=True)
+class _Post:
+    """What a process was given when it began."""
+
+    folded: Any
+    bench: Bench
+
+
+_posts: list[_Post] = []
+
+
+def _begin(folded: Any, bench: Bench) -> None:  # noqa: ANN401 - ctypes' array has no type
+    """Begin a process; that the user breaks off is heard by the one that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _posts.append(_Post(folded, bench))
+
+
+def _measured(place: int, column: Column) -> Measured:
+    """Measure one column in a process of its own."""
+    post = _posts[-1]
+
+    def told(done: int) -> None:
+        if post.folded[-1]:
+            raise _StoppedError
+        post.folded[place] = done
+
+    return measure(column, policy_named(column.policy), post.bench.history, post.bench.asked, told)
