@@ -1,1 +1,1 @@
-"""Pocket's node selector: tickets by latency and success rate (seeds/003)."""
+"""Pocket's node selector, the cherry picker (pocket.md): tickets by latency and success rate."""

@@ -1,0 +1,34 @@
+"""The numbers of JavaScript that Pocket's selector is defined in (pocket.md 1.3, 1.4): doubles."""
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+_FIVE_PLACES = Decimal("0.00001")
+# Wide enough for every double below 10^40; the thread's own context is left alone.
+_EXACT = Context(prec=60)
+
+
+def round_half_up(x: float) -> int:
+    """Round as `Math.round` does; floor(x + 0.5) would round 0.49999999999999994 up."""
+    whole = math.floor(x)
+    return whole + 1 if x - whole >= 0.5 else whole  # noqa: PLR2004 - a half
+
+
+def to_fixed(x: float) -> str:
+    """Write a number as `toFixed(5)` does: by its exact expansion, ties up."""
+    return str(Decimal(x).quantize(_FIVE_PLACES, ROUND_HALF_UP, _EXACT))
+
+
+def to_five_places(x: float) -> float:
+    """Return the number that `toFixed(5)` writes."""
+    return float(to_fixed(x))
+
+
+def quantile(ascending: Sequence[float], q: float) -> float:
+    """Interpolate linearly between the two samples around (n - 1) * q; at least one sample."""
+    place = (len(ascending) - 1) * q
+    below = math.floor(place)
+    if below + 1 == len(ascending):
+        return ascending[below]
+    return ascending[below] + (place - below) * (ascending[below + 1] - ascending[below])

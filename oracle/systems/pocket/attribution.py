@@ -1,0 +1,170 @@
+"""Events of tasks become outcomes of nodes (pocket.md 4.1): who succeeded, how fast, who failed.
+
+Events that break a rule of events.md are passed over here as they are by the fold.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from oracle.domain import events as said
+from oracle.domain.ids import Address, TaskKey
+
+Terminal = (
+    said.TaskSucceeded
+    | said.TaskRefunded
+    | said.TaskInvalidated
+    | said.TaskAborted
+    | said.TaskTimedOut
+)
+Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted | said.ResultDisclosed
+# Ended tasks that are remembered, so that nothing is made of what a chain says of them later.
+_MOST_ENDED = 100_000
+
+
+@dataclass(slots=True)
+class Part:
+    """One node's part in a task; the only one, unless the network commits and discloses.
+
+    `answered`: when its execution clock stopped, in seconds. `closed`: it can answer no more.
+    """
+
+    node: Address
+    scope: str
+    started: int
+    place: int | None
+    answered: int | None = None
+    closed: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class OpenTask:
+    """A task that has not ended."""
+
+    created: bool = False
+    kind: said.TaskKind | None = None
+    size: int | None = None
+    timeout: int | None = None
+    parts: list[Part] = field(default_factory=list)
+
+    def part_of(self, node: Address | None) -> Part | None:
+        """Return the part that the node has in it."""
+        return next((part for part in self.parts if part.node == node), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a part ended. Seconds; `duration` None: it failed. `is_fault` False: nobody's fault."""
+
+    node: Address
+    scope: str
+    size: int
+    duration: float | None
+    is_fault: bool
+    early_by: float | None
+
+
+class Attribution:
+    """Follows tasks from creation to end. `by_kind`: the scope is the kind of the task."""
+
+    def __init__(self, *, by_kind: bool) -> None:
+        self._by_kind = by_kind
+        self._open: dict[TaskKey, OpenTask] = {}
+        self._ended: set[TaskKey] = set()
+        self._ended_in_order: deque[TaskKey] = deque()
+
+    def scope_of(self, kind: said.TaskKind | None) -> str:
+        """Return the scope of work of that kind."""
+        return kind.value if self._by_kind and kind is not None else "any"
+
+    def created(self, event: said.TaskCreated) -> None:
+        """Remember what a task asks for."""
+        if event.task in self._ended:
+            return
+        task = self._open.setdefault(event.task, OpenTask())
+        if task.created:
+            return
+        task.created, task.kind = True, event.kind
+        task.size, task.timeout = event.size, event.timeout
+
+    def started(self, event: said.TaskStarted) -> str | None:
+        """Return the scope in which a node has got a task; None: it has not."""
+        if event.task in self._ended:
+            return None
+        task = self._open.setdefault(event.task, OpenTask())
+        if not _may_start(task, event):
+            return None
+        scope = self.scope_of(task.kind)
+        task.parts.append(Part(event.node, scope, event.time, event.round))
+        return scope
+
+    def answered(self, event: Answer) -> None:
+        """Stop a part's clock: at the submission, the commitment or the error report."""
+        task = self._open.get(event.task)
+        part = None if task is None else task.part_of(event.node)
+        if part is None or part.ended or part.closed or not _is_in_turn(part, event):
+            return
+        if part.answered is None:
+            part.answered = event.time
+        part.closed = not isinstance(event, said.ResultCommitted)
+
+    def ended(self, event: Terminal) -> list[Outcome]:
+        """Return how the parts ended that this terminal ends."""
+        task = self._open.get(event.task)
+        if task is None or not task.parts:
+            # Only an abort is legal for a task that nobody has started.
+            if isinstance(event, said.TaskAborted) and event.task not in self._ended:
+                self._close(event.task)
+            return []
+        ending = [part for part in task.parts if not part.ended and _is_meant(part, event)]
+        for part in ending:
+            part.ended = True
+        if all(part.ended for part in task.parts):
+            self._close(event.task)
+        return [_outcome(task, part, event) for part in ending]
+
+    def _close(self, key: TaskKey) -> None:
+        self._open.pop(key, None)
+        self._ended.add(key)
+        self._ended_in_order.append(key)
+        if len(self._ended_in_order) > _MOST_ENDED:
+            self._ended.discard(self._ended_in_order.popleft())
+
+
+def _may_start(task: OpenTask, event: said.TaskStarted) -> bool:
+    if not task.parts:
+        return True
+    alone = event.round is None or task.parts[0].place is None
+    taken = any(part.place == event.round or part.node == event.node for part in task.parts)
+    return not alone and not taken
+
+
+def _is_in_turn(part: Part, event: Answer) -> bool:
+    if isinstance(event, said.TaskErrorReported):
+        return True
+    if isinstance(event, said.TaskSubmitted):
+        return part.place is None
+    if part.place is None:
+        return False
+    return (part.answered is None) == isinstance(event, said.ResultCommitted)
+
+
+def _is_meant(part: Part, event: Terminal) -> bool:
+    """What a terminal says of the node of a task of one part is information only."""
+    return part.place is None or event.node in (None, part.node)
+
+
+def _outcome(task: OpenTask, part: Part, event: Terminal) -> Outcome:
+    stopped = event.time if part.answered is None else part.answered
+    elapsed = max(0, stopped - part.started)
+    well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
+    fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
+    early_by = None if task.timeout is None else float(task.timeout - elapsed)
+    return Outcome(
+        node=part.node,
+        scope=part.scope,
+        size=task.size or 1,
+        duration=float(elapsed) if well else None,
+        is_fault=fault,
+        early_by=early_by if fault else None,
+    )
