@@ -13,7 +13,7 @@ Vector = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "vectors"
 _ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 # Facts about a section, not entries of it.
-_ABOUT = {"source", "kind", "note", "profile", "formula", "persist_source", "_meta"}
+_ABOUT = {"source", "kind", "note", "profile", "formula", "persist_source", "_meta", "meta"}
 
 # Sections that a test module runs, every entry that is not listed as not applicable.
 RUN: set[str] = set()
@@ -58,9 +58,9 @@ def is_listed(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in listed())
 
 
-def vectors_of(section: str) -> pytest.MarkDecorator:
-    """Give a test every applicable entry of `crynux.json`'s section as `vector`."""
-    prefix = f"crynux/{section}/"
+def vectors_of(section: str, *, file: str = "crynux") -> pytest.MarkDecorator:
+    """Give a test every applicable entry of a file's section as `vector`."""
+    prefix = f"{file}/{section}/"
     RUN.add(prefix)
     cases = [
         pytest.param(entry, id=name.removeprefix(prefix))
@@ -70,7 +70,7 @@ def vectors_of(section: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", cases)
 
 
-def the_vector(name: str) -> Any:
-    """Return one entry of `crynux.json`."""
-    RUN.add(f"crynux/{name}")
-    return entries()[f"crynux/{name}"]
+def the_vector(name: str, *, file: str = "crynux") -> Any:
+    """Return one entry of a file."""
+    RUN.add(f"{file}/{name}")
+    return entries()[f"{file}/{name}"]
