@@ -1,0 +1,68 @@
+"""What the tests of backtests share: a policy that weighs by name, and a fold of a history."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oracle.domain.events import DomainEvent
+from oracle.domain.ids import Address
+from oracle.domain.nodes import Membership
+from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task
+from oracle.services.backtest.columns import Column
+from oracle.services.backtest.history import History as Kept, kept
+from oracle.services.backtest.measuring import Asked, measure
+from oracle.services.backtest.results import Measured
+from oracle.systems.crynux.rule_sets import SEED
+from oracle.systems.policy import Scene, Verdict
+from tests.histories import History, node
+
+
+@dataclass
+class ByName:
+    """Free members are candidates, each with the weight of its name; 1 where none is given."""
+
+    weights: Mapping[str, int] = field(default_factory=dict)
+    name: str = "by_name"
+    version: int = 1
+    seen: list[DomainEvent] = field(default_factory=list)
+
+    def follow(self) -> "ByName":
+        return self
+
+    def take(self, event: DomainEvent) -> None:
+        self.seen.append(event)
+
+    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+        by_node = {node(name): weight for name, weight in self.weights.items()}
+        return [
+            self._verdict(address, scene, by_node.get(address, 1))
+            for address, each in sorted(scene.nodes.items())
+            if each.membership is Membership.MEMBER
+        ]
+
+    def _verdict(self, address: Address, scene: Scene, weight: int) -> Verdict:
+        each = scene.nodes[address]
+        is_out = each.running or each.paused or address in scene.taken
+        return Verdict(address, None if is_out else weight)
+
+
+@dataclass
+class Bench:
+    """Folds histories in a folder of the test's own."""
+
+    folder: Path
+    kept: Kept | None = None
+
+    def measure(
+        self,
+        history: History,
+        rules: Rules = SEED,
+        policy: ByName | None = None,
+        asked: Asked | None = None,
+        first: int = 0,
+        last: int | None = None,
+    ) -> Measured:
+        self.kept = kept(history.events, self.folder / "events", first, last)
+        column = Column("under test", rules, "by_name")
+        return measure(column, policy or ByName(), self.kept, asked or Asked())
