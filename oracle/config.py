@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -30,6 +23,7 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from oracle.errors import InputError
+from oracle.settings import Dispatch, Section, faults_in_dispatch
 from oracle.systems.registry import rules_named
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
@@ -59,10 +53,6 @@ def _address(value: str) -> str:
 
 Url = Annotated[str, AfterValidator(_http_url)]
 ContractAddress = Annotated[str, AfterValidator(_address)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Database(Section):
@@ -113,6 +103,8 @@ class Keys(Section):
     signer_password_file: Path | None = None
     transmitter_keystore: Path | None = None
     transmitter_password_file: Path | None = None
+    dispatcher_keystore: Path | None = None
+    dispatcher_password_file: Path | None = None
 
 
 class Limits(Section):
@@ -150,6 +142,7 @@ class Config(BaseSettings):
     network: Network
     oracle: Oracle = Oracle()
     rules: Scoring = Scoring()
+    dispatch: Dispatch = Dispatch()
     keys: Keys = Keys()
     limits: Limits = Limits()
     web: Web = Web()
@@ -228,6 +221,7 @@ def _disagreements(config: Config) -> list[str]:
     pairs = (
         ("signer", keys.signer_keystore, keys.signer_password_file),
         ("transmitter", keys.transmitter_keystore, keys.transmitter_password_file),
+        ("dispatcher", keys.dispatcher_keystore, keys.dispatcher_password_file),
     )
     faults += [
         f"keys.{role}_keystore and keys.{role}_password_file: give both or none"
@@ -241,9 +235,12 @@ def _disagreements(config: Config) -> list[str]:
     if oracle.publish:
         faults += [
             f"keys.{role}_keystore: is missing, and oracle.publish is on"
-            for role, keystore, _ in pairs
+            for role, keystore, _ in pairs[:2]
             if keystore is None
         ]
+    faults += faults_in_dispatch(
+        config.dispatch, config.chain.start_block, has_key=keys.dispatcher_keystore is not None
+    )
     return faults + _faults_in_time(config)
 
 
