@@ -51,13 +51,20 @@ class Publisher:
     """Made without keys it can only look and try; with keys it can sign, and so send."""
 
     def __init__(
-        self, urls: Sequence[str], *, domain: Domain, caps: Caps, keys: Keys | None = None
+        self,
+        urls: Sequence[str],
+        *,
+        domain: Domain,
+        caps: Caps,
+        keys: Keys | Signer | None = None,
     ) -> None:
+        """`keys` a single signer: it sends and pays, and there are no statements to sign."""
         self.lines = Lines([Line(url) for url in urls])
         self.domain = domain
         self.caps = caps
         self.contract = OracleContract(self.lines, domain.contract)
-        self._keys = keys
+        self._keys = keys if isinstance(keys, Keys) else None
+        self._payer = keys.transmitter if isinstance(keys, Keys) else keys
 
     @property
     def keys(self) -> Keys:
@@ -78,9 +85,18 @@ class Publisher:
         return self._keys is not None
 
     @property
+    def payer(self) -> Signer:
+        """The key that signs transactions: the transmitter, or the one key that there is.
+
+        Raises:
+            InputError: none is configured.
+        """
+        return self.keys.transmitter if self._payer is None else self._payer
+
+    @property
     def sender(self) -> Address:
-        """The transmitter's address."""
-        return self.keys.transmitter.address
+        """The address that transactions come from."""
+        return self.payer.address
 
     def fees(self, cap: int | None = None) -> Fees | None:
         """Quote what a transaction pays now, within the cap; None: the cap is below the market.

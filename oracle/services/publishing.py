@@ -112,7 +112,7 @@ def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
 
 def _signed(desk: Desk, intent: Intent, nonce: int, fees: Fees) -> SignedCall:
     wish, limit = intent.wish, intent.gas_limit or 0
-    signed = desk.publisher.keys.transmitter.sign_transaction(
+    signed = desk.publisher.payer.sign_transaction(
         Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
     )
     return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
