@@ -1,0 +1,57 @@
+"""Which nodes are asked to download a model, so that the next task finds it (seeds/002)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.domain.ids import Address
+from oracle.domain.tasks import Task
+from oracle.systems.crynux.policy import eligible_weights
+from oracle.systems.crynux.requirements import requirement_of, unavailable
+from oracle.systems.crynux.weighting import Weighting
+from oracle.systems.policy import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """When and how wide a model is spread (crynux.md 1.8, Model distribution)."""
+
+    # With fewer nodes than this that are available and have it.
+    scarce_below: int = 3
+    # So many more are asked, if there are.
+    more: int = 10
+
+
+class Predownload(NamedTuple):
+    """One model, and the nodes to ask for it, the likeliest first."""
+
+    model: str
+    nodes: tuple[Address, ...]
+
+
+def predownloads(
+    task: Task, scene: Scene, weighting: Weighting, distribution: Distribution = Distribution()
+) -> list[Predownload]:
+    """Say who should download what as a task starts; models in the task's order.
+
+    The scene is that after the start: the node that runs the task is busy. A node counts as
+    available while it is not excluded either: it would get no task for which it has the model.
+    Asked are those that could run this task and lack the model.
+    """
+    free = [
+        node for node in scene.nodes.values() if unavailable(node, scene.time, scene.rules) is None
+    ]
+    ranked = by_weight(eligible_weights(requirement_of(task), scene, weighting))
+    asked = []
+    for model in dict.fromkeys(task.models):
+        if sum(model in node.models for node in free) >= distribution.scarce_below:
+            continue
+        lacking = [each for each in ranked if model not in scene.nodes[each].models]
+        if lacking:
+            asked.append(Predownload(model, tuple(lacking[: distribution.more])))
+    return asked
+
+
+def by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
+    """Return nodes by weight, the largest first, equal ones ascending by address."""
+    return [address for address, _ in sorted(weights, key=lambda each: (-each[1], each[0]))]

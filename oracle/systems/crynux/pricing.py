@@ -1,0 +1,50 @@
+"""What a task is worth a second of a node's time: fee over estimated seconds (seeds/002)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from oracle.domain.events import TaskKind
+from oracle.domain.tasks import Task
+
+# A task takes at least this long (scoring.md 7).
+_LEAST_SECONDS = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What a network says its tasks take, in seconds, for every kind; nowhere published.
+
+    `fixed_seconds`: whatever the task's size; `unit_seconds`: for each unit of it (an image, a
+    token, a step: what the network counts).
+
+    Raises:
+        ValueError: a kind is missing, or a negative number; kind and field are named.
+    """
+
+    fixed_seconds: Mapping[TaskKind, Fraction]
+    unit_seconds: Mapping[TaskKind, Fraction]
+
+    def __post_init__(self) -> None:
+        for name in ("fixed_seconds", "unit_seconds"):
+            seconds: Mapping[TaskKind, Fraction] = getattr(self, name)
+            for kind in TaskKind:
+                if kind not in seconds:
+                    raise ValueError(f"{name}: nothing said of {kind}")
+                if seconds[kind] < 0:
+                    raise ValueError(f"{name}: must be 0 or more for {kind}")
+
+    def estimated_seconds(self, task: Task) -> Fraction:
+        """Return fixed + size*unit, at least 1.
+
+        A size that the chain never said counts as 1; so that silence gains nothing, a kind that
+        it never said counts as the slowest.
+        """
+        size = 1 if task.size is None else task.size
+        kinds = TaskKind if task.kind is None else (task.kind,)
+        slowest = max(self.fixed_seconds[kind] + size * self.unit_seconds[kind] for kind in kinds)
+        return max(slowest, _LEAST_SECONDS)
+
+    def value_of(self, task: Task) -> Fraction:
+        """Return the task's value in wei a second, exactly; a fee never said counts as 0."""
+        return (task.fee or 0) / self.estimated_seconds(task)

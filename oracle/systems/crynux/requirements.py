@@ -1,0 +1,118 @@
+"""What a task asks of a node, and why a node may not have it: a closed list of reasons."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from oracle.domain.events import Version
+from oracle.domain.nodes import Membership, Node
+from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task
+from oracle.domain.views import is_excluded
+
+
+class Out(StrEnum):
+    """Why a node is no candidate; where several hold, the first of this list."""
+
+    NO_MEMBER = "no_member"
+    PAUSED = "paused"
+    BUSY = "busy"
+    # H below the rules' threshold (scoring.md 4).
+    EXCLUDED = "excluded"
+    # Drawn for another task, or given another one of the same group.
+    TAKEN = "taken"
+    # The chain never said what card it has, and the task asks for one.
+    GPU_UNKNOWN = "gpu_unknown"
+    GPU_NAME = "gpu_name"
+    VRAM_UNKNOWN = "vram_unknown"
+    # Not exactly the video memory that goes with the required card.
+    GPU_VRAM = "gpu_vram"
+    VRAM_TOO_SMALL = "vram_too_small"
+    VERSION_UNKNOWN = "version_unknown"
+    VERSION = "version"
+    # Another node has all required models on disk, or the policy asks for them in any case.
+    MODELS_NOT_ON_DISK = "models_not_on_disk"
+
+
+class Requirement(NamedTuple):
+    """What decides which nodes fit; tasks that ask for the same are alike to every node.
+
+    `gpu` None: any card with at least `vram` GB (0: none asked for). Else this card, and exactly
+    `vram` GB unless that is 0, which means that the task never said. `models`: sorted, each once.
+    """
+
+    gpu: str | None
+    vram: int
+    version: Version | None
+    models: tuple[str, ...]
+
+
+def requirement_of(task: Task) -> Requirement:
+    """Return what a task asks of a node; what the chain never said asks for nothing."""
+    models = tuple(sorted(set(task.models)))
+    if task.required_gpu:
+        return Requirement(task.required_gpu, task.required_gpu_vram or 0, task.version, models)
+    return Requirement(None, task.min_vram or 0, task.version, models)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A node's hardware and software as the network said it; None: it never did."""
+
+    gpu_name: str | None
+    gpu_vram: int | None
+    version: Version | None
+
+
+def card_of(node: Node) -> Card:
+    """Return a node's hardware and software."""
+    return Card(node.gpu_name, node.gpu_vram, node.version)
+
+
+def unavailable(node: Node, time: int, rules: Rules) -> Out | None:
+    """Return why a node can be given no task at all at a block time; None: it can."""
+    if node.membership is not Membership.MEMBER:
+        return Out.NO_MEMBER
+    if node.paused:
+        return Out.PAUSED
+    if node.running:
+        return Out.BUSY
+    return Out.EXCLUDED if is_excluded(node, time, rules) else None
+
+
+def misfit(node: Node | Card, wanted: Requirement) -> Out | None:
+    """Return why hardware or version do not suit; None: they do. Models are another matter.
+
+    A required card must match by name and video memory exactly; else video memory must be at
+    least the task's (seeds/002, Candidate Pool).
+    """
+    wrong = _wrong_card(node, wanted) if wanted.gpu is not None else _too_small(node, wanted.vram)
+    return wrong or _wrong_version(node.version, wanted.version)
+
+
+def _wrong_card(node: Node | Card, wanted: Requirement) -> Out | None:
+    if node.gpu_name is None:
+        return Out.GPU_UNKNOWN
+    if node.gpu_name != wanted.gpu:
+        return Out.GPU_NAME
+    if not wanted.vram or node.gpu_vram == wanted.vram:
+        return None
+    return Out.VRAM_UNKNOWN if node.gpu_vram is None else Out.GPU_VRAM
+
+
+def _too_small(node: Node | Card, least: int) -> Out | None:
+    if not least:
+        return None
+    if node.gpu_vram is None:
+        return Out.VRAM_UNKNOWN
+    return Out.VRAM_TOO_SMALL if node.gpu_vram < least else None
+
+
+def _wrong_version(version: Version | None, wanted: Version | None) -> Out | None:
+    """Same major, (minor, patch) at least the task's (scoring.md 7)."""
+    if wanted is None:
+        return None
+    if version is None:
+        return Out.VERSION_UNKNOWN
+    fits = version[0] == wanted[0] and version[1:] >= wanted[1:]
+    return None if fits else Out.VERSION

@@ -1,0 +1,94 @@
+"""The weighted draw that anyone can repeat: which nodes a seed picks (scoring.md 7).
+
+Whole numbers and SHA-256 alone, so that every machine and every language picks the same.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from itertools import accumulate
+from typing import NamedTuple
+
+from oracle.domain.ids import Address, Hash, TaskKey
+
+_SEED_BYTES = 32
+_COUNTER_BYTES = 32
+
+
+class Drawn(NamedTuple):
+    """One draw, with what explains it.
+
+    `digest` is sha256(seed32 || i), `0x` hex; `x` is it modulo `total`, the sum of the weights of
+    those that were still there (their number, where all weights were 0).
+    """
+
+    node: Address
+    digest: str
+    x: int
+    total: int
+
+
+class Pick(NamedTuple):
+    """A `Drawn` by its place among the candidates instead of its address."""
+
+    place: int
+    digest: str
+    x: int
+    total: int
+
+    def of(self, addresses: Sequence[Address]) -> Drawn:
+        """Return the draw by address."""
+        return Drawn(addresses[self.place], self.digest, self.x, self.total)
+
+
+def seed_for(block_hash: Hash, task: TaskKey) -> bytes:
+    """Return the seed of a task on chain: sha256(block hash || task), 32 bytes."""
+    return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(task[2:])).digest()
+
+
+def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> list[Drawn]:
+    """Draw nodes one after the other, each at most once; all of them if they are too few.
+
+    Args:
+        candidates: addresses with their weights, in any order: they count ascending by address.
+        seed: 32 bytes.
+        draws: how many nodes are wanted; the first draw has the number 0.
+
+    Raises:
+        ValueError: a negative weight, an address that stands twice, a seed of another length.
+    """
+    ordered = sorted(candidates)
+    addresses = [address for address, _ in ordered]
+    if len(set(addresses)) < len(addresses):
+        raise ValueError("a candidate stands twice")
+    weights = [weight for _, weight in ordered]
+    if min(weights, default=0) < 0:
+        raise ValueError("a weight is 0 or more")
+    found = picks(weights, bytearray(b"\1" * len(weights)), seed, draws)
+    return [pick.of(addresses) for pick in found]
+
+
+def picks(weights: list[int], offered: bytearray, seed: bytes, draws: int) -> Iterator[Pick]:
+    """Draw places of a list of weights; for callers that keep it sorted by address themselves.
+
+    Args:
+        weights: changed: the weight of a place that was drawn becomes 0.
+        offered: for every place 1, or 0 where it is no candidate and its weight 0; changed
+            likewise.
+        seed: 32 bytes.
+        draws: how many places are wanted.
+
+    Raises:
+        ValueError: a seed of another length.
+    """
+    if len(seed) != _SEED_BYTES:
+        raise ValueError(f"a seed has {_SEED_BYTES} bytes, this one {len(seed)}")
+    for i in range(min(draws, offered.count(1))):
+        digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
+        # All weights zero: all that are left count 1.
+        heaps = list(accumulate(weights if any(weights) else offered))
+        x = int.from_bytes(digest, "big") % heaps[-1]
+        # The first that exceeds x: never a place of weight 0, which repeats the one before.
+        place = bisect_right(heaps, x)
+        weights[place] = offered[place] = 0
+        yield Pick(place, f"0x{digest.hex()}", x, heaps[-1])
