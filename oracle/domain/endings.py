@@ -1,6 +1,6 @@
 """What the end of a task does: to the task, to the node that ran it, to its H (scoring.md 4)."""
 
-from oracle.domain import grouping, runs
+from oracle.domain import grouping, round_scores, runs
 from oracle.domain.events import (
     TaskAborted,
     TaskInvalidated,
@@ -81,8 +81,10 @@ def _end_runs(ledger: Ledger, event: Terminal, known: Task) -> None:
         _finish(event, task)
     for run in ending:
         _release(ledger, event, run.node)
-    if task.ending is not None and ledger.rules.close == "terminal":
-        grouping.after_ending(ledger, event, task)
+    if task.ending is not None:
+        round_scores.score(ledger, event, task)
+        if ledger.rules.close == "terminal":
+            grouping.after_ending(ledger, event, task)
 
 
 def _release(ledger: Ledger, event: Terminal, address: Address) -> None:

@@ -3,10 +3,11 @@
 from oracle.domain.block import Position
 from oracle.domain.ledger import KickoutDue, Ledger
 from oracle.domain.nodes import Membership, Node
+from oracle.domain.tallies import tally_of
 
 
 def judge(ledger: Ledger, node: Node, at: Position) -> None:
-    """Look at a node whose pool or membership has just changed."""
+    """Look at a node whose pool, window or membership has just changed."""
     rules = ledger.rules
     due = (
         node.membership is Membership.MEMBER
@@ -14,6 +15,9 @@ def judge(ledger: Ledger, node: Node, at: Position) -> None:
         and node.pool_sum < rules.kickout_below * rules.pool_size
     )
     opened = node.kickout_due_since
+    if rules.legacy is not None:
+        low = tally_of(node).is_too_low(rules.legacy)
+        due = low and node.membership is Membership.MEMBER
     if due and opened is None:
         node.kickout_due_since = at
         ledger.changes.kickouts.append(KickoutDue(node.address, at, None))

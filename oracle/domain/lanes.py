@@ -6,6 +6,7 @@ A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in step
 from typing import NamedTuple
 
 from oracle.domain.nodes import Membership, Node
+from oracle.domain.peers import Peers
 from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, qos_at
 
@@ -36,17 +37,17 @@ class Bands(NamedTuple):
         return 2 if lane < self.kick_below else 3
 
 
-def lane_of(node: Node | None, time: int, rules: Rules) -> int:
+def lane_of(node: Node | None, time: int, rules: Rules, peers: Peers | None = None) -> int:
     """Return what a report as of `time` says about a registered node: 1 to 10002.
 
     A node that is no member, is paused or is excluded is not to be selected. None stands for a
-    node that the network never mentioned.
+    node that the network never mentioned. Legacy rules need the node's `peers` as of `time`.
     """
     if node is None or node.membership is not Membership.MEMBER or node.paused:
         return DO_NOT_SELECT
     if is_excluded(node, time, rules):
         return DO_NOT_SELECT
-    qos = qos_at(node, time, rules)
+    qos = qos_at(node, time, rules, peers)
     return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
 
 

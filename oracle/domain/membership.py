@@ -1,6 +1,6 @@
 """What events about nodes do: membership, hardware, models (scoring.md 4 and 5)."""
 
-from oracle.domain import kickouts
+from oracle.domain import kickouts, tallies
 from oracle.domain.events import (
     ModelAdded,
     NodeJoined,
@@ -30,6 +30,8 @@ def joined(ledger: Ledger, event: NodeJoined) -> None:
     if node.membership is not Membership.UNKNOWN:
         _readmit(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
+    if ledger.rules.legacy is not None:
+        tallies.follow_membership(node, event.time, ledger.rules.legacy)
     _describe(node, event)
     before = healed(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
@@ -48,6 +50,8 @@ def _readmit(node: Node, time: int, rules: Rules) -> None:
         pool, prior = b"", rules.rejoin_floor
     elif node.membership is Membership.KICKED_OUT and rules.kickout_clears_pool:
         pool = b""
+        # The legacy system's pool is its window; what time it was a member stays true.
+        node.window_sum = node.window_count = 0
     node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
     node.restarts = restarts_until(time, rules)
 
@@ -100,6 +104,8 @@ def left(ledger: Ledger, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
     node = ledger.node(event.node, event.time)
     node.membership = _AFTERWARDS[type(event)]
     node.paused = False
+    if ledger.rules.legacy is not None:
+        tallies.follow_membership(node, event.time, ledger.rules.legacy)
     kickouts.judge(ledger, node, event.at)
 
 

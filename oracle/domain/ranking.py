@@ -22,8 +22,11 @@ def elapsed_of(task: Task) -> int | None:
 def ranked(tasks: Sequence[Task], rules: Rules) -> list[Task]:
     """Return the tasks that have a result as the group closes, fastest first.
 
-    Empty where the whole group is rejected. Ties go to the task created, else started, first.
+    Empty where the whole group is rejected, and under legacy rules, which score no groups. Ties
+    go to the task created, else started, first.
     """
+    if rules.legacy is not None:
+        return []
     if rules.creator_timeout_rejects_group and any(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
     ):

@@ -21,6 +21,7 @@ from oracle.domain.lanes import (
     word_of,
 )
 from oracle.domain.nodes import Node
+from oracle.domain.peers import peers_at
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 
@@ -139,8 +140,9 @@ def wanted_words(
     Retired lanes say that their node is not to be selected.
     """
     words: dict[int, int] = {}
+    peers = peers_at(nodes.values(), time, rules)
     for entry in rounds.indexes.values():
-        lane = lane_of(None if entry.retired else nodes.get(entry.node), time, rules)
+        lane = lane_of(None if entry.retired else nodes.get(entry.node), time, rules, peers)
         number = word_of(entry.index)
         words[number] = with_lane(words.get(number, 0), entry.index, lane)
     return words

@@ -78,6 +78,7 @@ class Rules:
     kickout_below: int = 2
 
     # Node scores from two rounds of submission instead of groups (scoring.md 8); None: groups.
+    # Reliability has no part in them, `q_max` is the best of both rounds together.
     legacy: LegacyRules | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +87,8 @@ class Rules:
                 raise ValueError(f"{field}: {meaning}")
 
     def _demands(self) -> tuple[tuple[str, bool, str], ...]:
-        return (*self._pool_demands(), *self._reliability_demands())
+        demands = (*self._pool_demands(), *self._reliability_demands())
+        return demands if self.legacy is None else (*demands, *self._legacy_demands())
 
     def _pool_demands(self) -> tuple[tuple[str, bool, str], ...]:
         scores = (*self.rank_scores, self.absent_score)
@@ -120,6 +122,16 @@ class Rules:
             ("boost", 0 <= self.boost <= UNIT, "must be 0 to 1"),
             ("exclude_enter", 0 < enter <= leave, "must be above 0, at most exclude_exit"),
             ("exclude_exit", leave <= UNIT, "must be at most 1"),
+        )
+
+    def _legacy_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        best = 2 * max((*self.rank_scores, self.absent_score))
+        inert = "under legacy rules, which have no reliability"
+        return (
+            ("q_max", best <= self.q_max, f"must be {best} or more, as two rounds bring that"),
+            ("penalty", self.penalty == UNIT, f"must be 1 {inert}"),
+            ("first_penalty", self.first_penalty is None, f"must not be there {inert}"),
+            ("boost", self.boost == 0, f"must be 0 {inert}"),
         )
 
     @property

@@ -1,7 +1,7 @@
 """The parts that several nodes have in one task of a commit/disclose network.
 
-They are followed and checked, each (task, round) for itself (events.md); the rule sets here give
-no task scores for them.
+They are followed and checked, each (task, round) for itself (events.md); what they score, under
+legacy rules alone, is in `round_scores`.
 """
 
 from collections.abc import Sequence

@@ -5,8 +5,8 @@ from oracle.entrypoints.cli import main
 from oracle.services import reporting
 
 
-def flattering(node, time, rules):
-    lane = lanes.lane_of(node, time, rules)
+def flattering(node, time, rules, peers=None):
+    lane = lanes.lane_of(node, time, rules, peers)
     return lane if lane == lanes.DO_NOT_SELECT else min(lane + 7, lanes.HIGHEST_SCORE)
 
 
