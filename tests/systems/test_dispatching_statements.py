@@ -5,6 +5,7 @@ docs/fidelity.md says which statement is shown by which test.
 
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -25,7 +26,7 @@ ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKin
 parts_of_one = st.integers(0, UNIT)
 
 
-def joined(*names: str, **values: object) -> History:
+def joined(*names: str, **values: Any) -> History:
     """Members that differ in nothing but their names and cards, `4090`, `4080` or `3080`."""
     history = History()
     for name in names:
@@ -48,7 +49,7 @@ def weights(history: History, name: str = "t") -> dict[str, int]:
     return {who: one.weight for who, one in said if one.weight is not None}
 
 
-def queued(*orders: tuple[str, int, dict[str, object]]) -> TaskQueue:
+def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
     """A queue of tasks by name, fee and what they ask for, the oldest first."""
     history = History()
     for name, fee, wanted in orders:
