@@ -11,6 +11,7 @@ from typing import Any
 
 from oracle.domain.rules import Rules
 from oracle.systems.changing import changed
+from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 from oracle.systems.legacy.rule_sets import BASE as LEGACY
 from oracle.systems.policy import Policy
@@ -38,7 +39,24 @@ _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     LEGACY["name"]: LEGACY,
 })  # fmt: skip
 
-_SYSTEMS: tuple[System, ...] = ()
+_SYSTEMS: tuple[System, ...] = (
+    System(
+        name="seed",
+        version=SEED.version,
+        source="seeds/000 and 002",
+        summary="today's documents to the letter; weighted by stake, QoS and models",
+        policy=SEED_POLICY,
+        has_rules=True,
+    ),
+    System(
+        name="relay",
+        version=RELAY.version,
+        source="crynux.md 3",
+        summary="what the production relay of 2026-08 does",
+        policy=RELAY_POLICY,
+        has_rules=True,
+    ),
+)
 
 # Policies that belong to no system as its first choice.
 _OTHER_POLICIES: tuple[Policy, ...] = ()
