@@ -9,6 +9,7 @@ from tests.domain import (
     test_vectors_rules,
 )
 from tests.domain.vectors import RUN, entries, is_listed, listed
+from tests.systems.pocket import test_vectors_ranking, test_vectors_sequences
 
 # Importing them fills RUN.
 MODULES = (
@@ -16,6 +17,8 @@ MODULES = (
     test_vectors_pools,
     test_vectors_reliability,
     test_vectors_rules,
+    test_vectors_ranking,
+    test_vectors_sequences,
 )
 
 

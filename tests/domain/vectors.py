@@ -74,3 +74,14 @@ def the_vector(name: str, *, file: str = "crynux") -> Any:
     """Return one entry of a file."""
     RUN.add(f"{file}/{name}")
     return entries()[f"{file}/{name}"]
+
+
+def named_vectors(section: str, *, file: str = "crynux") -> dict[str, Any]:
+    """Return every applicable entry of a file's section by its own name."""
+    prefix = f"{file}/{section}/"
+    RUN.add(prefix)
+    return {
+        name.removeprefix(prefix): entry
+        for name, entry in entries().items()
+        if name.startswith(prefix) and not is_listed(name)
+    }

@@ -14,6 +14,7 @@ from oracle.domain.events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.nodes import Membership
 from oracle.domain.tasks import Task
+from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.pocket.attribution import Attribution, Outcome
 from oracle.systems.pocket.candidacy import why_out
 from oracle.systems.pocket.explaining import parts_of
@@ -21,6 +22,9 @@ from oracle.systems.pocket.parameters import Parameters
 from oracle.systems.pocket.ranking import Ranking, evaluate
 from oracle.systems.pocket.scope import Scope
 from oracle.systems.policy import Scene, Verdict
+
+# Removed for failing early, or busy to its cap: not a matter of the scene (parameters).
+LEFT_OUT = "left_out"
 
 
 class PocketFollower:
@@ -68,7 +72,8 @@ class PocketFollower:
             for address, node in scene.nodes.items()
             if node.membership is Membership.MEMBER
         )
-        out = {address: why_out(scene.nodes[address], task, scene) for address in members}
+        wanted = requirement_of(task)
+        out = {address: why_out(scene.nodes[address], wanted, scene) for address in members}
         ranking = self.ranking(
             self._tasks.scope_of(task.kind),
             [address for address in members if out[address] is None],
@@ -78,7 +83,7 @@ class PocketFollower:
         return [
             Verdict(address, rows[address].chances, None, parts_of(rows[address]))
             if address in rows
-            else Verdict(address, None, out[address] or "left_out")
+            else Verdict(address, None, out[address] or LEFT_OUT)
             for address in members
         ]
 
