@@ -19,10 +19,12 @@ from oracle.entrypoints import (
     explain_commands,
     kickout_commands,
     outbox_commands,
+    queue_commands,
     replay_commands,
     report_commands,
     resync_commands,
     run_commands,
+    select_commands,
     status_commands,
 )
 from oracle.errors import InputError, OracleError
@@ -36,6 +38,8 @@ _COMMANDS = (
     status_commands,
     explain_commands,
     replay_commands,
+    select_commands,
+    queue_commands,
     resync_commands,
     report_commands,
     kickout_commands,

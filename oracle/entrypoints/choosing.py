@@ -1,0 +1,116 @@
+"""Which network, policy and rules a command works with: options that several commands share."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.app import App
+from oracle.domain.jsonl import parse_events
+from oracle.domain.rules import Rules
+from oracle.entrypoints.event_files import lines_of
+from oracle.entrypoints.options import open_app
+from oracle.errors import InputError
+from oracle.services.explaining import Archive
+from oracle.services.surveying import Question, Survey, survey_events, survey_store
+from oracle.systems.crynux.rule_sets import SEED
+from oracle.systems.policy import Policy
+from oracle.systems.registry import policy_named, rule_set, systems
+
+EventsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--events", metavar="FILE|-", help="A file of events instead of the database; - is stdin."
+    ),
+]
+AtOption = Annotated[
+    int | None,
+    typer.Option("--at", min=0, metavar="TIME", help="Leave out later events; look then."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a rule; may be given again."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a command looks at: a file of events, or the database of a configuration.
+
+    `rules` are those that it is folded by if nobody wants others. `app` None: a file.
+    """
+
+    rules: Rules
+    survey: Callable[[Question], Survey]
+    app: App | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A policy and the rules it looks at; `remembers`: it has to see the history first."""
+
+    policy: Policy
+    rules: Rules
+    remembers: bool
+
+
+@contextmanager
+def ground_of(events: str | None, config: Path) -> Iterator[Ground]:
+    """Open what is to be looked at. A file of events needs no configuration.
+
+    Raises:
+        InputError: the file or the configuration has faults.
+    """
+    if events is None:
+        with open_app(config) as app:
+            archive = Archive(app.store, app.reader, app.rules)
+            yield Ground(app.rules, lambda asked: survey_store(archive, asked), app)
+        return
+    with lines_of(events) as lines:
+        told = parse_events(lines)
+    yield Ground(SEED, lambda asked: survey_events(told, asked))
+
+
+def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choice:
+    """Return the policy of a name, or the one of the ground's rules, with its rules.
+
+    The policy of a system that has rules of its own gets those, with the changes; any other
+    looks at the ground's.
+
+    Raises:
+        InputError: no such policy, no such rule, or a rule missing that has no default.
+    """
+    wanted = name or ground.rules.name
+    system = systems().get(wanted)
+    try:
+        policy = policy_named(wanted) if system is None else system.policy
+    except ValueError as error:
+        raise InputError(f"--policy: {error}") from None
+    own = system is not None and system.has_rules
+    base = wanted if own else ground.rules.name
+    if base == ground.rules.name and not changes:
+        return Choice(policy, ground.rules, remembers=not own)
+    try:
+        return Choice(policy, rule_set(base, changes), remembers=not own)
+    except ValueError as error:
+        raise InputError(f"--set: {error}") from None
+
+
+def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:
+    """Read `KEY=VALUE` options.
+
+    Raises:
+        InputError: no equals sign, or a key twice.
+    """
+    found: dict[str, str] = {}
+    for each in written or ():
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise InputError(f"{option} {each}: must be KEY=VALUE")
+        if key in found:
+            raise InputError(f"{option} {key}: given twice")
+        found[key] = value
+    return found

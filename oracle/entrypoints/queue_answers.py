@@ -1,0 +1,67 @@
+"""What `queue` answers to programs: groups in order, values, and what a node would take."""
+
+from typing import Any
+
+from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.entrypoints.select_answers import task_answer
+from oracle.services.queueing import Head, Offer, Room
+from oracle.services.surveying import Survey
+from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, Waiting
+
+
+def queue_answer(
+    queue: TaskQueue, survey: Survey, room: Room | None, offer: Offer | None
+) -> dict[str, Any]:
+    """Return what `queue --json` says; `gpu` null: the Any group, values in wei a second."""
+    return {
+        "as_of": {"block": survey.block, "time": survey.time},
+        "waiting": len(queue),
+        "groups": [
+            {**_group(group), "tasks": [_waiting(queue, each) for each in entries]}
+            for group, entries in queue.groups().items()
+        ],
+        "order": [each.key for each in queue.in_order()],
+        "room": None if room is None else _room(room),
+        "offer": None if offer is None else _offer(offer),
+    }
+
+
+def _group(group: QueueGroup) -> dict[str, Any]:
+    return {"vram": group.vram, "gpu": group.gpu}
+
+
+def _waiting(queue: TaskQueue, waiting: Waiting) -> dict[str, Any]:
+    task = waiting.task
+    return {
+        **task_answer(task),
+        "created": {"block": waiting.created.block, "log": waiting.created.log},
+        "queued": task.queued,
+        "estimated_seconds": decimal_text(int(queue.pricing.estimated_seconds(task) * UNIT)),
+        "value": decimal_text(int(waiting.value * UNIT)),
+    }
+
+
+def _room(room: Room) -> dict[str, Any]:
+    return {
+        "members": room.members,
+        "most": room.most,
+        "dropped_next": [each.key for each in room.dropped],
+    }
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    return {
+        "node": offer.node,
+        "why_not": offer.unfit,
+        "takes": None if offer.taken is None else offer.taken.waiting.key,
+        "heads": [_head(head) for head in offer.heads],
+    }
+
+
+def _head(head: Head) -> dict[str, Any]:
+    return {
+        **_group(head.group),
+        "task": head.waiting.key,
+        "value": decimal_text(int(head.waiting.value * UNIT)),
+        "why_not": head.why_not,
+    }

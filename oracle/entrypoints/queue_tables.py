@@ -1,0 +1,62 @@
+"""What `queue` shows to people: one table for each group, then who comes and who goes."""
+
+import typer
+
+from oracle.entrypoints.select_tables import shown_as_of
+from oracle.entrypoints.terminal import foreign, print_table
+from oracle.services.queueing import Offer, Room
+from oracle.services.surveying import Survey
+from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, Waiting
+
+# Of each group, on a terminal; --json has them all.
+_MOST_ROWS = 20
+
+
+def show_queue(queue: TaskQueue, survey: Survey, room: Room | None) -> None:
+    """Print the groups in order, the largest VRAM first, and how many more fit in."""
+    tasks = "1 task waits" if len(queue) == 1 else f"{len(queue)} tasks wait"
+    typer.echo(f"{tasks}, {shown_as_of(survey)}")
+    for group, entries in queue.groups().items():
+        typer.echo("")
+        typer.echo(f"{shown_group(group)}: {len(entries)}")
+        rows = [(each.key, _value(each), str(each.created.block)) for each in entries[:_MOST_ROWS]]
+        print_table(("task", "wei/s", "since"), rows, left=())
+        if len(entries) > _MOST_ROWS:
+            typer.echo(f"… and {len(entries) - _MOST_ROWS} more; --json has them all")
+    if room is not None:
+        typer.echo("")
+        typer.echo(f"room for {room.most}, by {room.members} members")
+        for each in room.dropped[:_MOST_ROWS]:
+            typer.echo(f"  one more drops {each.key}")
+
+
+def show_offer(offer: Offer) -> None:
+    """Print what a node would take, and why not each other head."""
+    typer.echo("")
+    if offer.unfit is not None:
+        typer.echo(f"node {offer.node} takes nothing: it is {_words(offer.unfit)}")
+        return
+    taken = offer.taken
+    said = "nothing that waits" if taken is None else taken.waiting.key
+    typer.echo(f"node {offer.node}, if it were freed now, takes")
+    typer.echo(f"  {said}")
+    for head in offer.heads:
+        if head.why_not is not None:
+            typer.echo(f"  not {head.waiting.key}")
+            typer.echo(f"      {shown_group(head.group)}: {_words(head.why_not)}")
+
+
+def shown_group(group: QueueGroup) -> str:
+    """Say what the tasks of a group ask for."""
+    card = "any GPU" if group.gpu is None else foreign(group.gpu)
+    return f"{group.vram} GB, {card}"
+
+
+def _value(waiting: Waiting) -> str:
+    """Whole wei a second; less than one is shown as a fraction."""
+    value = waiting.value
+    return str(int(value)) if value >= 1 or not value else f"{float(value):.6f}"
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")

@@ -1,0 +1,113 @@
+"""`select`: who would get a task and why, who is drawn, and whether a draw on chain was right."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from oracle.domain.events import TaskCreated
+from oracle.domain.jsonl import parse_wanted_task
+from oracle.entrypoints.choosing import (
+    AtOption,
+    Choice,
+    EventsOption,
+    Ground,
+    SetOption,
+    chosen,
+    ground_of,
+    pairs_of,
+)
+from oracle.entrypoints.event_files import lines_of
+from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_json
+from oracle.entrypoints.select_answers import selection_answer
+from oracle.entrypoints.select_tables import show_selection
+from oracle.entrypoints.terminal import foreign
+from oracle.errors import InputError
+from oracle.services.selecting import Lots, Selection, select as select_nodes, wanted_task
+from oracle.services.surveying import Question, Survey
+
+_EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
+
+_TaskOption = Annotated[
+    str | None,
+    typer.Option("--task", metavar="FILE|-", help="What it asks for, as `task_created`; JSON."),
+]
+_PolicyOption = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="NAME", help="Where not that of the configured rule set."),
+]
+_SeedOption = Annotated[
+    str | None, typer.Option("--seed", metavar="HEX", help="32 bytes to draw by; none: no draw.")
+]
+_DrawsOption = Annotated[
+    int | None, typer.Option("--draws", min=1, metavar="N", help="How many nodes are drawn.")
+]
+_VerifyOption = Annotated[
+    str | None,
+    typer.Option("--verify", metavar="TASK", help="Draw again what was drawn on chain, compare."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `select` on the command line."""
+    app.command("select", epilog=_EXAMPLE)(select)
+
+
+def select(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    task: _TaskOption = None,
+    policy: _PolicyOption = None,
+    seed: _SeedOption = None,
+    draws: _DrawsOption = None,
+    changes: SetOption = None,
+    at: AtOption = None,
+    events: EventsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say of every member whether a task could go to it, why, and how likely; and draw.
+
+    Nothing is sent and nothing is written. Without --seed nobody is drawn.
+    """
+    if task is None:
+        raise InputError("--task: name a file with what the task asks for, or - for stdin")
+    if task == events == "-":
+        raise InputError("--task and --events: only one of them can be stdin")
+    said, drawing = _said(task), _lots(seed, draws)
+    with ground_of(events, config) as ground:
+        choice = chosen(policy, pairs_of("--set", changes), ground)
+        survey, told = _selection(ground, choice, said, (at, drawing))
+    if as_json:
+        print_json(selection_answer(told, survey))
+        return
+    show_selection(told, survey)
+
+
+def _selection(
+    ground: Ground, choice: Choice, said: TaskCreated, wanted: tuple[int | None, Lots | None]
+) -> tuple[Survey, Selection]:
+    at, lots = wanted
+    follower = choice.policy.follow()
+    survey = ground.survey(
+        Question(choice.rules, at, follower if choice.remembers else None, said.group)
+    )
+    asked = wanted_task(said, choice.rules)
+    return survey, select_nodes(survey, choice.policy, follower, asked, lots)
+
+
+def _said(file: str) -> TaskCreated:
+    with lines_of(file) as lines:
+        try:
+            return parse_wanted_task("".join(lines))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+def _lots(seed: str | None, draws: int | None) -> Lots | None:
+    if seed is None:
+        if draws is not None:
+            raise InputError("--draws: without --seed nobody is drawn")
+        return None
+    if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
+        raise InputError(f"--seed {foreign(seed)}: must be 32 bytes, as 64 hex digits")
+    return Lots(bytes.fromhex(seed.removeprefix("0x")), draws or 1)

@@ -1,0 +1,123 @@
+"""What `select` shows to people: the likeliest first, everybody's reasons, the draw."""
+
+from collections.abc import Sequence
+
+import typer
+
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.ids import ZERO_HASH, Address, TaskKey
+from oracle.domain.tasks import Task
+from oracle.entrypoints.status_commands import shown_time
+from oracle.entrypoints.terminal import foreign, print_table
+from oracle.services.selecting import Judged, Lots, Selection
+from oracle.services.surveying import Survey
+
+# On a terminal; --json has them all.
+_MOST_ROWS = 50
+# Digits of a fraction that fit beside an address.
+_SHOWN = len("0.123456")
+_MOST_MODELS = 3
+
+
+def show_selection(chosen: Selection, survey: Survey) -> None:
+    """Print one selection."""
+    typer.echo(f"task {_key(chosen.task)}: {shown_wishes(chosen.task)}")
+    typer.echo(
+        f"policy {chosen.policy} (version {chosen.version}), rules {survey.rules.name}, "
+        f"{shown_as_of(survey)}"
+    )
+    inside = [judged for judged in chosen.judged if judged.chance is not None]
+    inside.sort(key=lambda judged: (-(judged.chance or 0), judged.verdict.node))
+    outside = [judged for judged in chosen.judged if judged.chance is None]
+    typer.echo(f"{len(inside)} candidates of {len(chosen.judged)} members")
+    if inside:
+        typer.echo("")
+        places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
+        _show_candidates(inside, places)
+    if outside:
+        typer.echo("")
+        rows = [
+            (judged.verdict.node, (judged.verdict.out or "").replace("_", " "))
+            for judged in outside
+        ]
+        print_table(("node", "why not"), rows[:_MOST_ROWS], left=("why not",))
+        _more(len(rows))
+    if chosen.lots is not None:
+        typer.echo("")
+        _show_draws(chosen, chosen.lots)
+    for scarce in chosen.scarce or ():
+        typer.echo("")
+        typer.echo(f"model {foreign(scarce.model)}: {scarce.holders} available have it; to ask:")
+        for address in scarce.asked:
+            typer.echo(f"  {address}")
+
+
+def shown_as_of(survey: Survey) -> str:
+    """Say what block and time a survey is of."""
+    block = "before any event" if survey.block is None else f"as of block {survey.block}"
+    return f"{block}, {shown_time(survey.time)}"
+
+
+def shown_wishes(task: Task) -> str:
+    """Say what a task asks for, in one line."""
+    wishes = [f"at least {task.min_vram or 0} GB"]
+    if task.required_gpu:
+        wishes = [f"GPU {foreign(task.required_gpu)} with {task.required_gpu_vram or 0} GB"]
+    if task.models:
+        names = ", ".join(foreign(model) for model in task.models[:_MOST_MODELS])
+        wishes.append(f"models {names}" + (" …" if len(task.models) > _MOST_MODELS else ""))
+    if task.version is not None:
+        wishes.append("version " + ".".join(map(str, task.version)))
+    if task.kind is not None:
+        wishes.append(f"kind {task.kind.value}")
+    return ", ".join(wishes)
+
+
+def _key(task: Task) -> str:
+    return "without a key" if task.key == TaskKey(ZERO_HASH) else task.key
+
+
+def _why_not(judged: Judged) -> str:
+    return (judged.verdict.out or "").replace("_", " ")
+
+
+def _show_candidates(inside: Sequence[Judged], places: dict[Address, int]) -> None:
+    shown = [j for n, j in enumerate(inside) if n < _MOST_ROWS or j.verdict.node in places]
+    parts = list(dict.fromkeys(name for judged in shown for name in judged.verdict.parts))
+    rows = [
+        (
+            judged.verdict.node,
+            *(_short(judged.verdict.parts.get(name, "-")) for name in parts),
+            _short(decimal_text(judged.chance or 0)),
+            str(places.get(judged.verdict.node, "")),
+        )
+        for judged in shown
+    ]
+    print_table(("node", *parts, "p", "drawn"), rows, left=[n for n in parts if n == "reason"])
+    _more(len(inside))
+
+
+def _short(part: str) -> str:
+    """Cut a fraction with 18 digits; anything else stays."""
+    whole, dot, digits = part.partition(".")
+    fraction = dot and whole.isdigit() and digits.isdigit()
+    return part[:_SHOWN] if fraction else foreign(part)
+
+
+def _more(rows: int) -> None:
+    if rows > _MOST_ROWS:
+        typer.echo(f"… and {rows - _MOST_ROWS} more; --json has them all")
+
+
+def _show_draws(chosen: Selection, lots: Lots) -> None:
+    typer.echo(f"drawn by 0x{lots.seed.hex()}")
+    if not chosen.drawn:
+        typer.echo("nobody: there is no candidate")
+        return
+    rows = [
+        (str(place), drawn.node, str(drawn.x), str(drawn.total))
+        for place, drawn in enumerate(chosen.drawn, start=1)
+    ]
+    print_table(("", "node", "x", "of"), rows)
+    if len(rows) < lots.draws:
+        typer.echo(f"{lots.draws} were wanted; there are no more candidates")

@@ -1,0 +1,98 @@
+"""The tasks that wait: in which groups and order, what a node would take, who would be dropped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from oracle.domain.ids import Address
+from oracle.domain.nodes import Membership, Node
+from oracle.errors import InputError
+from oracle.services.surveying import Survey
+from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, Waiting, room_for
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many tasks may wait, and who goes when one more comes that is worth more.
+
+    `dropped`: the least valuable first.
+    """
+
+    members: int
+    most: int
+    dropped: Sequence[Waiting]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a group offers a node: its best task that the node can run.
+
+    `why_not` None: this one is taken. `waiting` is the group's first where it can run none.
+    """
+
+    group: QueueGroup
+    waiting: Waiting
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node would take if it were freed now; `unfit`: why it would get nothing at all."""
+
+    node: Address
+    unfit: Out | None
+    heads: Sequence[Head]
+
+    @property
+    def taken(self) -> Head | None:
+        """Return the head that the node would take."""
+        if self.unfit is not None:
+            return None
+        return next((head for head in self.heads if head.why_not is None), None)
+
+
+LESS_VALUABLE = "less_valuable"
+
+
+def room_in(queue: TaskQueue, survey: Survey, alpha: Fraction) -> Room:
+    """Say how many tasks may wait: floor(alpha * members), at least 1 (scoring.md 7).
+
+    Raises:
+        ValueError: alpha is not above 0.
+    """
+    member = Membership.MEMBER
+    members = sum(node.membership is member for node in survey.nodes.values())
+    most = room_for(members, alpha)
+    return Room(members, most, queue.overflow(most - 1))
+
+
+def offer_to(queue: TaskQueue, survey: Survey, address: Address) -> Offer:
+    """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
+
+    Tasks of a group of which it had one already are not for it.
+
+    Raises:
+        InputError: the network never mentioned this node.
+    """
+    known = survey.nodes.get(address)
+    if known is None:
+        raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
+    node = replace(known, running=0)
+    open_to_it = [task for task in survey.waiting if address not in survey.given_in(task.group)]
+    own = TaskQueue(queue.pricing, queue.weighting, open_to_it)
+    offered, best = own.heads_for(node), own.next_for(node)
+    heads = []
+    for group, entries in queue.groups().items():
+        waiting = offered.get(group)
+        if waiting is None:
+            heads.append(Head(group, entries[0], _why_not(queue, node, entries[0])))
+        else:
+            heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
+    return Offer(address, unavailable(node, survey.time, survey.rules), heads)
+
+
+def _why_not(queue: TaskQueue, node: Node, waiting: Waiting) -> str:
+    if queue.can_run(node, waiting.task):
+        return Out.TAKEN
+    return misfit(node, requirement_of(waiting.task)) or Out.MODELS_NOT_ON_DISK

@@ -1,0 +1,119 @@
+"""Who may have a task, how likely, and who is drawn: one selection with all its reasons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from oracle.domain.events import TaskCreated
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold import Fold
+from oracle.domain.ids import Address
+from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task
+from oracle.services.surveying import Survey
+from oracle.systems.crynux.policy import CrynuxPolicy
+from oracle.systems.crynux.predownload import predownloads
+from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.draw import Drawn, draw
+from oracle.systems.policy import Follower, Policy, Scene, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Lots:
+    """How to draw: the seed of 32 bytes, and how many nodes."""
+
+    seed: bytes
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and the probability of the first draw that follows from it.
+
+    `chance` in units of 10^-18, rounded down; None: it is no candidate.
+    """
+
+    verdict: Verdict
+    chance: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scarce:
+    """A model of the task that too few available nodes have, and who would be asked for it."""
+
+    model: str
+    holders: int
+    asked: Sequence[Address]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a policy says of a task; `judged` ascending by address, one for each member.
+
+    `total` is the sum of weights as the first draw counts them. `lots` None: nothing was drawn,
+    and `drawn` is empty. `scarce`: what the start of the task would have others download, the
+    nodes drawn being busy then; None: the policy knows no such thing.
+    """
+
+    policy: str
+    version: int
+    task: Task
+    judged: Sequence[Judged]
+    total: int
+    lots: Lots | None
+    drawn: Sequence[Drawn]
+    scarce: Sequence[Scarce] | None
+
+
+def select(
+    survey: Survey, policy: Policy, follower: Follower, task: Task, lots: Lots | None = None
+) -> Selection:
+    """Judge every member for the task, and draw where there are lots to draw by.
+
+    `follower` is the policy's, and has seen what the survey was made of if the policy remembers.
+    Nodes that had another task of the same group are out (scoring.md 7).
+    """
+    scene = Scene(survey.nodes, survey.rules, survey.time, survey.given_in(task.group))
+    verdicts = follower.verdicts(task, scene)
+    weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
+    total = sum(weight for _, weight in weights)
+    drawn = draw(weights, lots.seed, lots.draws) if lots else []
+    return Selection(
+        policy=policy.name,
+        version=policy.version,
+        task=task,
+        judged=[Judged(each, _chance(each, total, len(weights))) for each in verdicts],
+        total=total or len(weights),
+        lots=lots,
+        drawn=drawn,
+        scarce=_scarce(policy, task, scene, drawn),
+    )
+
+
+def wanted_task(said: TaskCreated, rules: Rules) -> Task:
+    """Return the task that an event creates, as the fold makes it."""
+    fold = Fold(rules)
+    fold.many([said])
+    return fold.ledger.tasks[said.task]
+
+
+def _chance(verdict: Verdict, total: int, candidates: int) -> int | None:
+    """Where nobody has any weight, all count the same (scoring.md 7)."""
+    if verdict.weight is None:
+        return None
+    return verdict.weight * UNIT // total if total else UNIT // candidates
+
+
+def _scarce(
+    policy: Policy, task: Task, scene: Scene, drawn: Sequence[Drawn]
+) -> list[Scarce] | None:
+    if not isinstance(policy, CrynuxPolicy):
+        return None
+    busy = {each.node: replace(scene.nodes[each.node], running=1) for each in drawn}
+    after = replace(scene, nodes={**scene.nodes, **busy})
+    free = [
+        node for node in after.nodes.values() if unavailable(node, scene.time, scene.rules) is None
+    ]
+    return [
+        Scarce(model, sum(model in node.models for node in free), asked)
+        for model, asked in predownloads(task, after, policy.weighting)
+    ]
