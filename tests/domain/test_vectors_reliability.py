@@ -128,10 +128,21 @@ def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
         assert not patient.excluded
 
 
+def never_updated(vector: Vector, rules: Rules) -> None:
+    """We always have a time since which H is known: the first word of a node that never joined."""
+    fold = Fold(rules)
+    fold.many(History().starts("1", "A").events)
+    first = fold.ledger.nodes[node("A")]
+    for later in (0, 1, 10**6):
+        seen = reliability_at(first, first.since + later, rules)
+        assert close_to(vector["expected"]["h_effective"], seen)
+
+
 _HEALTH = {
     "hr-10": exclusion_is_strict,
     "hr-11": flag_and_exit,
     "hr-12": never_healed_backwards,
+    "hr-13": never_updated,
     "hs-07": fractions_of_the_gap,
     "hs-08": excluded_for_so_long,
     "hr-14": excluded_for_so_long,
