@@ -55,7 +55,7 @@ class History:
         self.events.append(replace(event, at=at, time=self.time))
         return self
 
-    def says(self, kind: type[DomainEvent], **values: Any) -> Self:
+    def says(self, kind: type[DomainEvent], /, **values: Any) -> Self:
         return self.adds(kind(at=Position(0, 0, 0), time=0, **values))
 
     def joins(self, *names: str, **values: Any) -> Self:
