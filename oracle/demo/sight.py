@@ -8,6 +8,7 @@ from oracle.domain.ids import Address
 from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.ledger import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.nodes import Node
+from oracle.domain.peers import Peers, peers_at
 from oracle.domain.rounds import Kick, Rounds
 from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
@@ -68,8 +69,9 @@ class Gallery:
             if cursor is None:
                 return None
             nodes = list(unit.nodes.all())
+            peers = peers_at(nodes, cursor.time, self._rules)
             rounds = unit.rounds.load()
-            rows = [self._row(node, cursor.time, rounds) for node in nodes]
+            rows = [self._row(node, cursor.time, peers, rounds) for node in nodes]
             return Sight(
                 block=cursor.number,
                 time=cursor.time,
@@ -81,9 +83,9 @@ class Gallery:
                 kicks=tuple(rounds.kicks.values()),
             )
 
-    def _row(self, node: Node, time: int, rounds: Rounds) -> Row:
+    def _row(self, node: Node, time: int, peers: Peers | None, rounds: Rounds) -> Row:
         name = self._stage.name_of(node.address)
-        qos = qos_at(node, time, self._rules)
+        qos = qos_at(node, time, self._rules, peers)
         return Row(
             name=name,
             address=node.address,

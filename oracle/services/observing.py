@@ -8,9 +8,11 @@ from oracle.domain.block import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.lanes import lane_of
 from oracle.domain.nodes import Membership, Node
+from oracle.domain.peers import Factors, Peers, peers_at
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 from oracle.domain.views import (
+    factors_of,
     is_excluded,
     is_kickout_due,
     long_term,
@@ -86,6 +88,8 @@ class NodeRow:
     qos: int | None
     is_excluded: bool
     is_kickout_due: bool
+    # R, P, B and the window behind `qos`; None but for members under legacy rules.
+    factors: Factors | None
     lane: int
     lane_on_chain: int
     index: int | None
@@ -98,20 +102,35 @@ def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
         if cursor is None:
             return []
         rounds = unit.rounds.load()
-        rows = [_row(node, cursor.time, rules, rounds) for node in unit.nodes.all()]
+        nodes = list(unit.nodes.all())
+        seen = _Seen(cursor.time, rules, peers_at(nodes, cursor.time, rules), rounds)
+        rows = [_row(node, seen) for node in nodes]
     return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
 
 
-def _row(node: Node, time: int, rules: Rules, rounds: Rounds) -> NodeRow:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a row is read by; `peers` under legacy rules alone."""
+
+    time: int
+    rules: Rules
+    peers: Peers | None
+    rounds: Rounds
+
+
+def _row(node: Node, seen: _Seen) -> NodeRow:
+    time, rules, rounds = seen.time, seen.rules, seen.rounds
+    qos = qos_at(node, time, rules, seen.peers)
     return NodeRow(
         node=node,
         status=status_of(node),
         long_term=long_term(node, rules, time),
         reliability=reliability_at(node, time, rules),
-        qos=qos_at(node, time, rules),
+        qos=qos,
         is_excluded=is_excluded(node, time, rules),
         is_kickout_due=is_kickout_due(node, rules, time),
-        lane=lane_of(node, time, rules),
+        factors=None if qos is None else factors_of(node, time, rules, seen.peers),
+        lane=lane_of(node, time, rules, seen.peers),
         lane_on_chain=rounds.lane_of_node(node.address),
         index=rounds.index_by_node.get(node.address),
     )
@@ -130,6 +149,7 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             statuses[status_of(node)] += 1
             if node.membership is Membership.MEMBER:
                 members.append(node)
+        peers = peers_at(members, cursor.time, rules)
         number, age = _round(unit, cursor.time)
         gas_used, spent_wei = unit.outbox.slots.gas_spent()
         kicked = statuses[Membership.KICKED_OUT.value]
@@ -138,7 +158,7 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
             long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
             reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
-            qos=tuple((qos_at(node, cursor.time, rules) or 0) / UNIT for node in members),
+            qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
             kickouts={"due": len(unit.kickouts.open()), "done": kicked},
             round=number,
             round_age=age,

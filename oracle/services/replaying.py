@@ -1,26 +1,32 @@
 """Scores a file of events from nothing: what anybody can check us by (events.md, `replay`)."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold import Fold
 from oracle.domain.groups import GroupMember, GroupResult
+from oracle.domain.ids import Address
 from oracle.domain.jsonl import parse_events
 from oracle.domain.jsonl_fields import wire_int
-from oracle.domain.ledger import Anomaly
+from oracle.domain.ledger import Anomaly, ScoreEntry
 from oracle.domain.nodes import Node
+from oracle.domain.peers import Peers, peers_at
 from oracle.domain.pool import pool_at
 from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task
 from oracle.domain.views import (
     is_excluded,
     is_kickout_due,
     long_term,
     qos_at,
     reliability_at,
+    scores_counted,
     status_of,
 )
+from oracle.services.comparing import compared, rounds_answer
 
 
 def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None) -> str:
@@ -45,13 +51,16 @@ def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None
     changes = fold.drain()
     block = None if fold.last is None else wire_int(fold.last.at.block)
     nodes = sorted(fold.ledger.nodes.values(), key=lambda node: node.address)
+    lists = {
+        "nodes": list(_nodes(nodes, changes.scores, time, rules)),
+        "groups": [_group(result) for result in changes.results],
+        "anomalies": [_anomaly(anomaly) for anomaly in changes.anomalies],
+    }
+    if rules.legacy is not None:
+        tasks = fold.ledger.tasks.values()
+        lists["legacy"] = [rounds_answer(task, rules) for task in _ended_in_parts(tasks)]
     return _document(
-        {"rules": rules.name, "as_of": {"block": block, "time": wire_int(time)}},
-        {
-            "nodes": [_node(node, time, rules) for node in nodes],
-            "groups": [_group(result) for result in changes.results],
-            "anomalies": [_anomaly(anomaly) for anomaly in changes.anomalies],
-        },
+        {"rules": rules.name, "as_of": {"block": block, "time": wire_int(time)}}, lists
     )
 
 
@@ -64,13 +73,47 @@ def _document(head: dict[str, object], lists: dict[str, list[dict[str, object]]]
     return "{" + ",\n ".join(parts) + "}\n"
 
 
-def _node(node: Node, time: int, rules: Rules) -> dict[str, object]:
-    pool = pool_at(node, time, rules)
-    qos = qos_at(node, time, rules)
+def _ended_in_parts(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that several nodes ran, in the order in which they ended."""
+    ended = [(task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None]
+    return [task for _, task in sorted(ended, key=itemgetter(0))]
+
+
+def _nodes(
+    nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
+) -> Iterator[dict[str, object]]:
+    peers, legacy = peers_at(nodes, time, rules), compared(nodes, time, rules)
+    pools = _pools(nodes, scores, time, rules)
+    for node in nodes:
+        row = _node(node, pools[node.address], time, rules, peers)
+        if node.address in legacy:
+            row["legacy"] = legacy[node.address]
+        yield row
+
+
+def _pools(
+    nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
+) -> dict[Address, list[int]]:
+    """Return the task scores that count; under legacy rules those of the present window."""
+    if rules.legacy is None:
+        return {node.address: list(pool_at(node, time, rules)) for node in nodes}
+    given: dict[Address, list[int]] = {node.address: [] for node in nodes}
+    for entry in scores:
+        given[entry.node].append(entry.score)
+    for node in nodes:
+        counted = scores_counted(node, time, rules)
+        del given[node.address][: node.scored - counted]
+    return given
+
+
+def _node(
+    node: Node, pool: list[int], time: int, rules: Rules, peers: Peers | None
+) -> dict[str, object]:
+    qos = qos_at(node, time, rules, peers)
     return {
         "node": node.address,
         "status": status_of(node),
-        "task_scores": list(pool),
+        "task_scores": pool,
         "sum": sum(pool),
         "count": len(pool),
         "long_term": decimal_text(long_term(node, rules, time)),

@@ -1,7 +1,8 @@
 """Cut a report at the end of a period, inside the transaction that folds the next block.
 
 Only nodes that were touched since the last cut, or whose reliability is still healing, are looked
-at again; what the others are worth cannot have changed. After a start or a rewind all are.
+at again; what the others are worth cannot have changed. After a start or a rewind all are; and
+under legacy rules, which compare nodes with each other, as soon as one is touched.
 """
 
 from collections.abc import Iterable
@@ -9,9 +10,11 @@ from collections.abc import Iterable
 from oracle.domain.block import BlockRef
 from oracle.domain.lanes import lane_of, with_lane, word_of
 from oracle.domain.nodes import Node
+from oracle.domain.peers import Peers, peers_at
 from oracle.domain.report import Report, ReportSettings, cut, period_of
 from oracle.domain.rounds import NodeIndex, Rounds
 from oracle.domain.rules import Rules
+from oracle.domain.windows import window_of
 from oracle.store.store import Unit
 
 
@@ -26,6 +29,8 @@ class Reporter:
         self._words: dict[int, int] = {}
         self._seen: dict[int, NodeIndex] = {}
         self._last: BlockRef | None = None
+        # Under legacy rules, the nodes as all words were made of them last.
+        self._peers: Peers | None = None
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest: int) -> bool:
         """Tell whether `block` opens a later period at the head (decision 8).
@@ -63,10 +68,12 @@ class Reporter:
         self._words = {}
         self._seen = {}
         self._last = None
+        self._peers = None
 
     def _look_again(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
-        if self._last is None or self._last.number > as_of.number:
+        if self._last is None or self._is_outdated(unit, self._last, as_of):
             self.forget()
+            self._peers = peers_at(unit.nodes.all(), as_of.time, self._rules)
             self._set_lanes(rounds, unit.nodes.all(), as_of.time)
         else:
             self._set_lanes(rounds, unit.nodes.recovering_at(self._last.time), as_of.time)
@@ -74,11 +81,19 @@ class Reporter:
         self._set_new_indexes(unit, rounds, as_of.time)
         self._last = as_of
 
+    def _is_outdated(self, unit: Unit, last: BlockRef, as_of: BlockRef) -> bool:
+        """Tell whether all nodes are to be looked at anew, having been so at `last`."""
+        legacy = self._rules.legacy
+        if legacy is None or last.number > as_of.number:
+            return last.number > as_of.number
+        is_touched = next(iter(unit.nodes.changed_since(last.number)), None) is not None
+        return is_touched or window_of(last.time, legacy) != window_of(as_of.time, legacy)
+
     def _set_lanes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
         for node in nodes:
             index = rounds.index_by_node.get(node.address)
             if index is not None:
-                self._set(index, lane_of(node, time, self._rules))
+                self._set(index, lane_of(node, time, self._rules, self._peers))
 
     def _set_new_indexes(self, unit: Unit, rounds: Rounds, time: int) -> None:
         """Look at lanes that were assigned or retired since: their node may be untouched."""
@@ -86,7 +101,7 @@ class Reporter:
         nodes = unit.nodes.named([entry.node for entry in new])
         for entry in new:
             node = None if entry.retired else nodes.get(entry.node)
-            self._set(entry.index, lane_of(node, time, self._rules))
+            self._set(entry.index, lane_of(node, time, self._rules, self._peers))
             self._seen[entry.index] = entry
 
     def _set(self, index: int, lane: int) -> None:
