@@ -13,6 +13,7 @@ from typer import TyperException
 
 from oracle import __version__
 from oracle.entrypoints import (
+    backtest_commands,
     config_commands,
     contract_commands,
     demo_commands,
@@ -40,6 +41,7 @@ _COMMANDS = (
     replay_commands,
     select_commands,
     queue_commands,
+    backtest_commands,
     resync_commands,
     report_commands,
     kickout_commands,

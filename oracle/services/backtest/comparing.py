@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oracle.domain.comparison import gini, rank_correlation, ranks_of
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.rules import Rules
 from oracle.services.backtest.columns import Column
 from oracle.services.backtest.history import History
-from oracle.services.backtest.results import Measured
+from oracle.services.backtest.results import Kickout, Measured, Spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Side:
     exclusion: Exclusion
     gini_actual: int | None
     gini_expected: int | None
+    # Sums of the spread: all starts, and all chances.
+    started: int
+    placed: int
 
     def actual(self, node: Address) -> int:
         """Return how many tasks the node started."""
@@ -54,14 +58,35 @@ class Side:
         """Return the node's part in what the policy would have given, in units of 10^-27."""
         return self.measured.spread.expected.get(node, 0)
 
+    def actual_share(self, node: Address) -> int | None:
+        """Return the node's share of all tasks, in units of 10^-18; None: there were none."""
+        return _share(self.actual(node), self.started)
+
+    def expected_share(self, node: Address) -> int | None:
+        """Return the same of the tasks that the policy could place."""
+        return _share(self.expected(node), self.placed)
+
+    def spells_of(self, node: Address) -> list[Spell]:
+        """Return the node's spells of exclusion, in order of time."""
+        return [spell for spell in self.measured.spells if spell.node == node]
+
+    def kickouts_of(self, node: Address) -> list[Kickout]:
+        """Return the times in which the node's kickout was due, in order."""
+        return [due for due in self.measured.kickouts if due.node == node]
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Systems side by side. `instants`: the block times of the scores over time."""
+    """Systems side by side.
+
+    `judged`: how many starts the policies were asked about. `instants`: the block times of the
+    scores over time, none where nobody wants them.
+    """
 
     history: History
     sides: Sequence[Side]
-    instants: Sequence[int] = field(default=())
+    judged: int
+    instants: Sequence[int]
 
     @property
     def present(self) -> tuple[Address, ...]:
@@ -80,6 +105,10 @@ class Comparison:
         )
 
 
+def _share(part: int, total: int) -> int | None:
+    return part * UNIT // total if total else None
+
+
 def side_of(column: Column, measured: Measured) -> Side:
     """Sum up what one system made of a history."""
     spread, spells = measured.spread, measured.spells
@@ -95,6 +124,8 @@ def side_of(column: Column, measured: Measured) -> Side:
         ),
         gini_actual=gini([spread.actual.get(node, 0) for node in measured.present]),
         gini_expected=gini([spread.expected.get(node, 0) for node in measured.present]),
+        started=sum(spread.actual.values()),
+        placed=sum(spread.expected.values()),
     )
 
 

@@ -1,0 +1,220 @@
+"""`backtest`: what another system, or other numbers, would have made of a history."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from oracle.domain.block import BlockRange
+from oracle.domain.events import DomainEvent
+from oracle.domain.jsonl import parse_events
+from oracle.entrypoints.backtest_answers import comparison_answer
+from oracle.entrypoints.backtest_files import PageFile, read_text
+from oracle.entrypoints.backtest_page.page import page_of
+from oracle.entrypoints.backtest_tables import print_comparison
+from oracle.entrypoints.choosing import EventsOption
+from oracle.entrypoints.event_files import lines_of
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.errors import InputError
+from oracle.services.backtest.columns import Basis, Column, Grid, Setting, columns_of
+from oracle.services.backtest.comparing import Comparison
+from oracle.services.backtest.conducting import MOST_DRAWS, Told, Wanted, compare
+from oracle.services.backtest.grids import read_grid
+from oracle.services.exporting import stored_events
+
+_EXAMPLE = (
+    "Example: qos-oracle backtest --rules seed --rules relay --html backtest.html    "
+    "Another: qos-oracle backtest --events events.jsonl --grid grid.toml --json"
+)
+# Moments at which the page's lines have a point.
+_INSTANTS = 97
+
+
+def register(app: typer.Typer) -> None:
+    """Put `backtest` on the command line."""
+    app.command(epilog=_EXAMPLE)(backtest)
+
+
+def backtest(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rules",
+            metavar="NAME|FILE",
+            help="A system to compare, NAME@POLICY with another policy; give it several times.",
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[NAME:]KEY=VALUE",
+            help="Change a rule of all systems that have it, or of one; may be given again.",
+        ),
+    ] = None,
+    grid: Annotated[
+        Path | None,
+        typer.Option("--grid", metavar="FILE", help="Try every combination in a JSON or TOML."),
+    ] = None,
+    first: Annotated[
+        int, typer.Option("--from", min=0, metavar="N", help="The first block counted.")
+    ] = 0,
+    last: Annotated[
+        int | None,
+        typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
+    ] = None,
+    events: EventsOption = None,
+    draws: Annotated[
+        int,
+        typer.Option("--draws", min=0, help="Starts judged at most, a sample of more; 0: none."),
+    ] = MOST_DRAWS,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Tells which sample.")] = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes; default: the cores."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with plots; overwrites it."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fold a history anew under several systems and compare what comes of it.
+
+    Takes the logs that are stored, or a file of events and then no configuration; asks nothing
+    of the chain, and changes nothing.
+    """
+    columns, notes = _columns(rules or [], changes or [], grid)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    wanted = Wanted(
+        first=first,
+        last=last,
+        draws=draws,
+        seed=seed,
+        instants=_INSTANTS if html else 0,
+        jobs=min(jobs or os.cpu_count() or 1, len(columns)),
+    )
+    with PageFile.opened(html) as page:
+        compared = _compared(events, config, columns, wanted)
+        if page is not None:
+            asked = _asked(wanted, events, changes or [], grid)
+            page.write(page_of(compared, [*asked, *(("note", note) for note in notes)]))
+    if as_json:
+        print_json(comparison_answer(compared, notes))
+    else:
+        print_comparison(compared)
+    if html is not None:
+        typer.echo(f"wrote {html}", err=True)
+
+
+def _columns(
+    rules: Sequence[str], changes: Sequence[str], grid: Path | None
+) -> tuple[list[Column], list[str]]:
+    """Return what is compared; every fault names the option that it is in."""
+    if not rules and grid is None:
+        raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
+    bases = [_basis("--rules", name) for name in rules]
+    tried = None if grid is None else _grid(grid)
+    try:
+        settings = [Setting.read(text) for text in changes]
+        return columns_of(bases, settings, tried)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _basis(option: str, name: str) -> Basis:
+    try:
+        return Basis.named(name)
+    except ValueError as error:
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(f"{option}: {error}, and no file of that name") from None
+    try:
+        return Basis.read(read_text(path))
+    except ValueError as error:
+        raise InputError(f"{option}: {path}: {error}") from None
+
+
+def _grid(path: Path) -> Grid:
+    text = read_text(path)
+    try:
+        return read_grid(
+            text, lambda name: _basis(f"--grid: {path}", name), is_toml=path.suffix == ".toml"
+        )
+    except ValueError as error:
+        raise InputError(f"--grid: {path}: {error}") from None
+
+
+def _compared(
+    events: str | None, config: Path, columns: Sequence[Column], wanted: Wanted
+) -> Comparison:
+    with _events(events, config, wanted) as said, _progress() as told:
+        return compare(said, columns, wanted, told)
+
+
+@contextmanager
+def _events(file: str | None, config: Path, wanted: Wanted) -> Iterator[Iterator[DomainEvent]]:
+    """Hand out the events of a file, or those that the stored logs say."""
+    if file is not None:
+        with lines_of(file) as lines:
+            # An iterator alone: when it has been read, the events need no more memory.
+            yield iter(parse_events(lines))
+        return
+    with open_app(config) as app, app.store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+        last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
+        yield stored_events(unit, app.reader, BlockRange(0, last))
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """Show on a terminal how far it is; elsewhere, say nothing."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    shape = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*shape, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("reading", total=None)
+
+        def told(what: str, done: int, total: int | None) -> None:
+            progress.update(bar, description=what, completed=done, total=total)
+
+        yield told
+
+
+def _asked(
+    wanted: Wanted, events: str | None, changes: Sequence[str], grid: Path | None
+) -> list[tuple[str, str]]:
+    """Return the options that a page names: those that decide what it shows."""
+    last = "the last block" if wanted.last is None else str(wanted.last)
+    return [
+        ("--events", events or "the stored logs"),
+        ("--from", str(wanted.first)),
+        ("--to", last),
+        ("--set", ", ".join(changes) or "nothing"),
+        ("--grid", "none" if grid is None else str(grid)),
+        ("--draws", str(wanted.draws)),
+        ("--seed", str(wanted.seed)),
+    ]

@@ -1,0 +1,60 @@
+"""The files of a backtest: rules and grids that are read, and the page that is written whole."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TextIO
+
+from oracle.errors import InputError
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file that appears under its name only when it is whole."""
+
+    stream: TextIO
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path | None) -> Iterator[Self | None]:
+        """Open a page to be written; None: nobody wants one. An old one of that name goes.
+
+        Raises:
+            InputError: it cannot be written there; this is found before any work is done.
+        """
+        if path is None:
+            yield None
+            return
+        if path.is_dir():
+            raise InputError(f"--html: {path}: is a directory")
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            stream = part.open("x", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InputError(f"--html: {path}: cannot be written: {error.strerror}") from None
+        try:
+            with stream:
+                yield cls(stream)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def write(self, text: str) -> None:
+        """Write the page."""
+        self.stream.write(text)
