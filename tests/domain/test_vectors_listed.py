@@ -9,6 +9,7 @@ from tests.domain import (
     test_vectors_rules,
 )
 from tests.domain.vectors import RUN, entries, is_listed, listed
+from tests.systems.crynux import test_draw_vectors, test_vectors_queue, test_vectors_selection
 from tests.systems.pocket import test_vectors_ranking, test_vectors_sequences
 
 # Importing them fills RUN.
@@ -19,6 +20,9 @@ MODULES = (
     test_vectors_rules,
     test_vectors_ranking,
     test_vectors_sequences,
+    test_draw_vectors,
+    test_vectors_queue,
+    test_vectors_selection,
 )
 
 
