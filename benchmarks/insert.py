@@ -32,6 +32,7 @@ from oracle.store.nodes import node_row  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
 from oracle.store.store import Store  # noqa: E402
 from oracle.store.tasks import task_row  # noqa: E402
+from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
 from tests.postgresql import Server, find_programs  # noqa: E402
 
 
@@ -104,7 +105,7 @@ def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
     with store.transaction() as unit:
         unit.logs.append(window.logs)
         unit.blocks.save([last])
-        unit.changes(window.changes)
+        unit.changes(window.changes, unit.rule_sets.number_of(SEED))
         unit.undo.prune_to(last.number)
         unit.cursor.move_to(last, last, epoch)
 

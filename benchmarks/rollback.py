@@ -78,7 +78,7 @@ def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
         load(unit, fold, above)
         for number, in_block in groupby(above, key=lambda event: event.at.block):
             fold.block(number, list(in_block), journal=True)
-        unit.changes(fold.drain())
+        unit.changes(fold.drain(), unit.rule_sets.number_of(SEED))
         move(unit, ancestor + DEPTH)
     started = time.perf_counter()
     with store.transaction() as unit:
@@ -91,9 +91,10 @@ def fold_anew(store: Store, history: list[DomainEvent]) -> None:
     fold = Fold(SEED)
     with store.transaction() as unit:
         unit.projections.clear()
+        number = unit.rule_sets.number_of(SEED)
         for at in range(0, len(history), AT_ONCE):
             fold.many(history[at : at + AT_ONCE])
-            unit.changes(fold.drain())
+            unit.changes(fold.drain(), number)
         last = history[-1].at.block
         unit.undo.prune_to(last)
         move(unit, last)

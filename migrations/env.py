@@ -2,11 +2,18 @@
 
 from alembic import context
 
-from oracle.store import chain_tables, node_tables, outbox_tables, round_tables
+from oracle.store import (
+    chain_tables,
+    draw_tables,
+    node_tables,
+    outbox_tables,
+    round_tables,
+    rule_tables,
+)
 from oracle.store.metadata import metadata
 
 # Importing them puts their tables into the metadata, which `alembic check` compares.
-TABLES = (chain_tables, node_tables, outbox_tables, round_tables)
+TABLES = (chain_tables, draw_tables, node_tables, outbox_tables, round_tables, rule_tables)
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -20,6 +20,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.needs import groups_named, members_of, nodes_named, tasks_named
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
+from oracle.services.assigning import Assigner
 from oracle.services.ports import Reader
 from oracle.services.reporting import Reporter
 from oracle.store.cursor import Cursor
@@ -52,14 +53,26 @@ class Stretch:
 class Folder:
     """The fold of one database, with the rows that it works on."""
 
-    def __init__(self, rules: Rules, reader: Reader, reporter: Reporter | None) -> None:
-        """`reporter` None: there is no oracle contract, and no report is ever cut."""
+    def __init__(
+        self,
+        rules: Rules,
+        reader: Reader,
+        reporter: Reporter | None,
+        assigner: Assigner | None = None,
+    ) -> None:
+        """`reporter` None: there is no oracle contract, and no report is ever cut.
+
+        `assigner` None: nobody dispatches here, and no node is ever drawn.
+        """
         self.rules = rules
         self.reader = reader
         self.reporter = reporter
+        self.assigner = assigner
         self._fold = Fold(rules)
         self._rounds: Rounds | None = None
         self._cursor: Cursor | None = None
+        # What scores name our rules by.
+        self._rule_set = 0
         # Tasks that the stretch at hand changed.
         self._touched: set[TaskKey] = set()
 
@@ -89,6 +102,8 @@ class Folder:
         self._touched = set()
         if self.reporter is not None:
             self.reporter.forget()
+        if self.assigner is not None:
+            self.assigner.forget()
 
     def fold(self, unit: Unit, stretch: Stretch, at_stop: AtStop | None = None) -> int:
         """Fold a stretch and write what it changed; return how many anomalies it held.
@@ -110,6 +125,7 @@ class Folder:
     def _loaded_rounds(self, unit: Unit) -> Rounds:
         if self._rounds is None:
             self._rounds = unit.rounds.load()
+            self._rule_set = unit.rule_sets.number_of(self.rules)
             self._fold.last = unit.last_event.get()
         return self._rounds
 
@@ -136,7 +152,7 @@ class Folder:
         for number, contract_events in groupby(open_.contract_events, key=_block_of):
             rounds.block(number, list(contract_events), journal=True)
         changes = self._fold.drain()
-        unit.changes(changes)
+        unit.changes(changes, self._rule_set)
         unit.rounds.write(rounds.drain())
         self._touched.update(changes.tasks)
         return len(changes.anomalies)

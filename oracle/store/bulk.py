@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 # Below this many rows COPY's round trips cost more than they save (chain.md 3.12).
 _COPY_FROM = 50
 # Keys in one question; short ones are compiled and planned faster.
-_KEYS = 500
+KEYS = 500
 
 _Insert = TypeVar("_Insert", sqlite.Insert, postgresql.Insert)
 # SQL text for `exec_driver_sql` with tuples: places instead of names.
@@ -75,8 +75,8 @@ def fetch(connection: Connection, target: Table, keys: Iterable[bytes]) -> Itera
     """Yield the rows whose key, the table's only key column, is among `keys`."""
     wanted = list(keys)
     (key,) = target.primary_key.columns
-    for at in range(0, len(wanted), _KEYS):
-        question = select(target).where(key.in_(wanted[at : at + _KEYS]))
+    for at in range(0, len(wanted), KEYS):
+        question = select(target).where(key.in_(wanted[at : at + KEYS]))
         yield from connection.execute(question)
 
 

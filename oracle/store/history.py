@@ -1,6 +1,6 @@
 """What happened to nodes, appended only: scores, changes of reliability, anomalies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -13,6 +13,8 @@ from oracle.domain.ledger import Anomaly, ReliabilityCause, ReliabilityChange, S
 from oracle.store.bulk import append
 from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
 from oracle.store.node_tables import anomaly, reliability_change, score
+from oracle.store.rule_sets import RuleSet
+from oracle.store.rule_tables import rule_set
 
 Entry = TypeVar("Entry", Anomaly, ReliabilityChange)
 
@@ -21,8 +23,8 @@ class ScoreRoom:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def append(self, scores: Sequence[ScoreEntry]) -> None:
-        """Write scores down."""
+    def append(self, scores: Sequence[ScoreEntry], rule_set: int) -> None:
+        """Write scores down; `rule_set` is the number of the rules that made them."""
         append(
             self._connection,
             score,
@@ -37,6 +39,7 @@ class ScoreRoom:
                     each.score,
                     *each.at,
                     each.time,
+                    rule_set,
                 )
                 for each in scores
             ],
@@ -55,6 +58,19 @@ class ScoreRoom:
         """Return the last scores that the node had after `block`, oldest first."""
         chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
         return self._newest(chosen, last)
+
+    def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
+        """Return the rules behind each of a node's scores, by `seq`.
+
+        A score is left out that is older than the numbers of rule sets (migration 0002).
+        """
+        by_rules = (
+            select(score.c.seq, rule_set.c.name, rule_set.c.version, rule_set.c.sha256)
+            .join_from(score, rule_set, score.c.rule_set == rule_set.c.id)
+            .where(score.c.node == raw(node), score.c.seq.between(min(seqs), max(seqs)))
+        )
+        rows = self._connection.execute(by_rules) if seqs else ()
+        return {seq: RuleSet(name, version, sha256.hex()) for seq, name, version, sha256 in rows}
 
     def _newest(self, chosen: Select[*tuple[Any, ...]], last: int) -> list[ScoreEntry]:
         rows = self._connection.execute(chosen.order_by(score.c.seq.desc()).limit(last)).all()

@@ -19,6 +19,9 @@ from sqlalchemy import (
 
 from oracle.store.metadata import metadata
 
+# What a migration fills new columns of old rows with; every row we write has its own values.
+_ZERO = text("0")
+
 
 def _position(*, is_key: bool) -> list[Column[int]]:
     return [
@@ -53,6 +56,12 @@ node = Table(
     Column("changed_at", BigInteger, nullable=False, index=True),
     # The time at which H is 1 again; NULL where it is 1 already (scoring.md 1).
     Column("recovers_until", BigInteger, index=True),
+    # The legacy rules' own; nothing but zeros under any other.
+    Column("window", BigInteger, nullable=False, server_default=_ZERO),
+    Column("window_sum", BigInteger, nullable=False, server_default=_ZERO),
+    Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
+    Column("online_since", BigInteger),
+    Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
     sqlite_with_rowid=False,
 )
 
@@ -87,6 +96,21 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
+)
+_WAITING = "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
+Index(
+    "waiting_task",
+    task.c.created_at,
+    sqlite_where=text(_WAITING),
+    postgresql_where=text(_WAITING),
+)
+# Groups that are not scored yet: an index of all that ever were would be written at random places.
+_UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
+Index(
+    "unscored_task",
+    task.c.task_group,
+    sqlite_where=text(_UNSCORED),
+    postgresql_where=text(_UNSCORED),
 )
 
 # Only rules with `close = terminal` need it.
@@ -133,6 +157,8 @@ score = Table(
     Column("score", BigInteger, nullable=False),
     *_position(is_key=False),
     Column("time", BigInteger, nullable=False),
+    # Number of the rule set; NULL: scored before they were numbered, by rules nobody knew then.
+    Column("rule_set", SmallInteger),
     Index(None, "block"),
     sqlite_with_rowid=False,
 )

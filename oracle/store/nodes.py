@@ -109,6 +109,11 @@ def node_row(each: Node) -> Row:
         position_text(each.kickout_due_since),
         each.changed_at,
         recovers_until,
+        each.window,
+        each.window_sum,
+        each.window_count,
+        each.online_since,
+        each.online_seconds,
     )
 
 
@@ -135,4 +140,9 @@ def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         restarts=row.restarts,
         kickout_due_since=position_or_none(row.kickout_due_since),
         changed_at=row.changed_at,
+        window=row.window,
+        window_sum=row.window_sum,
+        window_count=row.window_count,
+        online_since=row.online_since,
+        online_seconds=row.online_seconds,
     )

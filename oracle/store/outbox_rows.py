@@ -12,6 +12,9 @@ class IntentKind(StrEnum):
     PROPOSE_KICK = "propose_kick"
     EXECUTE_KICK = "execute_kick"
     CANCEL_KICK = "cancel_kick"
+    START_TASK = "start_task"
+    QUEUE_TASK = "queue_task"
+    DROP_TASK = "drop_task"
     NOOP = "noop"
 
 
@@ -69,7 +72,7 @@ class Wish:
     """What is wanted on chain. `not_before` and `deadline` in chain time, unix seconds.
 
     `dedup_key` names the wish for ever: a second one of the same key is refused. `subject` is
-    what only one open kickout call of a kind may be about (`ix=7`).
+    what only one open kickout call of a kind, or start, may be about (`ix=7`, `task=0x…`).
     """
 
     account: Account

@@ -63,7 +63,7 @@ pub_intent = Table(
     Column("contract", Hex, nullable=False),
     Column("kind", Text, nullable=False),
     Column("dedup_key", Text, nullable=False),  # push:round=7:period=99
-    Column("subject", Text, nullable=False, default=""),  # kickouts: ix=7
+    Column("subject", Text, nullable=False, default=""),  # kickouts: ix=7, tasks: task=0x…
     Column("period", BigInteger),  # pushes: the report's
     Column("round", BigInteger),
     Column("as_of_block", BigInteger),
@@ -85,7 +85,9 @@ pub_intent = Table(
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
     CheckConstraint(
-        "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'noop')", name="kind"
+        "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'start_task', "
+        "'queue_task', 'drop_task', 'noop')",
+        name="kind",
     ),
     CheckConstraint(
         "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', "
@@ -120,6 +122,17 @@ Index(
     unique=True,
     sqlite_where=text(_LIVE_KICK),
     postgresql_where=text(_LIVE_KICK),
+)
+# A task is started once: the second node would be refused, and its transaction paid for.
+_LIVE_START = f"kind = 'start_task' AND state IN {_UNFINISHED}"
+Index(
+    "one_live_start",
+    pub_intent.c.chain_id,
+    pub_intent.c.contract,
+    pub_intent.c.subject,
+    unique=True,
+    sqlite_where=text(_LIVE_START),
+    postgresql_where=text(_LIVE_START),
 )
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 Index(

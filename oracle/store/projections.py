@@ -19,6 +19,7 @@ from oracle.store.node_tables import (
     task,
 )
 from oracle.store.round_tables import accepted_round, kick, lane_word, node_index
+from oracle.store.rule_tables import rule_set
 from oracle.store.undo import UndoRoom
 
 # In the order of a dump; keys are numbers and bytes only, which sort alike on both databases.
@@ -38,6 +39,12 @@ PROJECTIONS = (
     lane_word,
     kick,
 )
+# Rule sets are numbered as they came to this database; everywhere they are the same by their hash.
+_SAID = {
+    score.name: select(
+        *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
+    ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
+}
 _PAGE = 2_000
 # Bytes become base64.
 _JSON = Encoder()
@@ -58,7 +65,7 @@ class ProjectionRoom:
     def dump(self) -> Iterator[str]:
         """Yield all projections as text, a line a row, equal on both databases."""
         for table in PROJECTIONS:
-            rows = select(table).order_by(*table.primary_key.columns)
+            rows = _SAID.get(table.name, select(table)).order_by(*table.primary_key.columns)
             for row in self._connection.execute(rows.execution_options(yield_per=_PAGE)):
                 yield f"{table.name} {_JSON.encode(tuple(row)).decode()}"
 

@@ -13,6 +13,7 @@ from oracle.domain.ledger import Changes
 from oracle.store.blocks import BlockRoom
 from oracle.store.calls import CallRoom
 from oracle.store.cursor import CursorRoom
+from oracle.store.draws import DrawRoom
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.failures import translated
 from oracle.store.groups import GroupRoom
@@ -29,6 +30,7 @@ from oracle.store.projections import ProjectionRoom
 from oracle.store.reports import ReportRoom
 from oracle.store.results import ResultRoom
 from oracle.store.rounds import RoundRoom
+from oracle.store.rule_sets import RuleSetRoom
 from oracle.store.schema import check_schema
 from oracle.store.tasks import TaskRoom
 from oracle.store.undo import UndoRoom
@@ -57,17 +59,20 @@ class Unit:
         self.undo = UndoRoom(connection)
         self.projections = ProjectionRoom(connection)
         self.progress = ProgressRoom(connection)
-        self.outbox = Outbox(connection)
-        self.lease = Lease(connection)
+        self.rule_sets = RuleSetRoom(connection)
+        self.draws = DrawRoom(connection)
         self.outbox = Outbox(connection)
         self.lease = Lease(connection)
 
-    def changes(self, changes: Changes) -> None:
-        """Write everything that a fold drained, in bulk; its pre-images into the journal."""
+    def changes(self, changes: Changes, rule_set: int) -> None:
+        """Write everything that a fold drained, in bulk; its pre-images into the journal.
+
+        `rule_set` is the number of the rules that it was folded by.
+        """
         self.nodes.save(changes.nodes.values())
         self.tasks.save(changes.tasks.values())
         self.groups.save(changes.groups.values())
-        self.scores.append(changes.scores)
+        self.scores.append(changes.scores, rule_set)
         self.reliability.append(changes.reliability)
         self.results.append(changes.results)
         self.anomalies.append(changes.anomalies)

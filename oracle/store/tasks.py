@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import json
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, select
 
+from oracle.domain.block import Position
 from oracle.domain.events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.tasks import Ending, Run, Task
-from oracle.store.bulk import Row, fetch, upsert
+from oracle.store.bulk import KEYS, Row, fetch, upsert
 from oracle.store.encoding import (
     amount_or_none,
     as_said,
@@ -29,6 +30,15 @@ from oracle.store.encoding import (
 )
 from oracle.store.node_tables import task
 
+_BEFORE_ALL = Position(-1, -1, -1, -1)
+# As the index `waiting_task` has it, so that it is used.
+_WAITING = (
+    task.c.created_at.is_not(None)
+    & task.c.node.is_(None)
+    & task.c.runs.is_(None)
+    & task.c.ending.is_(None)
+)
+
 
 class TaskRoom:
     def __init__(self, connection: Connection) -> None:
@@ -39,9 +49,34 @@ class TaskRoom:
         rows = fetch(self._connection, task, map(raw, keys))
         return {found.key: found for found in map(_task_of, rows)}
 
+    def waiting(self) -> list[Task]:
+        """Return the tasks that were created and neither started nor ended, by creation."""
+        # Positions are text in the table, which sorts otherwise than they do.
+        return sorted(self._where(_WAITING), key=_creation_of)
+
+    def of_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
+        """Return the tasks of these groups that no group has scored yet, by creation.
+
+        A group is scored when all its tasks have ended: of one with a waiting task none is left
+        out. Tasks that were never seen being created have no known group.
+        """
+        wanted = sorted(map(raw, groups))
+        found: list[Task] = []
+        for at in range(0, len(wanted), KEYS):
+            named = task.c.task_group.in_(wanted[at : at + KEYS])
+            found += self._where(named & task.c.scored_in.is_(None))
+        return sorted(found, key=_creation_of)
+
     def save(self, tasks: Iterable[Task]) -> None:
         """Write each task's row, new or not."""
         upsert(self._connection, task, [task_row(each) for each in tasks])
+
+    def _where(self, chosen: ColumnElement[bool]) -> list[Task]:
+        return [_task_of(row) for row in self._connection.execute(select(task).where(chosen))]
+
+
+def _creation_of(each: Task) -> Position:
+    return each.created_at or _BEFORE_ALL
 
 
 def task_row(each: Task) -> Row:

@@ -142,7 +142,7 @@ def fold_into(unit: Unit, events: Sequence[Event], last: int, *, final: int) -> 
         fold.block(number, ours, journal=journal)
         theirs = [event for event in mixed if isinstance(event, ContractEvent)]
         rounds.block(number, theirs, journal=journal)
-        unit.changes(fold.drain())
+        unit.changes(fold.drain(), unit.rule_sets.number_of(QUICK))
         unit.rounds.write(rounds.drain())
     unit.undo.prune_to(min(final, last))
     unit.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)

@@ -53,7 +53,7 @@ def result(group: int, nodes: Iterable[int], block: int = 1) -> GroupResult:
 
 def test_a_node_has_its_last_scores_oldest_first(store: Store):
     with store.transaction() as unit:
-        unit.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)])
+        unit.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)], 1)
         assert unit.scores.of_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
         assert unit.scores.of_node(address(2), last=2) == [score(2, 59), score(2, 60)]
         assert unit.scores.of_node(address(1), 2, up_to_seq=30) == [score(1, 29), score(1, 30)]
@@ -62,7 +62,7 @@ def test_a_node_has_its_last_scores_oldest_first(store: Store):
 
 def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
     with store.transaction() as unit:
-        unit.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)])
+        unit.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
         assert unit.scores.of_node_at(address(1), 29, last=9) == [
             score(1, 1, block=10),
             score(1, 2, block=20),
@@ -125,7 +125,8 @@ def test_a_node_finds_the_groups_that_scored_it(store: Store):
                     time=each.time,
                 )
                 for number, each in enumerate(closed, 1)
-            ]
+            ],
+            1,
         )
         assert unit.results.of_node(address(1), last=2) == closed[1:]
         assert unit.results.of_node(address(2)) == []

@@ -15,13 +15,20 @@ from sqlalchemy import Connection, MetaData, column, create_engine, insert, insp
 
 from oracle.errors import InputError
 from oracle.shipped import shipped
-from oracle.store import chain_tables, node_tables, outbox_tables, round_tables
+from oracle.store import (
+    chain_tables,
+    draw_tables,
+    node_tables,
+    outbox_tables,
+    round_tables,
+    rule_tables,
+)
 from oracle.store.engine import parsed, writing_engine
 from oracle.store.metadata import metadata
 from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
 from oracle.store.store import Store
 
-TABLES = (chain_tables, node_tables, outbox_tables, round_tables)
+TABLES = (chain_tables, draw_tables, node_tables, outbox_tables, round_tables, rule_tables)
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def journaled(
     image = None if before is None else node(pre_image_of, stake=before)
     images = PreImages(number, {address(1): image}, {}, {}, ())
     changed = node(1, stake=after)
-    unit.changes(Changes(nodes={address(1): changed}, pre_images=[images]))
+    unit.changes(Changes(nodes={address(1): changed}, pre_images=[images]), 1)
 
 
 def stake(unit: Unit) -> int | None:
@@ -211,7 +211,7 @@ def test_the_first_event_of_all_is_forgotten(store: Store):
     images = PreImages(5, {}, {task_key(1): None}, {}, (None,))
     with store.transaction() as unit:
         unit.cursor.move_to(block(9), None, 0)
-        unit.changes(Changes(tasks={task_key(1): task(1)}, last=last, pre_images=[images]))
+        unit.changes(Changes(tasks={task_key(1): task(1)}, last=last, pre_images=[images]), 1)
         unit.undo.rollback_to(4)
         assert unit.last_event.get() is None
         assert unit.tasks.named([task_key(1)]) == {}
@@ -235,6 +235,7 @@ def test_a_long_journal_is_undone_whole(store: Store):
         images = PreImages(7, {}, {each.key: None for each in tasks[:300]}, {}, ())
         unit.tasks.save(tasks[300:])
         untouched = list(unit.projections.dump())
-        unit.changes(Changes(tasks={each.key: each for each in tasks[:300]}, pre_images=[images]))
+        changed = {each.key: each for each in tasks[:300]}
+        unit.changes(Changes(tasks=changed, pre_images=[images]), 1)
         unit.undo.rollback_to(6)
         assert list(unit.projections.dump()) == untouched
