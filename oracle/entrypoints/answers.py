@@ -7,8 +7,11 @@ from oracle.domain.block import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.lanes import LOWEST_SCORE
 from oracle.domain.ledger import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.nodes import Membership
+from oracle.domain.peers import Factors
 from oracle.domain.report import RECORD_BYTES
 from oracle.domain.views import (
+    factors_of,
     is_excluded,
     is_kickout_due,
     long_term,
@@ -16,6 +19,7 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.services.comparing import factors_answer, rounds_answer, tally_answer
 from oracle.services.explaining import Explanation, OnChain, Sent
 from oracle.services.observing import NodeRow, Overview
 
@@ -53,7 +57,12 @@ def status_answer(seen: Overview) -> dict[str, Any]:
 
 
 def node_answer(row: NodeRow) -> dict[str, Any]:
-    """Return one node as `nodes --json` says it; fractions as decimal text."""
+    """Return one node as `nodes --json` says it; fractions as decimal text.
+
+    `legacy` is there under legacy rules alone.
+    """
+    found = row.factors
+    said = {} if found is None else tally_answer(found.tally) | factors_answer(found)
     return {
         "node": row.node.address,
         "status": row.status,
@@ -67,13 +76,18 @@ def node_answer(row: NodeRow) -> dict[str, Any]:
         "lane": row.lane,
         "lane_on_chain": row.lane_on_chain,
         "index": row.index,
+        **({"legacy": said} if said else {}),
     }
 
 
 def explain_answer(told: Explanation) -> dict[str, Any]:
-    """Return what `explain --json` says: entries, changes, and the numbers made of them."""
+    """Return what `explain --json` says: entries, changes, and the numbers made of them.
+
+    `legacy` is there under legacy rules alone: the window's rounds, and R, P, B, Q.
+    """
     node, rules, time = told.node, told.rules, told.as_of.time
-    qos = qos_at(node, time, rules)
+    qos = qos_at(node, time, rules, told.peers)
+    found = factors_of(node, time, rules, told.peers)
     return {
         "node": node.address,
         "as_of": told.as_of._asdict(),
@@ -99,6 +113,17 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
+        **({} if found is None else {"legacy": _legacy(told, found)}),
+    }
+
+
+def _legacy(told: Explanation, found: Factors) -> dict[str, Any]:
+    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
+    return {
+        **tally_answer(found.tally),
+        # No member has no share in anything.
+        **factors_answer(found if told.node.membership is Membership.MEMBER else None),
+        "rounds": [rounds_answer(task, told.rules) for task in tasks],
     }
 
 

@@ -24,6 +24,7 @@ from oracle.entrypoints.options import (
     print_json,
 )
 from oracle.entrypoints.status_commands import shown_lane, shown_time
+from oracle.entrypoints.window_lines import window_lines
 from oracle.errors import InputError
 from oracle.services.explaining import (
     Archive,
@@ -88,9 +89,12 @@ def _lines(told: Explanation) -> Iterator[str]:
     yield f"as of block {told.as_of.number}, {when}; rules {told.rules.name}"
     yield f"status {status_of(told.node).replace('_', ' ')}"
     yield ""
-    yield from _score_lines(told)
-    yield ""
-    yield from _reliability_lines(told)
+    if told.rules.legacy is None:
+        yield from _score_lines(told)
+        yield ""
+        yield from _reliability_lines(told)
+    else:
+        yield from window_lines(told, told.rules.legacy)
     yield ""
     yield from _result_lines(told)
 
@@ -176,9 +180,11 @@ def _source(told: Explanation, at: Position) -> str:
 
 def _result_lines(told: Explanation) -> Iterator[str]:
     node, rules, time = told.node, told.rules, told.as_of.time
-    qos = qos_at(node, time, rules)
+    qos = qos_at(node, time, rules, told.peers)
     if qos is None:
         yield "QoS: none, it is no member"
+    elif rules.legacy is not None:
+        yield f"QoS = Q = {decimal_text(qos)}"
     else:
         yield f"QoS = long-term score x reliability = {decimal_text(qos)}"
     if told.lane == DO_NOT_SELECT:

@@ -11,7 +11,7 @@ from oracle.domain.nodes import Membership, Node
 from oracle.domain.peers import Factors, incentive_shares, peers_at
 from oracle.domain.round_scores import RoundScores, round_scores
 from oracle.domain.rules import Rules
-from oracle.domain.tallies import tally_at
+from oracle.domain.tallies import Tally, tally_at
 from oracle.domain.tasks import Run, Task
 from oracle.domain.views import factors_of
 
@@ -29,18 +29,24 @@ def compared(nodes: Iterable[Node], time: int, rules: Rules) -> Mapping[Address,
     said = {}
     for node in everybody:
         tally = tally_at(node, time, rules.legacy)
-        score = tally.node_score
         is_member = node.membership is Membership.MEMBER
         found = factors_of(node, time, rules, peers) if is_member else None
         said[node.address] = {
-            "window": wire_int(tally.window),
-            "tasks": tally.tasks,
-            "node_score": None if score is None else decimal_text(score),
-            "online_seconds": wire_int(tally.online_seconds),
+            **tally_answer(tally),
             **factors_answer(found),
             "incentive_share": _text(shares.get(node.address)),
         }
     return said
+
+
+def tally_answer(tally: Tally) -> dict[str, Any]:
+    """Return a node's window: its number, tasks, their mean (0 to 20), seconds as a member."""
+    return {
+        "window": wire_int(tally.window),
+        "tasks": tally.tasks,
+        "node_score": _text(tally.node_score),
+        "online_seconds": wire_int(tally.online_seconds),
+    }
 
 
 def factors_answer(found: Factors | None) -> dict[str, str | None]:

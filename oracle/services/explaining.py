@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 
 from oracle.domain.block import BlockRef, Position
 from oracle.domain.groups import GroupMember
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.lanes import lane_in, lane_of, word_of
 from oracle.domain.ledger import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.nodes import Node
+from oracle.domain.peers import Peers, peers_at
 from oracle.domain.pool import pool_at
 from oracle.domain.rounds import Rounds, Word
 from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task
+from oracle.domain.views import scores_counted
 from oracle.errors import InputError, TransientError
 from oracle.services.ports import Chain, Reader
 from oracle.services.recalling import folded_up_to
@@ -53,7 +56,8 @@ class Sent:
 class Explanation:
     """A node as of a block; times in seconds, H and scores in units of 10^-18.
 
-    `scores` are the entries of the pool, `changes` all changes of H, oldest first.
+    `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
+    rules the pool is the present window.
     `groups` are the members of the group that closed at a position and scored the node.
     `transactions` maps a position to the transaction that it lies in. `lane` is what a report as
     of the block says.
@@ -68,6 +72,9 @@ class Explanation:
     kickouts: list[KickoutDue]
     groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
+    # The node's peers, and the tasks behind `scores`; none but under legacy rules.
+    peers: Peers | None
+    tasks: dict[TaskKey, Task]
     lane: int
     on_chain: OnChain | None
     # None: no accepted round speaks of this very block, or the contract does not know the node.
@@ -91,14 +98,14 @@ def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
     """
     rules = archive.rules
     with archive.store.reading() as unit:
-        node, rounds = _state(archive, unit, address, as_of.number)
+        node, peers, rounds = _state(archive, unit, address, as_of)
         if node is None:
             raise InputError(
                 f"{address} was never seen up to block {as_of.number}; "
                 "`qos-oracle nodes` names all there are"
             )
-        pool = pool_at(node, as_of.time, rules)
-        scores = unit.scores.of_node_at(address, as_of.number, len(pool)) if pool else []
+        counted = scores_counted(node, as_of.time, rules)
+        scores = unit.scores.of_node_at(address, as_of.number, counted) if counted else []
         changes = unit.reliability.of_node(address, _ALL, up_to_block=as_of.number)
         kickouts = list(_spells_until(unit.kickouts.of_node(address), as_of.number))
         places = [entry.at for entry in scores] + [change.at for change in changes]
@@ -106,13 +113,15 @@ def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
             as_of=as_of,
             rules=rules,
             node=node,
-            pool=pool,
+            pool=_pool(node, scores, as_of.time, rules),
             scores=scores,
             changes=changes,
             kickouts=kickouts,
             groups=_groups(unit, scores),
             transactions=_transactions(unit, places),
-            lane=lane_of(node, as_of.time, rules),
+            peers=peers,
+            tasks=_tasks(unit, scores, rules),
+            lane=lane_of(node, as_of.time, rules, peers),
             on_chain=_on_chain(unit, rounds, address),
             sent=_sent(unit, rounds, address, as_of.number),
         )
@@ -155,13 +164,28 @@ def as_of_round(store: Store, number: int) -> int:
 
 
 def _state(
-    archive: Archive, unit: Unit, address: Address, block: int
-) -> tuple[Node | None, Rounds]:
-    cursor = unit.cursor.get()
-    if cursor is not None and cursor.number == block:
-        return unit.nodes.named([address]).get(address), unit.rounds.load()
-    fold, rounds = folded_up_to(unit, archive.reader, archive.rules, block)
-    return fold.ledger.nodes.get(address), rounds
+    archive: Archive, unit: Unit, address: Address, as_of: BlockRef
+) -> tuple[Node | None, Peers | None, Rounds]:
+    cursor, rules = unit.cursor.get(), archive.rules
+    if cursor is not None and cursor.number == as_of.number:
+        node = unit.nodes.named([address]).get(address)
+        return node, peers_at(unit.nodes.all(), as_of.time, rules), unit.rounds.load()
+    fold, rounds = folded_up_to(unit, archive.reader, rules, as_of.number)
+    nodes = fold.ledger.nodes
+    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), rounds
+
+
+def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> bytes:
+    if rules.legacy is None:
+        return pool_at(node, time, rules)
+    return bytes(entry.score for entry in scores)
+
+
+def _tasks(unit: Unit, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
+    """Return the tasks whose rounds made the scores; only legacy rules have rounds."""
+    if rules.legacy is None:
+        return {}
+    return unit.tasks.named([entry.task for entry in scores])
 
 
 def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
