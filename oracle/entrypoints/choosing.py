@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from oracle.app import App
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.jsonl import parse_events
 from oracle.domain.rules import Rules
 from oracle.entrypoints.event_files import lines_of
@@ -16,6 +17,7 @@ from oracle.entrypoints.options import open_app
 from oracle.errors import InputError
 from oracle.services.explaining import Archive
 from oracle.services.surveying import Question, Survey, survey_events, survey_store
+from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.policy import Policy
 from oracle.systems.registry import policy_named, rule_set, systems
@@ -89,6 +91,7 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
         policy = policy_named(wanted) if system is None else system.policy
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
+    policy = _with_floor(policy, ground)
     own = system is not None and system.has_rules
     base = wanted if own else ground.rules.name
     if base == ground.rules.name and not changes:
@@ -97,6 +100,14 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
         return Choice(policy, rule_set(base, changes), remembers=not own)
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
+
+
+def _with_floor(policy: Policy, ground: Ground) -> Policy:
+    """The least weight is a setting of who dispatches, and no rule of scoring."""
+    if ground.app is None or not isinstance(policy, CrynuxPolicy):
+        return policy
+    floor = int(ground.app.config.dispatch.weight_floor * UNIT)
+    return replace(policy, weighting=replace(policy.weighting, weight_floor=floor))
 
 
 def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:

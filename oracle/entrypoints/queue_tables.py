@@ -20,14 +20,16 @@ def show_queue(queue: TaskQueue, survey: Survey, room: Room | None) -> None:
         typer.echo("")
         typer.echo(f"{shown_group(group)}: {len(entries)}")
         rows = [(each.key, _value(each), str(each.created.block)) for each in entries[:_MOST_ROWS]]
-        print_table(("task", "wei/s", "since"), rows, left=())
+        print_table(("task", "wei/s", "block"), rows)
         if len(entries) > _MOST_ROWS:
             typer.echo(f"… and {len(entries) - _MOST_ROWS} more; --json has them all")
     if room is not None:
         typer.echo("")
-        typer.echo(f"room for {room.most}, by {room.members} members")
+        typer.echo(f"{room.most} may wait, with {room.members} members; one more would drop")
         for each in room.dropped[:_MOST_ROWS]:
-            typer.echo(f"  one more drops {each.key}")
+            typer.echo(f"  {each.key}")
+        if not room.dropped:
+            typer.echo("  nothing")
 
 
 def show_offer(offer: Offer) -> None:

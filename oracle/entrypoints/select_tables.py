@@ -17,6 +17,9 @@ _MOST_ROWS = 50
 # Digits of a fraction that fit beside an address.
 _SHOWN = len("0.123456")
 _MOST_MODELS = 3
+_LONGEST = 200
+# The part in which a policy tells everything at once.
+_SENTENCE = "why"
 
 
 def show_selection(chosen: Selection, survey: Survey) -> None:
@@ -29,7 +32,7 @@ def show_selection(chosen: Selection, survey: Survey) -> None:
     inside = [judged for judged in chosen.judged if judged.chance is not None]
     inside.sort(key=lambda judged: (-(judged.chance or 0), judged.verdict.node))
     outside = [judged for judged in chosen.judged if judged.chance is None]
-    typer.echo(f"{len(inside)} candidates of {len(chosen.judged)} members")
+    typer.echo(f"candidates: {len(inside)} of {len(chosen.judged)} members")
     if inside:
         typer.echo("")
         places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
@@ -84,16 +87,19 @@ def _why_not(judged: Judged) -> str:
 def _show_candidates(inside: Sequence[Judged], places: dict[Address, int]) -> None:
     shown = [j for n, j in enumerate(inside) if n < _MOST_ROWS or j.verdict.node in places]
     parts = list(dict.fromkeys(name for judged in shown for name in judged.verdict.parts))
+    if _SENTENCE in parts:
+        # Too many numbers for a line; they are all in --json.
+        parts = [_SENTENCE]
     rows = [
         (
             judged.verdict.node,
-            *(_short(judged.verdict.parts.get(name, "-")) for name in parts),
-            _short(decimal_text(judged.chance or 0)),
             str(places.get(judged.verdict.node, "")),
+            _short(decimal_text(judged.chance or 0)),
+            *(_short(judged.verdict.parts.get(name, "-")) for name in parts),
         )
         for judged in shown
     ]
-    print_table(("node", *parts, "p", "drawn"), rows, left=[n for n in parts if n == "reason"])
+    print_table(("node", "drawn", "p", *parts), rows, left=(_SENTENCE,))
     _more(len(inside))
 
 
@@ -101,7 +107,7 @@ def _short(part: str) -> str:
     """Cut a fraction with 18 digits; anything else stays."""
     whole, dot, digits = part.partition(".")
     fraction = dot and whole.isdigit() and digits.isdigit()
-    return part[:_SHOWN] if fraction else foreign(part)
+    return part[:_SHOWN] if fraction else foreign(part, _LONGEST)
 
 
 def _more(rows: int) -> None:

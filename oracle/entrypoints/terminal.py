@@ -1,13 +1,16 @@
 """How tables and foreign text are put on a terminal: 100 columns, and no text that acts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from rich.console import Console
+import typer
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 WIDTH = 100
 _LONGEST = 40
+# Columns whose cells are looked up elsewhere: never folded.
+_NAMES = ("node", "task")
 
 
 def foreign(text: str, longest: int = _LONGEST) -> str:
@@ -23,23 +26,21 @@ def foreign(text: str, longest: int = _LONGEST) -> str:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[str] = ()
+    columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()
 ) -> None:
-    """Print rows under their names; `left` names the columns of text.
+    """Print rows under their names; numbers stand right, the columns of text named `left`.
 
-    Columns of text fold where the line is full, numbers and addresses never do.
+    Nothing is cut: addresses and keys stay whole, everything else folds where the line is full.
     """
     table = Table(box=None, pad_edge=False)
-    wrapped = set(left)
     for name in columns:
-        is_text = name in wrapped
-        table.add_column(
-            name,
-            justify="left" if is_text or name == "node" else "right",
-            no_wrap=not is_text,
-            overflow="fold",
-        )
+        justify: JustifyMethod = "left" if name in left or name in _NAMES else "right"
+        table.add_column(name, justify=justify, no_wrap=name in _NAMES, overflow="fold")
     for row in rows:
         # Not markup: a name may look like it.
         table.add_row(*(Text(cell) for cell in row))
-    Console(width=WIDTH).print(table)
+    console = Console(width=WIDTH)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        typer.echo(line.rstrip())

@@ -118,7 +118,8 @@ def _folded(events: Iterable[DomainEvent], asked: Question, time: int) -> Survey
         time=time,
         nodes=fold.ledger.nodes,
         waiting=waiting,
-        given=_given(task for task in tasks if task.group in groups),
+        # A group that has been scored takes no more tasks.
+        given=_given(task for task in tasks if task.group in groups and not task.scored_in),
     )
 
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 import pytest
 
+from oracle.domain.jsonl import event_to_json
 from oracle.entrypoints.cli import run
 from tests.entrypoints.refusal import refused
 from tests.entrypoints.task_files import events_in, task_in
@@ -137,15 +138,13 @@ def test_the_table_fits_a_terminal_and_says_the_same(capsys, events, asked):
     text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED)
 
     assert max(map(len, text.splitlines())) <= 100
-    assert f"{node('A')}  1.000000  0.500000  1.700000  0.566666  0.571428" in text
+    assert f"{node('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
     assert "vram too small" in text
     assert f"drawn by {SEED}" in text
 
 
 def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch):
     line = network().creates("7", min_vram=16).events[-1]
-    from oracle.domain.jsonl import event_to_json
-
     stdin = io.TextIOWrapper(io.BytesIO(event_to_json(line).encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
     answer = told(capsys, "--task", "-", "--events", events)

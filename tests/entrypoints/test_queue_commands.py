@@ -1,0 +1,146 @@
+"""`queue` as a user meets it: groups, order, values, what a node takes, who is dropped."""
+
+import json
+
+import pytest
+
+from oracle.domain.events import TaskKind
+from oracle.entrypoints.cli import run
+from tests.entrypoints.refusal import refused
+from tests.entrypoints.task_files import events_in
+from tests.histories import History, node, task
+
+TOKENS = 10**18
+# Every kind takes ten seconds, whatever its size.
+PRICES = [
+    word
+    for kind in TaskKind
+    for word in ("--fixed", f"{kind.value}=10", "--unit", f"{kind.value}=0")
+]
+
+
+def figure() -> History:
+    """The figure of the page of 2024-07 (crynux.md 1.6): four groups, and a busy RTX 4080."""
+    history = History().joins("N", gpu_name="RTX 4080", gpu_vram=16).joins("B", gpu_vram=8)
+    history.creates("0", fee=1).starts("0", "N").after(10)
+    for name, price in (("a", 40), ("b", 30), ("c", 20)):
+        history.creates(f"24 {name}", min_vram=24, fee=10 * price)
+    card = {"required_gpu": "RTX 4080", "required_gpu_vram": 16}
+    for name, price in (("a", 30), ("b", 20), ("c", 10)):
+        history.creates(f"4080 {name}", fee=10 * price, **card)
+    for name, price in (("a", 30), ("b", 20), ("c", 10)):
+        history.creates(f"16 {name}", min_vram=16, fee=10 * price)
+    for name, price in (("a", 20), ("b", 10), ("c", 8)):
+        history.creates(f"8 {name}", min_vram=8, fee=10 * price)
+    return history
+
+
+@pytest.fixture
+def events(tmp_path):
+    return events_in(tmp_path, figure())
+
+
+def told(capsys, *arguments):
+    assert run(["queue", *PRICES, *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_tasks_wait_in_groups_by_value(capsys, events):
+    groups = told(capsys, "--events", events)["groups"]
+
+    assert [(group["vram"], group["gpu"]) for group in groups] == [
+        (24, None),
+        (16, "RTX 4080"),
+        (16, None),
+        (8, None),
+    ]
+    values = [[each["value"].partition(".")[0] for each in group["tasks"]] for group in groups]
+    assert values == [
+        ["40", "30", "20"],
+        ["30", "20", "10"],
+        ["30", "20", "10"],
+        ["20", "10", "8"],
+    ]
+
+
+def test_a_task_that_runs_does_not_wait(capsys, events):
+    answer = told(capsys, "--events", events)
+
+    assert answer["waiting"] == 12
+    assert task("0") not in answer["order"]
+    assert answer["order"][0] == task("24 a")
+
+
+def test_a_freed_node_takes_the_best_head_that_it_can_run(capsys, events):
+    offer = told(capsys, "--events", events, "--node", node("N"))["offer"]
+
+    # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
+    assert offer["takes"] == task("4080 a")
+    assert [(head["task"], head["why_not"]) for head in offer["heads"]] == [
+        (task("24 a"), "vram_too_small"),
+        (task("4080 a"), None),
+        (task("16 a"), "less_valuable"),
+        (task("8 a"), "less_valuable"),
+    ]
+
+
+def test_a_paused_node_takes_nothing(capsys, tmp_path):
+    events = events_in(tmp_path, figure().pauses("B"))
+    offer = told(capsys, "--events", events, "--node", node("B"))["offer"]
+
+    assert offer["why_not"] == "paused"
+    assert offer["takes"] is None
+
+
+def test_a_node_takes_no_second_task_of_a_group(capsys, tmp_path):
+    history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
+    events = events_in(tmp_path, history.starts("1", "A"))
+    offer = told(capsys, "--events", events, "--node", node("A"))["offer"]
+
+    assert offer["takes"] == task("3")
+
+
+def test_one_more_drops_the_least_valuable(capsys, events):
+    room = told(capsys, "--events", events, "--alpha", "5.5")["room"]
+
+    # floor(5.5 * 2 members) = 11, and twelve wait already.
+    assert room["most"] == 11
+    assert room["dropped_next"] == [task("8 c"), task("8 b")]
+
+
+def test_the_tables_fit_a_terminal(capsys, events):
+    options = ["--events", str(events), "--node", node("N"), "--alpha", "6"]
+    assert run(["queue", *PRICES, *options]) == 0
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "24 GB, any GPU: 3" in text
+    assert f"takes\n  {task('4080 a')}" in text
+    assert "12 may wait, with 2 members; one more would drop" in text
+
+
+def test_without_seconds_it_says_what_to_set(capsys, events):
+    line = refused(capsys, "queue", "--events", events, "--fixed", "sd=1")
+
+    assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line
+    assert "--fixed llm=SECONDS" in line
+    assert "--fixed sd=SECONDS" not in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--fixed", "gpt=1"], "there is no such kind"),
+        (["--unit", "sd=-1"], "must be a decimal"),
+        (["--unit", "sd=nan"], "must be a decimal"),
+        (["--alpha", "0"], "--alpha 0: must be above 0"),
+        (["--alpha", "many"], "must be a decimal"),
+        (["--node", "0x12"], "0x and 40 hex digits"),
+        (["--node", node("nobody")], "was never seen"),
+    ],
+)
+def test_wrong_options_are_refused(capsys, events, options, why):
+    # An option of the test's own is given last; a kind priced twice would be refused for that.
+    prices = [] if options[0] in {"--fixed", "--unit"} else PRICES
+    assert why in refused(capsys, "queue", "--events", events, *prices, *options)
