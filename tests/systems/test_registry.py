@@ -1,0 +1,26 @@
+"""Every system is in one list: found by name, its policy too, none twice."""
+
+import pytest
+
+from oracle.systems.registry import policies, policy_named, rule_sets, systems
+
+
+def test_a_system_and_its_policy_have_one_name_and_version():
+    for name, system in systems().items():
+        assert (name, name) == (system.name, system.policy.name)
+        assert system.version == system.policy.version
+
+
+def test_the_systems_with_rules_are_those_that_there_are_rule_sets_of():
+    assert {name for name, system in systems().items() if system.has_rules} <= set(rule_sets())
+
+
+def test_every_policy_is_found_by_its_name():
+    assert {"seed", "relay", "article", "portal_api_head"} <= policies().keys()
+    for name, policy in policies().items():
+        assert policy_named(name) is policy
+
+
+def test_a_policy_that_nobody_has_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"no policy 'dice' \(there is seed, relay, "):
+        policy_named("dice")
