@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oracle.domain.block import Position
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Hash
 from oracle.domain.ledger import KickoutDue, ScoreEntry
+from oracle.domain.legacy_rules import LegacyRules
 from oracle.domain.rules import Rules
+from oracle.domain.tallies import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ def evidence_of(spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules) 
 
     Args:
         spell: since when the predicate has held.
-        entries: the node's last `rules.pool_size` scores at the spell's opening, oldest first.
+        entries: the node's last `rules.pool_size` scores at the spell's opening, oldest first;
+            under legacy rules those of the window.
         rules: the rules that scored them.
 
     Raises:
@@ -35,20 +39,35 @@ def evidence_of(spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules) 
             the threshold: then there is nothing to prove.
     """
     total = sum(entry.score for entry in entries)
-    if len(entries) != rules.pool_size or any(entry.node != spell.node for entry in entries):
+    legacy = rules.legacy
+    size = len(entries) if legacy is not None else rules.pool_size
+    if len(entries) != size or any(entry.node != spell.node for entry in entries):
         raise ValueError(f"the evidence against {spell.node} is not a full pool of its scores")
-    if total >= rules.kickout_below * rules.pool_size:
+    is_low = total < rules.kickout_below * size if legacy is None else proves(entries, legacy)
+    if not is_low:
         raise ValueError(f"the scores of {spell.node} sum to {total}: no reason for a kickout")
     content = {
         "due_since": _where(spell.opened_at),
         "entries": [_entry(entry) for entry in entries],
-        "kickout_below": str(rules.kickout_below),
+        "kickout_below": _line(rules),
         "node": spell.node,
         "rules": rules.name,
         "rules_version": rules.version,
         "sum": total,
     }
     return Evidence(json.dumps(content, sort_keys=True, indent=1) + "\n")
+
+
+def proves(entries: Sequence[ScoreEntry], legacy: LegacyRules) -> bool:
+    """Tell whether these scores of a window are enough for a kickout under legacy rules."""
+    total = sum(entry.score for entry in entries)
+    return Tally(0, total, len(entries), 0).is_too_low(legacy)
+
+
+def _line(rules: Rules) -> str:
+    if rules.legacy is None:
+        return str(rules.kickout_below)
+    return decimal_text(rules.legacy.kickout_below)
 
 
 def _entry(entry: ScoreEntry) -> dict[str, object]:

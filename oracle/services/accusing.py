@@ -1,16 +1,24 @@
 """Looks at every node whose kickout is due: what stands against proposing it, and the evidence."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
-from oracle.domain.evidence import Evidence, evidence_of
+from oracle.domain.block import Position
+from oracle.domain.evidence import Evidence, evidence_of, proves
 from oracle.domain.ids import Address
 from oracle.domain.lanes import LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.ledger import KickoutDue
+from oracle.domain.ledger import KickoutDue, ReliabilityCause
+from oracle.domain.legacy_rules import LegacyRules
 from oracle.domain.nodes import Membership
 from oracle.domain.rounds import Kick, KickState
 from oracle.domain.rules import Rules
+from oracle.domain.views import is_kickout_due
+from oracle.domain.windows import window_of
 from oracle.store.store import Unit
 
+# More rows than a node can have, and where no event stands yet.
+_ALL = 1 << 31
+_EARLIEST = Position(-1, 0, 0, 0)
 # What may have come on top of the pool in the block where the spell opened.
 _SLACK = 200
 
@@ -39,7 +47,7 @@ def looks_at(unit: Unit, rules: Rules, kick_below: int) -> list[Look]:
     is under `kick_below` (QoS steps), and no kickout of it is live or was cancelled on the same
     evidence.
     """
-    spells = unit.kickouts.open()
+    spells = due_spells(unit, rules)
     if not spells:
         return []
     cursor = unit.cursor.get()
@@ -58,19 +66,55 @@ def looks_at(unit: Unit, rules: Rules, kick_below: int) -> list[Look]:
     return looks
 
 
-def is_due(unit: Unit, index: int) -> bool:
+def due_spells(unit: Unit, rules: Rules) -> list[KickoutDue]:
+    """Return the open spells, the oldest first.
+
+    Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
+    """
+    spells, cursor = unit.kickouts.open(), unit.cursor.get()
+    if rules.legacy is None or cursor is None or not spells:
+        return spells
+    nodes = unit.nodes.named([spell.node for spell in spells])
+    low = {node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)}
+    return [spell for spell in spells if spell.node in low]
+
+
+def is_due(unit: Unit, index: int, rules: Rules) -> bool:
     """Tell whether the node of a lane has an open spell."""
     node = unit.rounds.node_at(index)
-    spells = [] if node is None else unit.kickouts.of_node(node)
-    return any(spell.closed_at is None for spell in spells)
+    return any(spell.node == node for spell in due_spells(unit, rules))
 
 
 def evidence_at(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
-    """Write the evidence from the pool as it stood where the spell opened."""
+    """Write the evidence from the pool, or the window, as it stood where the spell opened."""
+    if rules.legacy is not None:
+        return _window_evidence(unit, rules, rules.legacy, spell)
     size = rules.pool_size
     entries = unit.scores.of_node_at(spell.node, spell.opened_at.block, size + _SLACK)
     before = [entry for entry in entries if entry.at <= spell.opened_at]
     return evidence_of(spell, before[-size:], rules)
+
+
+def _window_evidence(unit: Unit, rules: Rules, legacy: LegacyRules, spell: KickoutDue) -> Evidence:
+    """Write the evidence from the longest run of scores in the window that proves it.
+
+    It begins with the window, or with a join in it: after a kickout a node starts afresh.
+    """
+    node, opened = spell.node, spell.opened_at
+    entries = unit.scores.of_node_at(node, opened.block, _ALL)
+    entries = [entry for entry in entries if entry.at <= opened]
+    # A window never goes back, though a block's time may.
+    windows = list(accumulate((window_of(entry.time, legacy) for entry in entries), max))
+    entries = [
+        each for each, window in zip(entries, windows, strict=True) if window == windows[-1]
+    ]
+    changes = unit.reliability.of_node(node, _ALL, up_to_block=opened.block)
+    joins = [change.at for change in changes if change.cause is ReliabilityCause.JOINED]
+    for join in (_EARLIEST, *joins):
+        run = [entry for entry in entries if entry.at > join]
+        if proves(run, legacy):
+            return evidence_of(spell, run, rules)
+    return evidence_of(spell, entries, rules)
 
 
 def _of_spell(unit: Unit, spell: KickoutDue, final: int) -> str | None:

@@ -12,7 +12,7 @@ from oracle.publisher.contract import Standing, cancel_call, execute_call, propo
 from oracle.publisher.preflight import Outcome, preflight
 from oracle.publisher.publisher import Publisher
 from oracle.publisher.typed_data import KickStatement
-from oracle.services.accusing import Look, looks_at
+from oracle.services.accusing import Look, due_spells, looks_at
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
 from oracle.services.readying import LANE_SUBJECT
@@ -32,7 +32,7 @@ def plan_kick(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if not desk.is_at_head(unit, heads):
             return None
-        open_spells = {spell.node for spell in unit.kickouts.open()}
+        open_spells = {spell.node for spell in due_spells(unit, desk.rules)}
         live = unit.rounds.live_kicks()
         proposals = _proposals(desk, unit) if open_spells else []
     if not live and not proposals:

@@ -44,7 +44,7 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
         return IntentState.EXPIRED, "its deadline passed"
     if wish.kind in _AGAINST:
         with desk.store.reading() as unit:
-            if not is_due(unit, int(wish.subject.removeprefix(LANE_SUBJECT))):
+            if not is_due(unit, int(wish.subject.removeprefix(LANE_SUBJECT)), desk.rules):
                 return IntentState.SUPERSEDED, "the kickout is no longer due"
     return None
 
