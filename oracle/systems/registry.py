@@ -14,6 +14,7 @@ from oracle.systems.changing import changed
 from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 from oracle.systems.legacy.rule_sets import BASE as LEGACY
+from oracle.systems.pocket.policies import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import Policy
 
 
@@ -55,6 +56,22 @@ _SYSTEMS: tuple[System, ...] = (
         summary="what the production relay of 2026-08 does",
         policy=RELAY_POLICY,
         has_rules=True,
+    ),
+    System(
+        name="article",
+        version=ARTICLE.version,
+        source="seeds/003",
+        summary="Pocket's selector: tickets by latency and success rate",
+        policy=ARTICLE,
+        has_rules=False,
+    ),
+    System(
+        name="portal_api_head",
+        version=PORTAL_API_HEAD.version,
+        source="pocket.md",
+        summary="Pocket's selector as its portal really has it, bug for bug",
+        policy=PORTAL_API_HEAD,
+        has_rules=False,
     ),
 )
 
