@@ -18,7 +18,8 @@ from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.report import Report
 from oracle.domain.rounds import Rounds
 from oracle.errors import FatalError, TransientError
-from oracle.services.folding import Folder, Stretch
+from oracle.services.assigning import with_draws
+from oracle.services.folding import AtStop, Folder, Stretch
 from oracle.services.ports import Chain
 from oracle.services.rewinding import Rewound, rewind_if_forked
 from oracle.store.cursor import Cursor
@@ -122,10 +123,12 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Indexe
         cursor, first = unit.cursor.get(), _first_block(unit)
     started = pace.clock()
     near = 0 if folder.reporter is None else folder.reporter.anchor_window
+    quiet = None if folder.assigner is None else folder.assigner.settings.start_block - 1
     heads = pace.heads_for(chain, first, near)
     if heads.latest.number < first:
         return _at_the_head(chain, store, folder, heads)
-    blocks, with_headers = _asked(heads, first, near, pace.most_blocks)
+    history = _history(heads, near) if quiet is None else min(quiet, _history(heads, near))
+    blocks, with_headers = _asked(heads, first, history, pace.most_blocks)
     window = chain.window(blocks, with_headers=with_headers)
     if cursor is not None and window.first_parent != cursor.hash:
         return _forked(chain, store, folder, window)
@@ -189,13 +192,12 @@ def _history(heads: Heads, near: int) -> int:
     return min(heads.final.number, heads.latest.number - near)
 
 
-def _asked(heads: Heads, first: int, near: int, most: int) -> tuple[BlockRange, bool]:
+def _asked(heads: Heads, first: int, history: int, most: int) -> tuple[BlockRange, bool]:
     """Return the blocks to ask for, and whether all their headers are wanted.
 
-    They are above the final block, where forks happen, and within `near` blocks of the newest
-    one, where periods end (decision 8).
+    They are above the final block, where forks happen, within the anchor window of the newest
+    one, where periods end (decision 8), and wherever nodes are drawn.
     """
-    history = _history(heads, near)
     last = history if first <= history else heads.latest.number
     return BlockRange(first, min(last, first + most - 1)), first > history
 
@@ -273,8 +275,13 @@ def _fold(unit: Unit, folder: Folder, arrival: _Arrival, written: _Written) -> N
         if report is not None:
             written.reports.append(report)
 
+    at_stop: AtStop = cut
+    if folder.assigner is not None and arrival.window.headers:
+        before = unit.blocks.at(arrival.window.range.first - 1)
+        every = folder.assigner.stops(before, arrival.window.headers)
+        stops, at_stop = with_draws(folder.assigner, every, stops, cut)
     stretch = Stretch(arrival.window.range.last, arrival.said, arrival.final_number, stops)
-    written.anomalies = folder.fold(unit, stretch, cut)
+    written.anomalies = folder.fold(unit, stretch, at_stop)
 
 
 def _move(unit: Unit, folder: Folder, arrival: _Arrival) -> Cursor | None:

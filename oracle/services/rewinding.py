@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError, TransientError
+from oracle.services.assigning import take_back_draws
 from oracle.services.folding import Folder
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, refold_up_to
@@ -140,6 +141,7 @@ def _go_back(
     unit.blocks.discard_above(number)
     unit.blocks.save([block])
     reports = unit.reports.miss_above(number, reason)
+    take_back_draws(unit, number)
     # What has no nonce yet is dropped with its report; time is the chain's here.
     stamp = Stamp(cursor.time, unit.lease.current().epoch)
     unit.outbox.intents.forget_above(number, stamp)

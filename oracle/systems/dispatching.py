@@ -86,21 +86,28 @@ NOTHING_PLANNED = Plan({}, frozenset())
 
 def line_of(
     waiting: Iterable[Task],
-    groups: Mapping[GroupKey, Sequence[Task]],
+    fellows: Iterable[Task],
     value_of: Callable[[Task], Fraction],
 ) -> list[InLine]:
     """Put waiting tasks in order: the most valuable first, then the older.
 
-    `groups` holds every task of the groups of those that are in one. A task whose group was given
-    up can never start: it is left out.
+    `fellows` holds every task of the groups of those that are in one. A task whose group was
+    given up can never start: it is left out.
     """
+    barred: dict[GroupKey, set[Address]] = {}
+    given_up = set()
+    for fellow in fellows:
+        if fellow.group is not None and fellow.node is not None:
+            barred.setdefault(fellow.group, set()).add(fellow.node)
+        if fellow.abort_reason in _GIVEN_UP:
+            given_up.add(fellow.group)
     line = []
     for task in waiting:
-        fellows = groups.get(task.group, ()) if task.group is not None else ()
-        if any(fellow.abort_reason in _GIVEN_UP for fellow in fellows):
-            continue
-        barred = frozenset(fellow.node for fellow in fellows if fellow.node is not None)
-        line.append(InLine(task, value_of(task), barred))
+        if task.group is None:
+            line.append(InLine(task, value_of(task), frozenset()))
+        elif task.group not in given_up:
+            nodes = frozenset(barred.get(task.group, ()))
+            line.append(InLine(task, value_of(task), nodes))
     return sorted(line, key=_turn)
 
 

@@ -1,0 +1,125 @@
+"""Plans the draws of one block after the other, over whatever tells how the network stands."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from typing import Protocol
+
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.nodes import Node
+from oracle.domain.tasks import Task
+from oracle.errors import FatalError
+from oracle.services.dispatch_settings import DispatchSettings
+from oracle.systems.crynux.policy import why_not
+from oracle.systems.crynux.pool import CandidatePool
+from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.dispatching import (
+    NOTHING_PLANNED,
+    InLine,
+    Plan,
+    Turn,
+    armed_in,
+    line_of,
+    next_plan,
+)
+from oracle.systems.policy import Scene
+
+
+class Sight(Protocol):
+    """Tasks and nodes as they stand at the end of a block."""
+
+    def waiting(self) -> Sequence[Task]:
+        """Return the tasks that were created, and have neither started nor ended."""
+        ...
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        """Return every task of these groups."""
+        ...
+
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        """Return these nodes, those that are there."""
+        ...
+
+    def changed_since(self, block: int | None) -> Iterable[Node]:
+        """Return the nodes whose row changed above `block`; None: every node."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolAt:
+    """The pool at one block time; `rows` holds the nodes that draws stand for."""
+
+    pool: CandidatePool
+    rows: Mapping[Address, Node]
+    time: int
+
+    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
+        return self.pool.candidates(task, self.time, taken)
+
+    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+        return self.pool.has_candidate(task, self.time, taken)
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        scene = Scene(self.rows, self.pool.rules, self.time)
+        row = self.rows.get(node)
+        return row is not None and why_not(row, requirement_of(task), scene) is None
+
+
+class Drawer:
+    """The plan at the end of block `at`, and the pool that it draws from.
+
+    Kept in memory between two blocks; `resume` gives back what was forgotten.
+    """
+
+    def __init__(self, settings: DispatchSettings) -> None:
+        self.settings = settings
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing: the state went back, or is not what memory says."""
+        self.at: int | None = None
+        self.plan = NOTHING_PLANNED
+        self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
+        # The block up to which the pool has seen the nodes' changes.
+        self._seen: int | None = None
+
+    def resume(self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]) -> None:
+        """Stand at the end of `block`, where these draws stand; what is armed follows."""
+        line = self.line(sight)
+        armed = armed_in(line, standing, self._pool_at(sight, block, standing)) if line else ()
+        self.plan, self.at = Plan(dict(standing), frozenset(armed)), block.number
+
+    def turn(self, sight: Sight, block: BlockRef) -> Turn:
+        """Go on to the end of `block`; the first one starts from an empty plan.
+
+        Raises:
+            FatalError: it does not follow the block that we stand at.
+        """
+        if block.number == self.settings.start_block:
+            self.plan = NOTHING_PLANNED
+        elif self.at != block.number - 1:
+            raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
+        line = self.line(sight)
+        if line or self.plan.standing:
+            turn = next_plan(
+                self.plan, block, line, self._pool_at(sight, block, self.plan.standing)
+            )
+        else:
+            turn = Turn(NOTHING_PLANNED, (), ())
+        self.plan, self.at = turn.plan, block.number
+        return turn
+
+    def line(self, sight: Sight) -> list[InLine]:
+        """Return the waiting tasks in order."""
+        waiting = sight.waiting()
+        groups = frozenset(task.group for task in waiting if task.group is not None)
+        fellows = sight.of_groups(groups) if groups else ()
+        return line_of(waiting, fellows, self.settings.pricing.value_of)
+
+    def _pool_at(
+        self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]
+    ) -> _PoolAt:
+        for node in sight.changed_since(self._seen):
+            self._pool.put(node)
+        self._seen = block.number
+        return _PoolAt(self._pool, sight.nodes(standing.values()), block.time)
