@@ -66,6 +66,21 @@ class Line:
             RefusedError: one of them was refused.
             TransientError: an answer is missing.
         """
+        answers = self._batch(asked)
+        return [self._result(answer, asked[place][0]) for place, answer in enumerate(answers)]
+
+    def ask_each(self, asked: Sequence[Request]) -> "list[Json | RefusedError]":
+        """Return the results of several requests, or why one was refused, in their order.
+
+        Raises:
+            TransientError: an answer is missing.
+        """
+        return [
+            self._result_or_refusal(answer, asked[place][0])
+            for place, answer in enumerate(self._batch(asked))
+        ]
+
+    def _batch(self, asked: Sequence[Request]) -> list[dict[str, Any]]:
         if not asked:
             return []
         body = [_body(place, request) for place, request in enumerate(asked)]
@@ -75,7 +90,13 @@ class Line:
         by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
         if set(by_id) != set(range(len(asked))):
             raise TransientError(f"{self.name} mixed up the answers of a batch")
-        return [self._result(by_id[place], asked[place][0]) for place in range(len(asked))]
+        return [by_id[place] for place in range(len(asked))]
+
+    def _result_or_refusal(self, answer: dict[str, Any], method: str) -> "Json | RefusedError":
+        try:
+            return self._result(answer, method)
+        except RefusedError as error:
+            return error
 
     def _post(self, body: object, method: str) -> Json:
         RPC_CALLS.labels(method).inc()

@@ -1,11 +1,13 @@
 """Tries a call without sending it: what it would do on the newest block, and for how much gas."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.publisher.line import Line, Lines, RefusedError
+from oracle.publisher.line import Json, Line, Lines, RefusedError
+from oracle.publisher.receipts import Call
 from oracle.publisher.refusals import Refusal, refusal_of
 
 
@@ -31,7 +33,19 @@ def preflight(lines: Lines, sender: Address, to: Address, calldata: str) -> Verd
 
     It works when every endpoint that answers says so, and is refused when all of them do.
     """
-    verdicts = [_ask(line, sender, to, calldata) for line in lines.all]
+    return _common([_ask(line, sender, to, calldata) for line in lines.all])
+
+
+def preflight_all(lines: Lines, calls: Sequence[Call]) -> list[Verdict]:
+    """Try several calls as `preflight` does each, by one batch for each endpoint.
+
+    Each is tried on the newest block as it is: none sees what the others would do.
+    """
+    by_line = [_ask_all(line, calls) for line in lines.all]
+    return [_common([verdicts[place] for verdicts in by_line]) for place in range(len(calls))]
+
+
+def _common(verdicts: Sequence[Verdict]) -> Verdict:
     answered = [verdict for verdict in verdicts if verdict.outcome is not Outcome.UNKNOWN]
     if not answered:
         return verdicts[0] if verdicts else Verdict(Outcome.UNKNOWN, reason="no endpoint")
@@ -47,10 +61,38 @@ def _ask(line: Line, sender: Address, to: Address, calldata: str) -> Verdict:
         line.ask("eth_call", call, "latest")
         return Verdict(Outcome.OK, gas=int(line.ask("eth_estimateGas", call), 16))
     except RefusedError as error:
-        if error.output is None and "revert" not in error.message.lower():
-            # A rate limit, a method that is off: no word of the contract.
-            return Verdict(Outcome.UNKNOWN, reason=str(error))
-        refusal = refusal_of(error.output)
-        return Verdict(Outcome.REFUSED, refusal=refusal, reason=str(refusal))
+        return _refused(error)
     except (TransientError, ValueError) as error:
         return Verdict(Outcome.UNKNOWN, reason=str(error))
+
+
+def _ask_all(line: Line, calls: Sequence[Call]) -> list[Verdict]:
+    given = [
+        {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
+        for call in calls
+    ]
+    try:
+        tried = line.ask_each([("eth_call", (call, "latest")) for call in given])
+        gas = line.ask_each([("eth_estimateGas", (call,)) for call in given])
+    except TransientError as error:
+        return [Verdict(Outcome.UNKNOWN, reason=str(error))] * len(calls)
+    return [_verdict(*answers) for answers in zip(tried, gas, strict=True)]
+
+
+def _verdict(tried: Json | RefusedError, gas: Json | RefusedError) -> Verdict:
+    if isinstance(tried, RefusedError):
+        return _refused(tried)
+    if isinstance(gas, RefusedError):
+        return _refused(gas)
+    try:
+        return Verdict(Outcome.OK, gas=int(gas, 16))
+    except (TypeError, ValueError) as error:
+        return Verdict(Outcome.UNKNOWN, reason=str(error))
+
+
+def _refused(error: RefusedError) -> Verdict:
+    if error.output is None and "revert" not in error.message.lower():
+        # A rate limit, a method that is off: no word of the contract.
+        return Verdict(Outcome.UNKNOWN, reason=str(error))
+    refusal = refusal_of(error.output)
+    return Verdict(Outcome.REFUSED, refusal=refusal, reason=str(refusal))

@@ -15,6 +15,8 @@ from typing_extensions import override
 from oracle.shipped import shipped
 
 CONTRACT = "QoSOracle"
+# Whose errors we can read; where two have one of the same name, it means the same.
+_CONTRACTS = (CONTRACT, "TaskNetwork")
 _SELECTOR_DIGITS = 10
 
 
@@ -31,7 +33,7 @@ class Action(StrEnum):
     HOLD = "hold"
 
 
-# One line for every error that a push or a kickout can meet. What is not here is held.
+# One line for every error that a push, a kickout or a start can meet. What is not here is held.
 ACTIONS: Mapping[str, Action] = {
     "Paused": Action.WAIT,
     "TooSoon": Action.WAIT,
@@ -54,6 +56,15 @@ ACTIONS: Mapping[str, Action] = {
     "AlreadyProposed": Action.DROP,
     "KickDead": Action.DROP,
     "NotAllowed": Action.DROP,
+    # Starts: the fold has not seen yet what the contract knows, and will void the draw.
+    "NodeBusy": Action.WAIT,
+    "NodeIsPaused": Action.WAIT,
+    "WrongGpu": Action.WAIT,
+    "WrongVersion": Action.WAIT,
+    "TookPart": Action.WAIT,
+    "GroupClosed": Action.WAIT,
+    "NotDispatcher": Action.WAIT,
+    "WrongStatus": Action.WAIT,
     "NotDirect": Action.HOLD,
     "BadLength": Action.HOLD,
     "NotAscending": Action.HOLD,
@@ -109,8 +120,12 @@ def refusal_of(output: str | None) -> Refusal:
 
 @cache
 def _errors() -> dict[str, tuple[str, list[str]]]:
-    """Name and types of every error of the contract, by selector."""
-    entries = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())["abi"]
+    """Name and types of every error of the contracts, by selector."""
+    entries = [
+        entry
+        for contract in _CONTRACTS
+        for entry in msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())["abi"]
+    ]
     named = [
         (entry["name"], [collapse_if_tuple(given) for given in entry["inputs"]])
         for entry in entries

@@ -1,0 +1,55 @@
+"""The network contract as the dispatcher sees it: whose word it takes, and the calls we make."""
+
+from oracle.chain.calldata import call_input, call_output
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.errors import InputError
+from oracle.publisher.line import Lines, RefusedError
+
+CONTRACT = "TaskNetwork"
+
+# TaskNetwork's Reason.FeeTooLow.
+_FEE_TOO_LOW = 4
+
+
+def start_as_of_call(task: TaskKey, node: Address, number: int, block_hash: Hash) -> str:
+    """Return the calldata that starts a task on a chain that has this block, and on no other."""
+    return call_input(CONTRACT, "startTaskAsOf", _raw(task), node, number, _raw(block_hash))
+
+
+def start_call(task: TaskKey, node: Address) -> str:
+    """Return the calldata that starts a task on whatever chain it lands on."""
+    return call_input(CONTRACT, "startTask", _raw(task), node)
+
+
+def queue_call(task: TaskKey) -> str:
+    """Return the calldata that says that no node is free for a task."""
+    return call_input(CONTRACT, "queueTask", _raw(task))
+
+
+def drop_call(task: TaskKey) -> str:
+    """Return the calldata that takes a task out of the queue because it pays too little."""
+    return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
+
+
+def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> None:
+    """Make sure that the network takes starts from our key.
+
+    Raises:
+        InputError: there is no TaskNetwork, or another account is its dispatcher.
+        TransientError: no endpoint answers.
+    """
+    asked = {"to": network, "data": call_input(CONTRACT, "dispatcher")}
+    try:
+        (found,) = call_output(CONTRACT, "dispatcher", lines.ask("eth_call", asked, "latest"))
+    # A revert, or bytes that are no address: the decoder has an error for every way to be wrong.
+    except (RefusedError, ValueError, OverflowError) as error:
+        raise InputError(f"{network} does not answer as a TaskNetwork") from error
+    if found.lower() != dispatcher.lower():
+        raise InputError(
+            f"the dispatcher of {network} is {found.lower()}, keys.dispatcher_keystore holds "
+            f"{dispatcher}: name it by setDispatcher, or use the other key"
+        )
+
+
+def _raw(word: str) -> bytes:
+    return bytes.fromhex(word[2:])
