@@ -1,0 +1,79 @@
+"""The worked draws of tests/vectors/draw.json, by the command: from a database and from events."""
+
+import json
+
+import pytest
+
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.entrypoints.cli import run
+from oracle.store.store import Store
+from tests.domain.vectors import entries, vectors_of
+from tests.entrypoints.local_network import write
+from tests.entrypoints.task_files import events_in, task_in
+from tests.histories import History, node
+from tests.systems.crynux.making import NOW
+from tests.systems.crynux.test_draw_vectors import node_of
+
+HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
+# All that was lost has healed (scoring.md 1).
+LONG_AFTER = 1 << 21
+# The others ask for a score or an H that no short history of `seed` brings about.
+BY_EVENTS = ("all weights zero*", "one candidate*", "equal weights*")
+
+
+def answered(capsys, vector, folder, *options):
+    task = task_in(folder, task=vector["task"], models=vector["models"])
+    seed = vector["expected"]["seed"]
+    draws = ["--seed", seed, "--draws", str(vector["draws"])]
+    assert run(["select", "--task", str(task), *draws, *map(str, options), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def check(answer, vector):
+    expected = vector["expected"]
+    candidates = [row for row in answer["nodes"] if row["candidate"]]
+    assert [{"node": row["node"], **row["parts"]} for row in candidates] == expected["candidates"]
+    drawn = [
+        {key: value for key, value in each.items() if key != "i"} for each in expected["drawn"]
+    ]
+    assert answer["draws"] == drawn
+    assert answer["sum"] == drawn[0]["sum"]
+
+
+@vectors_of("draws", file="draw")
+def test_a_worked_draw_is_reproduced_from_the_database(
+    capsys, vector, sound, sqlite_url, tmp_path
+):
+    with Store.open(sqlite_url) as store, store.transaction() as unit:
+        unit.nodes.save(map(node_of, vector["nodes"]))
+        unit.cursor.move_to(HEAD, None, 0)
+    sound["database"]["url"] = sqlite_url
+    config = write(sound, tmp_path / "config.toml")
+
+    answer = answered(capsys, vector, tmp_path, "--config", config)
+
+    assert answer["as_of"] == {"block": HEAD.number, "time": NOW}
+    check(answer, vector)
+
+
+@pytest.mark.parametrize("name", BY_EVENTS)
+def test_a_worked_draw_is_reproduced_from_events(capsys, name, tmp_path):
+    (vector,) = (entry for key, entry in entries().items() if name[:-1] in key)
+    history = History()
+    for number, each in enumerate(vector["nodes"]):
+        models = tuple(each["on_disk"])
+        history.joins(f"n{number}", stake=int(each["stake"]), models=models)
+        history.scores(f"n{number}", *each["scores"])
+    history.after(LONG_AFTER)
+    for number, each in enumerate(vector["nodes"]):
+        if each["busy"]:
+            history.starts(f"busy {number}", f"n{number}")
+    file = events_in(tmp_path, history)
+    text = file.read_text()
+    for number, each in enumerate(vector["nodes"]):
+        text = text.replace(node(f"n{number}"), each["address"])
+    file.write_text(text)
+
+    time = history.time
+    check(answered(capsys, vector, tmp_path, "--events", file, "--at", time), vector)
