@@ -109,9 +109,12 @@ class Scope:
             self._suspects.add(node)
 
     def _is_suspect(self, record: Record, now: float) -> bool:
-        if is_failing(record, now, self.params):
-            return True
-        return record.has_counts(now) and record.successes == 0
+        """Tell whether there is a flag to clear, or one to set: now, or once one has expired."""
+        if not record.has_counts(now):
+            return False
+        if record.successes:
+            return is_failing(record, now, self.params)
+        return record.failures >= self.params.shelve_failures
 
     def _roll(self, duration: float) -> None:
         """Keep the newest durations of the whole scope, in order of size too."""

@@ -179,7 +179,7 @@ def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: Param
 
 def distance(shares: dict[Address, float], rows: dict[str, Vector]) -> float:
     apart = (abs(shares[Address(n)] - row["relays"] / RELAYS) for n, row in rows.items())
-    return round(sum(apart) / 2, 4)
+    return round(float(sum(apart)) / 2, 4)
 
 
 @vectors_of("article_table/rows", file=POCKET)
