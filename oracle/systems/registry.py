@@ -78,6 +78,9 @@ _SYSTEMS: tuple[System, ...] = (
 # Policies that belong to no system as its first choice.
 _OTHER_POLICIES: tuple[Policy, ...] = ()
 
+# Names of a whole system that stand for its default profile.
+_ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
+
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -116,15 +119,16 @@ def rules_named(name: str) -> Rules:
 
 
 def policy_named(name: str) -> Policy:
-    """Return a policy.
+    """Return a policy; `pocket` is its profile `article`.
 
     Raises:
         ValueError: there is none of that name; the message lists those there are.
     """
     known = policies()
-    if name not in known:
+    wanted = _ALIASES.get(name, name)
+    if wanted not in known:
         raise ValueError(f"no policy {name!r} (there is {', '.join(known)})")
-    return known[name]
+    return known[wanted]
 
 
 def policies() -> Mapping[str, Policy]:
