@@ -1,13 +1,14 @@
 """What `backtest` prints for people: a table of sums, then nodes, kickouts and spells."""
 
 from collections.abc import Iterator
+from textwrap import fill
 
 import typer
 
 from oracle.domain.ids import Address
 from oracle.entrypoints.backtest_page.markup import NOTHING, fraction, lasting, whole_moment
 from oracle.entrypoints.backtest_page.tables import ABOUT_SHARES, extent
-from oracle.entrypoints.terminal import foreign, print_table
+from oracle.entrypoints.terminal import WIDTH, foreign, print_table
 from oracle.services.backtest.comparing import Comparison, Side
 from oracle.services.backtest.results import Kickout
 
@@ -17,6 +18,7 @@ _SIDE_BY_SIDE = 4
 _IN_FULL = 2
 _SHORT_DIGITS, _ALL_DIGITS = 6, 18
 _MOST_ROWS = 40
+_MOST_SPELLS = 12
 
 
 def print_comparison(compared: Comparison) -> None:
@@ -50,7 +52,7 @@ def _print_sums(compared: Comparison) -> None:
     actual = fraction(first.gini_actual, 4)
     typer.echo(
         f"\nStarted: {first.started:,} tasks, Gini {actual} as it was; judged by the policies: "
-        f"{compared.judged:,}.\n{ABOUT_SHARES}"
+        f"{compared.judged:,}.\n{fill(ABOUT_SHARES, WIDTH)}"
     )
 
 
@@ -132,8 +134,8 @@ def _print_kickouts(compared: Comparison) -> None:
     if rows:
         typer.echo("\nKickouts due")
         head = ("system", "node", "block", "time", "kicked out")
-        print_table(head, rows[:_MOST_ROWS], ("system", "kicked out"))
-        _print_rest(len(rows), _MOST_ROWS)
+        print_table(head, rows[:_MOST_SPELLS], ("system", "kicked out"))
+        _print_rest(len(rows), _MOST_SPELLS)
 
 
 def _outcome(due: Kickout) -> str:
@@ -152,7 +154,7 @@ def _print_spells(compared: Comparison) -> None:
             whole_moment(spell.since),
             "lasts" if spell.until is None else lasting(spell.seconds),
         )
-        for side, spell in spells[:_MOST_ROWS]
+        for side, spell in spells[:_MOST_SPELLS]
     ]
     if rows:
         typer.echo("\nExclusion, the longest spells first")

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from oracle.domain.events import DomainEvent, NodeKickedOut, TaskStarted
+from oracle.domain.events import DomainEvent, NodeKickedOut, TaskKind, TaskStarted
 from oracle.domain.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.nodes import Membership, Node
@@ -11,10 +12,11 @@ from oracle.domain.views import status_of
 from oracle.services.backtest.columns import Column
 from oracle.services.backtest.history import History
 from oracle.services.backtest.results import Measured, NodeEnd
-from oracle.services.backtest.scoring import scores_at
+from oracle.services.backtest.scoring import scores_by_policy, scores_by_rules
 from oracle.services.backtest.spells import Counted, Exclusions, Kickouts
 from oracle.services.backtest.spreading import Spreading
-from oracle.systems.policy import Follower, Policy
+from oracle.services.backtest.weighing import weighing_of
+from oracle.systems.policy import Follower, Policy, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ def measure(
     """
     # Nobody has to follow where nobody asks the policy.
     follower = policy.follow() if asked.judges or not column.has_rules else None
-    run = _Run(column, history, asked, follower)
+    weighing = weighing_of(policy, follower, column.rules) if follower and asked.judges else None
+    spreading = Spreading(column.rules, weighing, asked.chosen)
+    run = _Run(column, _Seen(history, asked), follower, spreading)
     done = 0
     for chunk in history.chunks():
         run.fold.many(run.watched(chunk))
@@ -53,20 +57,29 @@ def measure(
     return run.result()
 
 
+class _Seen(NamedTuple):
+    """What is folded, and what of it is measured."""
+
+    history: History
+    asked: Asked
+
+
 class _Run:
     """One fold under way, and all that is noted of it."""
 
     def __init__(
-        self, column: Column, history: History, asked: Asked, follower: Follower | None
+        self, column: Column, seen: _Seen, follower: Follower | None, spreading: Spreading
     ) -> None:
-        self.column, self.history, self.asked, self.follower = column, history, asked, follower
+        self.column, self.history, self.asked = column, seen.history, seen.asked
+        self.follower, self.spreading = follower, spreading
         self.fold = Fold(column.rules)
         self.exclusions = Exclusions(column.rules)
         self.kickouts = Kickouts()
-        self.spreading = Spreading(column.rules, follower if asked.judges else None, asked.chosen)
         # Who was a member at any moment of what is counted, in a dict for its order.
         self.present: dict[Address, None] = {}
         self.counting = False
+        # Tasks started by kind, where the policy says the scores.
+        self.kinds: dict[TaskKind, int] = {}
         self.noted: list[Mapping[Address, int]] = []
 
     def watched(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
@@ -83,6 +96,8 @@ class _Run:
         self._note_until(event.time)
         if isinstance(event, TaskStarted):
             ledger = self.fold.ledger
+            if not self.column.has_rules and (task := ledger.tasks.get(event.task)):
+                self._count(task.kind)
             if self.counting:
                 self.spreading.look(event, ledger.tasks, ledger.nodes)
             else:
@@ -99,9 +114,14 @@ class _Run:
         if self.follower is not None:
             self.follower.take(event)
 
+    def _count(self, kind: TaskKind | None) -> None:
+        if kind is not None:
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
     def _look(self, node: Node, event: DomainEvent) -> None:
         if self.column.has_rules:
             self.exclusions.look(node, event)
+        self.spreading.note(node)
         if self.counting and node.membership is Membership.MEMBER:
             self.present[node.address] = None
 
@@ -117,7 +137,12 @@ class _Run:
             self.noted.append(self._scores(instants[len(self.noted)]))
 
     def _scores(self, time: int) -> Mapping[Address, int]:
-        return scores_at(self.column, self.fold.ledger.nodes, time, self.follower)
+        nodes, rules = self.fold.ledger.nodes, self.column.rules
+        if self.column.has_rules or self.follower is None:
+            return scores_by_rules(nodes, time, rules)
+        # Pocket compares tasks of a kind: the kind that this network has most.
+        kind = max(sorted(self.kinds), key=self.kinds.__getitem__, default=None)
+        return scores_by_policy(self.follower, Scene(nodes, rules, time), kind)
 
     def result(self) -> Measured:
         """Return what has been noted, the history being over."""

@@ -3,45 +3,51 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from oracle.domain.events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.nodes import Membership, Node
+from oracle.domain.peers import peers_at
+from oracle.domain.rules import Rules
 from oracle.domain.tasks import new_task
 from oracle.domain.views import qos_at
-from oracle.services.backtest.columns import Column
-from oracle.systems.policy import Follower, Scene
+from oracle.systems.policy import Follower, Scene, Verdict
 
-# Pocket's best: ten tickets (pocket.md 4.4: score = tickets / max_tickets).
-_TICKETS = 10
+# What a policy without rules scores by, and its best (pocket.md 4.4: tickets / max_tickets).
+_TICKETS, _MOST_TICKETS = "tickets", 10
 _ANY_TASK = new_task(TaskKey("0x" + 64 * "0"))
 
 
-def scores_at(
-    column: Column, nodes: Mapping[Address, Node], time: int, follower: Follower | None
-) -> dict[Address, int]:
-    """Return each member's score in units of 10^-18."""
-    if column.has_rules:
-        return _by_rules(column, nodes, time)
-    return {} if follower is None else _by_policy(column, nodes, time, follower)
-
-
-def _by_rules(column: Column, nodes: Mapping[Address, Node], time: int) -> dict[Address, int]:
+def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> dict[Address, int]:
+    """Return each member's QoS in units of 10^-18; Q under legacy rules."""
+    peers = peers_at(nodes.values(), time, rules)
     scores = {
-        address: qos_at(node, time, column.rules)
+        address: qos_at(node, time, rules, peers)
         for address, node in nodes.items()
         if node.membership is Membership.MEMBER
     }
     return {address: score for address, score in scores.items() if score is not None}
 
 
-def _by_policy(
-    column: Column, nodes: Mapping[Address, Node], time: int, follower: Follower
+def scores_by_policy(
+    follower: Follower, scene: Scene, kind: TaskKind | None
 ) -> dict[Address, int]:
-    """Ask the policy for a task that anybody may have, as if every member were free."""
+    """Return each member's tickets over the most there can be, in units of 10^-18.
+
+    The policy is asked for a task of that kind without other wishes, as if all members were
+    free.
+    """
     free = {
         address: replace(node, running=0, paused=False)
-        for address, node in nodes.items()
+        for address, node in scene.nodes.items()
         if node.membership is Membership.MEMBER
     }
-    verdicts = follower.verdicts(_ANY_TASK, Scene(free, column.rules, time))
-    return {verdict.node: (verdict.weight or 0) * UNIT // _TICKETS for verdict in verdicts}
+    asked = replace(_ANY_TASK, kind=kind)
+    verdicts = follower.verdicts(asked, replace(scene, nodes=free))
+    return {each.node: _tickets(each) * UNIT // _MOST_TICKETS for each in verdicts}
+
+
+def _tickets(verdict: Verdict) -> int:
+    """Return the tickets; a weight may be a chance that is left to who has none."""
+    tickets = verdict.parts.get(_TICKETS)
+    return (verdict.weight or 0) if tickets is None else int(tickets)

@@ -3,7 +3,7 @@
 Nothing feeds back: whom a policy would have picked has no task more in the history for it.
 """
 
-from collections.abc import Iterable, Mapping, Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import nsmallest
@@ -15,7 +15,8 @@ from oracle.domain.nodes import Node
 from oracle.domain.rules import Rules
 from oracle.domain.tasks import Task, new_task
 from oracle.services.backtest.results import Spread
-from oracle.systems.policy import Follower, Scene
+from oracle.services.backtest.weighing import Weighing
+from oracle.systems.policy import Scene
 
 # Chances are added up in units of 10^-27, so that a million of them keep 18 digits.
 CHANCE = 10**27
@@ -37,10 +38,10 @@ def _lot(seed: int, number: int) -> bytes:
 
 @dataclass(slots=True)
 class Spreading:
-    """Adds up starts and chances. `follower` None: only the starts are counted."""
+    """Adds up starts and chances. `weighing` None: only the starts are counted."""
 
     rules: Rules
-    follower: Follower | None
+    weighing: Weighing | None
     chosen: AbstractSet[int] | None
     _actual: dict[Address, int] = field(default_factory=dict)
     _expected: dict[Address, int] = field(default_factory=dict)
@@ -66,18 +67,18 @@ class Spreading:
             return
         task = new_task(event.task) if task is None else task
         self._actual[event.node] = self._actual.get(event.node, 0) + 1
-        if self.follower is not None and (self.chosen is None or number in self.chosen):
+        if self.weighing is not None and (self.chosen is None or number in self.chosen):
             scene = Scene(nodes, self.rules, event.time, self._taken(task))
             self._judged += 1
-            self._add(
-                (verdict.node, verdict.weight)
-                for verdict in self.follower.verdicts(task, scene)
-                if verdict.weight is not None
-            )
+            self._add(self.weighing.weights(task, scene))
         self._give(task, event)
 
-    def _add(self, weights: Iterable[tuple[Address, int]]) -> None:
-        weights = list(weights)
+    def note(self, node: Node) -> None:
+        """Take in a node that an event has just changed."""
+        if self.weighing is not None:
+            self.weighing.note(node)
+
+    def _add(self, weights: list[tuple[Address, int]]) -> None:
         total = sum(weight for _, weight in weights)
         if not weights:
             self._unplaced += 1
@@ -95,7 +96,7 @@ class Spreading:
         return frozenset(runners.union(given))
 
     def _give(self, task: Task, event: TaskStarted) -> None:
-        if task.group is not None and self.follower is not None:
+        if task.group is not None and self.weighing is not None:
             self._given.setdefault(task.group, set()).add(event.node)
 
     def sum_up(self) -> Spread:
