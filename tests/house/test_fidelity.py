@@ -1,0 +1,157 @@
+"""docs/fidelity.md: every statement of the sources has its place, and the places exist."""
+
+import re
+from fnmatch import fnmatchcase
+
+import pytest
+
+from tests.domain.vectors import entries, is_listed
+from tests.house.fidelity import (
+    AS_SAID,
+    COLUMNS,
+    NO_TEST,
+    NOT_OURS,
+    PAGE,
+    ROOT,
+    SOURCES,
+    THE_NETWORKS,
+    counted,
+    named,
+    names_in,
+    rows,
+    table,
+)
+
+TEXT = PAGE.read_text("utf-8")
+ROWS = rows(TEXT)
+# Where something was decided: a section of the design, a row of its list, or a page of ours.
+PLACES = re.compile(
+    r"(?:scoring|pocket|crynux|events)\.md(?: \d| \()|design decision \d+|"
+    r"`docs/decisions/\d{4}[\w-]+\.md`|`docs/comparison\.md`"
+)
+LEAST_WORDS = 3
+# Profiles of the sources, and the sections in which none of their vectors may be left out.
+DOCUMENTED = ("seed_current", "legacy_doc", "relay_head")
+DECIDED = ("group_scores", "health", "kickout", "long_term", "long_term_reseed_relay")
+
+
+def missing(cell: str) -> list[str]:
+    """What a cell names that is not there."""
+    return [
+        f"{path}::{name}"
+        for path, name in named(cell)
+        if not (ROOT / path).is_file() or (name and name not in names_in(path))
+    ]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_statements_are_numbered_from_1_without_gaps_or_doubles(source):
+    numbers = [row.number for row in ROWS if row.source == source]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 40
+
+
+def test_every_row_is_of_a_source_and_has_every_column_filled():
+    faulty = [
+        row.name
+        for row in ROWS
+        if row.source not in SOURCES or len(row.cells) != COLUMNS - 1 or not all(row.cells)
+    ]
+    assert faulty == []
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_row_says_where_it_is_implemented_or_why_it_is_not(source):
+    silent = [
+        row.name
+        for row in ROWS
+        if row.source == source
+        and not named(row.where)
+        and not has_reason(row.where, NOT_OURS, THE_NETWORKS)
+    ]
+    assert silent == []
+
+
+def has_reason(cell: str, *openings: str) -> bool:
+    found = next((opening for opening in openings if cell.startswith(opening)), None)
+    return found is not None and len(cell.removeprefix(found).split()) >= LEAST_WORDS
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_row_has_a_test_or_says_why_none_can_be(source):
+    silent = [
+        row.name
+        for row in ROWS
+        if row.source == source and not row.tests and not has_reason(row.test, NO_TEST)
+    ]
+    assert silent == []
+
+
+def test_no_row_is_open():
+    assert [row.name for row in ROWS if "OPEN" in "".join(row.cells)] == []
+
+
+def test_what_is_called_a_test_is_one():
+    names = {row.name: row.tests for row in ROWS}
+    strange = {
+        row: [name for name in told if not name.rpartition(".")[2].startswith("test_")]
+        for row, told in names.items()
+    }
+    assert {row: told for row, told in strange.items() if told} == {}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_file_function_and_test_that_a_row_names_exists(source):
+    absent = {
+        row.name: lost
+        for row in ROWS
+        if row.source == source and (lost := missing(" ".join(row.cells)))
+    }
+    assert absent == {}
+
+
+def test_every_decision_names_its_place():
+    nowhere = [
+        row.name for row in ROWS if row.decided != AS_SAID and not PLACES.search(row.decided)
+    ]
+    assert nowhere == []
+
+
+@pytest.mark.parametrize("name", ["statements", "vectors"])
+def test_the_counts_are_those_of_now(name):
+    hint = "python -m tests.house.fidelity writes them anew"
+    assert table(TEXT, name) == counted(TEXT, name), hint
+
+
+def test_no_vector_of_the_documents_own_rules_is_left_out():
+    """Issue 3: what the documents decide is run, never listed as not applicable."""
+    left_out = [
+        name
+        for name, entry in entries().items()
+        if is_listed(name) and (_is_decided(name, entry) or fnmatchcase(name, "pocket/[!cm]*"))
+    ]
+    assert left_out == []
+
+
+def _is_decided(name: str, entry: object) -> bool:
+    profile = entry.get("profile") if isinstance(entry, dict) else None
+    section = name.split("/")[1]
+    return (
+        (profile in DOCUMENTED and section in DECIDED)
+        or section == "legacy_scores"
+        or name in {f"crynux/profiles/{documented}" for documented in DOCUMENTED}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "lost"),
+    [
+        ("`oracle/domain/pool.py::mean_of`", []),
+        ("`oracle/domain/rules.py::Rules.pool_size`", []),
+        ("`contracts/TaskNetwork.sol`", []),
+        ("`oracle/domain/pool.py::no_such`", ["oracle/domain/pool.py::no_such"]),
+        ("`oracle/domain/no_such.py`", ["oracle/domain/no_such.py::"]),
+    ],
+)
+def test_a_name_that_is_not_there_is_seen(cell, lost):
+    assert missing(cell) == lost
