@@ -6,6 +6,7 @@ from oracle.domain.events import DomainEvent
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.domain.nodes import Membership, Node
+from oracle.domain.peers import Peers, peers_at
 from oracle.domain.tasks import Task
 from oracle.domain.views import qos_at
 from oracle.systems.crynux.requirements import (
@@ -61,7 +62,7 @@ class CrynuxFollower:
             for node in able:
                 if node.address not in local:
                     reasons[node.address] = Out.MODELS_NOT_ON_DISK
-        measure = _Measure(counted, largest_stake(members), self.weighting, scene)
+        measure = _measure(members, counted, self.weighting, scene)
         return [_verdict(node, reasons[node.address], measure) for node in members]
 
 
@@ -79,7 +80,7 @@ def eligible_weights(
     """Return every eligible node with its weight, whatever models it has, ascending."""
     members = _members(scene)
     counted = weighting.counted(wanted.models)
-    measure = _Measure(counted, largest_stake(members), weighting, scene)
+    measure = _measure(members, counted, weighting, scene)
     return [
         (node.address, measure.parts_of(node)["W"])
         for node in members
@@ -100,15 +101,23 @@ class _Measure:
 
     counted: frozenset[str]
     largest: int
+    peers: Peers | None
     weighting: Weighting
     scene: Scene
 
     def parts_of(self, node: Node) -> dict[str, int]:
         stake = stake_score(node.stake, self.largest)
-        qos = qos_at(node, self.scene.time, self.scene.rules) or 0
+        qos = qos_at(node, self.scene.time, self.scene.rules, self.peers) or 0
         boost = locality_boost(node, self.counted, self.weighting)
         weight = weight_of(boost, stake, qos, self.weighting)
         return {"S": stake, "QoS": qos, "M": boost, "W": weight}
+
+
+def _measure(
+    members: list[Node], counted: frozenset[str], weighting: Weighting, scene: Scene
+) -> _Measure:
+    peers = peers_at(members, scene.time, scene.rules)
+    return _Measure(counted, largest_stake(members), peers, weighting, scene)
 
 
 def _verdict(node: Node, out: Out | None, measure: _Measure) -> Verdict:

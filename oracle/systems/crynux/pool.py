@@ -40,11 +40,16 @@ class CandidatePool:
     """The members under one rule set and weighting. It keeps copies: it must be told of changes.
 
     Times are block times in seconds, and may go back (a rewind).
+
+    Raises:
+        ValueError: legacy rules, under which every node's score depends on all others.
     """
 
     __slots__ = ("_largest", "_members", "_views", "rules", "weighting")
 
     def __init__(self, rules: Rules, weighting: Weighting) -> None:
+        if rules.legacy is not None:
+            raise ValueError("a candidate pool knows no legacy rules")
         self.rules = rules
         self.weighting = weighting
         self._members: dict[Address, Node] = {}

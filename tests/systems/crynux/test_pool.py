@@ -1,0 +1,157 @@
+"""The pool beside the plain way: whatever happens to a network, both say the same."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.legacy_rules import LegacyRules
+from oracle.domain.nodes import Node
+from oracle.domain.rules import Rules
+from oracle.domain.tasks import Task
+from oracle.systems.crynux import pool as pool_module
+from oracle.systems.crynux.policy import CrynuxFollower
+from oracle.systems.crynux.pool import CandidatePool
+from oracle.systems.crynux.requirements import misfit, requirement_of, unavailable
+from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.draw import draw
+from tests import histories
+from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
+from tests.systems.crynux.networks import NAMES, ROWS, wishes
+
+SETTINGS: list[tuple[Rules, Weighting]] = [
+    (SEED, SEED_WEIGHTING),
+    (SEED, Weighting(weight_floor=UNIT // 50)),
+    (RELAY, RELAY_WEIGHTING),
+    # All pools are lost in the middle of what is looked at.
+    (replace(RELAY, restarts=(NOW + 30,)), SEED_WEIGHTING),
+]
+TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node), max_size=3)
+
+
+class Network(RuleBasedStateMachine):
+    """A network that changes at random; the pool is told, the plain way looks at all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: dict[Address, Node] = {}
+        self.time = NOW
+        self.tasks: list[Task] = [a_task()]
+
+    @initialize(setting=st.sampled_from(SETTINGS))
+    def begin(self, setting: tuple[Rules, Weighting]) -> None:
+        self.scoring, self.weighting = setting
+        self.pool = CandidatePool(*setting)
+
+    @rule(name=st.sampled_from(NAMES), values=ROWS)
+    def changes(self, name: str, values: dict[str, object]) -> None:
+        made = a_node(name, **values)
+        self.nodes[made.address] = made
+        self.pool.put(made)
+
+    @rule(name=st.sampled_from(NAMES))
+    def is_gone(self, name: str) -> None:
+        """As where a block in which it first came is undone."""
+        self.nodes.pop(histories.node(name), None)
+        self.pool.drop(histories.node(name))
+
+    @rule(name=st.sampled_from(NAMES), running=st.integers(0, 1))
+    def starts_or_ends(self, name: str, running: int) -> None:
+        made = self.nodes.get(histories.node(name))
+        if made is not None:
+            made.running = running
+            self.pool.put(made)
+
+    @rule(task=wishes())
+    def brings(self, task: Task) -> None:
+        self.tasks = [*self.tasks[-2:], task]
+
+    @rule(seconds=st.sampled_from([-40, 1, 12, 600]))
+    def goes_on(self, seconds: int) -> None:
+        self.time += seconds
+
+    @rule(seed=st.binary(min_size=32, max_size=32), taken=TAKEN)
+    def draws(self, seed: bytes, taken: frozenset[Address]) -> None:
+        for task in self.tasks:
+            expected = draw(self.plainly(task, taken), seed, 3)
+            assert self.pool.draw(task, self.time, seed, draws=3, taken=taken) == expected
+
+    @rule(taken=TAKEN)
+    def judges(self, taken: frozenset[Address]) -> None:
+        self.agrees(taken)
+
+    @invariant()
+    def agrees_always(self) -> None:
+        self.agrees(frozenset())
+
+    def agrees(self, taken: frozenset[Address]) -> None:
+        for task in self.tasks:
+            expected = self.plainly(task, taken)
+            assert self.pool.candidates(task, self.time, taken) == expected
+            assert self.pool.has_candidate(task, self.time, taken) == bool(expected)
+            for each in self.nodes.values():
+                eligible = not (
+                    unavailable(each, self.time, self.scoring)
+                    or misfit(each, requirement_of(task))
+                )
+                assert self.pool.is_eligible(task, each.address, self.time) == eligible
+
+    def plainly(self, task: Task, taken: frozenset[Address]) -> list[tuple[Address, int]]:
+        scene = a_scene(self.nodes.values(), self.scoring, time=self.time, taken=taken)
+        verdicts = CrynuxFollower(self.weighting).verdicts(task, scene)
+        return [(each.node, each.weight) for each in verdicts if each.weight is not None]
+
+
+TestNetwork = Network.TestCase
+TestNetwork.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
+    pool, member = CandidatePool(SEED, SEED_WEIGHTING), a_node("A")
+    pool.put(member)
+    assert pool.has_candidate(a_task(), NOW)
+    member.running = 1
+    assert pool.has_candidate(a_task(), NOW)
+    pool.put(member)
+    assert not pool.has_candidate(a_task(), NOW)
+
+
+def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
+    weights = []
+    for change in (
+        lambda: pool.put(poor),
+        lambda: pool.put(rich),
+        lambda: pool.drop(rich.address),
+    ):
+        change()
+        weights += [weight for _, weight in pool.candidates(a_task(), NOW)]
+    # S is 1, 1/2, 1; QoS is 1/2: harmonic means.
+    assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
+
+
+def test_invented_requirements_do_not_fill_the_memory():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool.put(a_node("A", gpu_vram=10_000))
+    for vram in range(1, 300):
+        assert pool.has_candidate(a_task(min_vram=vram), NOW)
+    assert len(pool._views) == pool_module._VIEWS
+
+
+def test_the_legacy_rules_have_a_policy_of_their_own():
+    third = UNIT // 3
+    numbers = LegacyRules(
+        vram_weight=third,
+        timeout_weight=third,
+        speed_weight=third,
+        least_timeout_seconds=60,
+        kickout_below=2 * UNIT,
+        kickout_tasks=10,
+    )
+    with pytest.raises(ValueError, match="legacy"):
+        CandidatePool(replace(SEED, q_max=20, legacy=numbers), SEED_WEIGHTING)
