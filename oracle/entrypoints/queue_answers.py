@@ -17,7 +17,7 @@ def queue_answer(
         "as_of": {"block": survey.block, "time": survey.time},
         "waiting": len(queue),
         "groups": [
-            {**_group(group), "tasks": [_waiting(queue, each) for each in entries]}
+            {**_group(group), "tasks": [_waiting(queue, survey, each) for each in entries]}
             for group, entries in queue.groups().items()
         ],
         "order": [each.key for each in queue.in_order()],
@@ -30,7 +30,7 @@ def _group(group: QueueGroup) -> dict[str, Any]:
     return {"vram": group.vram, "gpu": group.gpu}
 
 
-def _waiting(queue: TaskQueue, waiting: Waiting) -> dict[str, Any]:
+def _waiting(queue: TaskQueue, survey: Survey, waiting: Waiting) -> dict[str, Any]:
     task = waiting.task
     return {
         **task_answer(task),
@@ -38,6 +38,7 @@ def _waiting(queue: TaskQueue, waiting: Waiting) -> dict[str, Any]:
         "queued": task.queued,
         "estimated_seconds": decimal_text(int(queue.pricing.estimated_seconds(task) * UNIT)),
         "value": decimal_text(int(waiting.value * UNIT)),
+        "drawn": survey.drawn.get(task.key),
     }
 
 

@@ -23,6 +23,12 @@ def show_queue(queue: TaskQueue, survey: Survey, room: Room | None) -> None:
         print_table(("task", "wei/s", "block"), rows)
         if len(entries) > _MOST_ROWS:
             typer.echo(f"… and {len(entries) - _MOST_ROWS} more; --json has them all")
+    if survey.drawn:
+        typer.echo("")
+        typer.echo("drawn, and about to start")
+        for key, address in survey.drawn.items():
+            typer.echo(f"  {key}")
+            typer.echo(f"      on {address}")
     if room is not None:
         typer.echo("")
         typer.echo(f"{room.most} may wait, with {room.members} members; one more would drop")

@@ -52,7 +52,10 @@ class Offer:
         return next((head for head in self.heads if head.why_not is None), None)
 
 
+# Why a head is not taken by a node that has the card for it.
 LESS_VALUABLE = "less_valuable"
+HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
+DRAWN_FOR_ANOTHER = "drawn_for_another"
 
 
 def room_in(queue: TaskQueue, survey: Survey, alpha: Fraction) -> Room:
@@ -70,7 +73,7 @@ def room_in(queue: TaskQueue, survey: Survey, alpha: Fraction) -> Room:
 def offer_to(queue: TaskQueue, survey: Survey, address: Address) -> Offer:
     """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
 
-    Tasks of a group of which it had one already are not for it.
+    Tasks of a group of which it had one already, and tasks drawn for another, are not for it.
 
     Raises:
         InputError: the network never mentioned this node.
@@ -86,13 +89,15 @@ def offer_to(queue: TaskQueue, survey: Survey, address: Address) -> Offer:
     for group, entries in queue.groups().items():
         waiting = offered.get(group)
         if waiting is None:
-            heads.append(Head(group, entries[0], _why_not(queue, node, entries[0])))
+            heads.append(Head(group, entries[0], _why_not(queue, survey, node, entries[0])))
         else:
             heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
     return Offer(address, unavailable(node, survey.time, survey.rules), heads)
 
 
-def _why_not(queue: TaskQueue, node: Node, waiting: Waiting) -> str:
+def _why_not(queue: TaskQueue, survey: Survey, node: Node, waiting: Waiting) -> str:
+    if survey.drawn.get(waiting.key, node.address) != node.address:
+        return DRAWN_FOR_ANOTHER
     if queue.can_run(node, waiting.task):
-        return Out.TAKEN
+        return HAD_ONE_OF_ITS_GROUP
     return misfit(node, requirement_of(waiting.task)) or Out.MODELS_NOT_ON_DISK

@@ -70,9 +70,9 @@ def select(
     """Judge every member for the task, and draw where there are lots to draw by.
 
     `follower` is the policy's, and has seen what the survey was made of if the policy remembers.
-    Nodes that had another task of the same group are out (scoring.md 7).
+    Nodes that had another task of the same group, or are drawn for another task, are out.
     """
-    scene = Scene(survey.nodes, survey.rules, survey.time, survey.given_in(task.group))
+    scene = Scene(survey.nodes, survey.rules, survey.time, survey.taken_from(task))
     verdicts = follower.verdicts(task, scene)
     weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
     total = sum(weight for _, weight in weights)

@@ -5,7 +5,7 @@ by folding the stored events again in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from oracle.domain.block import BlockRange, Position
@@ -31,6 +31,8 @@ class Survey:
 
     `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
     `given`: for the groups of those, and the one asked about, the nodes that had a task of it.
+    `drawn`: who is to start a waiting task, by a draw of the daemon that stands; a file knows
+    none.
     """
 
     rules: Rules
@@ -39,10 +41,16 @@ class Survey:
     nodes: Mapping[Address, Node]
     waiting: Sequence[Task]
     given: Mapping[GroupKey, frozenset[Address]]
+    drawn: Mapping[TaskKey, Address] = field(default_factory=dict)
 
     def given_in(self, group: GroupKey | None) -> frozenset[Address]:
         """Return the nodes that had a task of the group: they get no other one of it."""
         return frozenset() if group is None else self.given.get(group, frozenset())
+
+    def taken_from(self, task: Task) -> frozenset[Address]:
+        """Return the nodes that are not for the task, though they look free (scoring.md 7)."""
+        drawn = {node for key, node in self.drawn.items() if key != task.key}
+        return self.given_in(task.group) | drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,7 @@ def survey_store(archive: Archive, asked: Question) -> Survey:
             nodes={node.address: node for node in unit.nodes.all()},
             waiting=waiting,
             given=_given(unit.tasks.of_groups(_groups(waiting, asked))),
+            drawn={each.task: each.node for each in unit.draws.standing()},
         )
 
 

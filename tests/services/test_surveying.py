@@ -1,0 +1,145 @@
+"""The network is the same whether it is read from the database or folded from its events."""
+
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+
+from oracle.domain.block import BlockRange
+from oracle.domain.events import DomainEvent
+from oracle.domain.jsonl import parse_events
+from oracle.domain.tasks import Task
+from oracle.errors import InputError
+from oracle.services.explaining import Archive
+from oracle.services.exporting import export
+from oracle.services.surveying import Question, survey_events, survey_store
+from oracle.systems.crynux.task_queue import is_waiting
+from oracle.systems.policy import Scene, Verdict
+from tests.histories import History, group, node, task
+from tests.scripted import ScriptedReader
+from tests.services.follower import RULES, Follower, mined
+from tests.traffic import Traffic
+
+EVERYTHING = BlockRange(0, 10**9)
+HISTORY = (
+    History()
+    .joins("A", "B", "C")
+    .creates("1", "2", "3", of="g")
+    .after(10)
+    .starts("1", "A")
+    .after(10)
+    .submits("1")
+    .after(10)
+    .times_out("1")
+    .creates("4")
+)
+
+
+class Witness:
+    """A policy's follower that remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[DomainEvent] = []
+
+    def take(self, event: DomainEvent) -> None:
+        self.seen.append(event)
+
+    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+        raise AssertionError(f"nobody asks it of {task.key} at {scene.time}")
+
+
+def indexed(store, events):
+    blocks = [list(block) for _, block in groupby(events, key=lambda event: event.at.block)]
+    Follower(mined(blocks), store).catch_up()
+    return Archive(store, ScriptedReader(), RULES)
+
+
+def told_by(archive):
+    with archive.store.reading() as unit:
+        return parse_events(export(unit, archive.reader, EVERYTHING))
+
+
+@pytest.fixture
+def archive(store):
+    return indexed(store, HISTORY.events)
+
+
+def test_the_cursor_says_what_a_fold_of_the_same_events_says(store):
+    Follower(mined(Traffic(5).blocks(40)), store).catch_up()
+    archive = Archive(store, ScriptedReader(), RULES)
+    stored = survey_store(archive, Question(RULES))
+    folded = survey_events(told_by(archive), Question(RULES, at=stored.time))
+
+    assert stored.nodes == {address: replace(each) for address, each in folded.nodes.items()}
+    assert list(stored.waiting) == list(folded.waiting)
+    assert stored.given == folded.given
+    assert len(stored.nodes) > 3
+
+
+def test_what_waits_was_created_and_neither_started_nor_ended(archive):
+    survey = survey_store(archive, Question(RULES))
+
+    assert [each.key for each in survey.waiting] == [task("2"), task("3"), task("4")]
+    assert all(map(is_waiting, survey.waiting))
+
+
+def test_who_had_a_task_of_a_group_is_known(archive):
+    survey = survey_store(archive, Question(RULES))
+
+    assert survey.given_in(group("g")) == {node("A")}
+    assert survey.given_in(group("h")) == frozenset()
+    assert survey.given_in(None) == frozenset()
+
+
+def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
+    with archive.store.transaction() as unit:
+        cursor = unit.cursor.get()
+        unit.draws.add(task("2"), unit.blocks.at(cursor.number), node("B"))
+    survey = survey_store(archive, Question(RULES))
+    waiting = {each.key: each for each in survey.waiting}
+
+    assert survey.drawn == {task("2"): node("B")}
+    assert survey.taken_from(waiting[task("4")]) == {node("B")}
+    assert survey.taken_from(waiting[task("2")]) == {node("A")}
+
+
+def test_an_earlier_time_is_folded_from_what_is_stored(archive):
+    now = survey_store(archive, Question(RULES))
+    then = survey_store(archive, Question(RULES, at=now.time - 10))
+
+    assert now.nodes[node("A")].running == 0
+    assert then.nodes[node("A")].running == 1
+    assert then.block == now.block - 1
+
+
+def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
+    now = survey_store(archive, Question(RULES))
+    later = survey_store(archive, Question(RULES, at=now.time + 500))
+
+    assert later.nodes == now.nodes
+    assert later.time == now.time + 500
+
+
+def test_other_rules_fold_the_stored_events_anew(archive):
+    harsh = replace(RULES, penalty=RULES.boost)
+
+    ours = survey_store(archive, Question(RULES)).nodes[node("A")]
+    theirs = survey_store(archive, Question(harsh)).nodes[node("A")]
+
+    assert ours.base == RULES.penalty
+    assert theirs.base == harsh.penalty
+
+
+def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
+    witness, late = Witness(), Witness()
+    told = told_by(archive)
+    survey_store(archive, Question(RULES, follower=witness))
+    survey_store(archive, Question(RULES, at=told[0].time, follower=late))
+
+    assert witness.seen == told
+    assert late.seen == [event for event in told if event.time == told[0].time]
+
+
+def test_nothing_indexed_says_what_to_do(store):
+    with pytest.raises(InputError, match="run --once"):
+        survey_store(Archive(store, ScriptedReader(), RULES), Question(RULES))
