@@ -97,9 +97,14 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
     if base == ground.rules.name and not changes:
         return Choice(policy, ground.rules, remembers=not own)
     try:
-        return Choice(policy, rule_set(base, changes), remembers=not own)
+        return Choice(policy, rule_set(base, {**_set(base, ground), **changes}), not own)
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
+
+
+def _set(base: str, ground: Ground) -> Mapping[str, str]:
+    """What the configuration changes in a rule set, where it is the one of the ground."""
+    return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
 
 
 def _with_floor(policy: Policy, ground: Ground) -> Policy:

@@ -1,11 +1,13 @@
 """`select`: who would get a task and why, who is drawn, and whether a draw on chain was right."""
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from oracle.domain.events import TaskCreated
+from oracle.domain.ids import TaskKey
 from oracle.domain.jsonl import parse_wanted_task
 from oracle.entrypoints.choosing import (
     AtOption,
@@ -18,13 +20,21 @@ from oracle.entrypoints.choosing import (
     pairs_of,
 )
 from oracle.entrypoints.event_files import lines_of
-from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_json
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
 from oracle.entrypoints.select_answers import selection_answer
 from oracle.entrypoints.select_tables import show_selection
 from oracle.entrypoints.terminal import foreign
+from oracle.entrypoints.verify_tables import check_answer, show_check
 from oracle.errors import InputError
 from oracle.services.selecting import Lots, Selection, select as select_nodes, wanted_task
 from oracle.services.surveying import Question, Survey
+from oracle.services.verifying import DrawVerdict, verify_draw
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
 
@@ -63,12 +73,18 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     changes: SetOption = None,
     at: AtOption = None,
     events: EventsOption = None,
+    verify: _VerifyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say of every member whether a task could go to it, why, and how likely; and draw.
 
-    Nothing is sent and nothing is written. Without --seed nobody is drawn.
+    Without --seed nobody is drawn. Nothing is sent and nothing is written. --verify draws again
+    what was drawn on chain: 0 the same node started it, 1 another one did, 2 nothing to compare.
     """
+    if verify is not None:
+        _no_other(task, policy, seed, events)
+        _verify(config, verify, as_json=as_json)
+        return
     if task is None:
         raise InputError("--task: name a file with what the task asks for, or - for stdin")
     if task == events == "-":
@@ -81,6 +97,28 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         print_json(selection_answer(told, survey))
         return
     show_selection(told, survey)
+
+
+def _no_other(*given: str | None) -> None:
+    if any(option is not None for option in given):
+        raise InputError("--verify: stands with --config and --json alone")
+
+
+def _verify(config: Path, task: str, *, as_json: bool) -> None:
+    if re.fullmatch(r"0x[0-9a-fA-F]{64}", task) is None:
+        raise InputError(f"--verify {foreign(task)}: a task is named by 0x and 64 hex digits")
+    with open_app(config) as app:
+        settings = app.dispatch_settings
+        if settings is None:
+            raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+        key = TaskKey(task.lower())
+        check = verify_draw(app.chain, app.store, app.reader, settings, key)
+    if as_json:
+        print_json(check_answer(check))
+    else:
+        show_check(check)
+    if check.verdict is not DrawVerdict.AGREES:
+        raise typer.Exit(1 if check.verdict is DrawVerdict.DIFFERS else 2)
 
 
 def _selection(

@@ -25,9 +25,10 @@ def figure() -> History:
     history.creates("0", fee=1).starts("0", "N").after(10)
     for name, price in (("a", 40), ("b", 30), ("c", 20)):
         history.creates(f"24 {name}", min_vram=24, fee=10 * price)
-    card = {"required_gpu": "RTX 4080", "required_gpu_vram": 16}
     for name, price in (("a", 30), ("b", 20), ("c", 10)):
-        history.creates(f"4080 {name}", fee=10 * price, **card)
+        history.creates(
+            f"4080 {name}", fee=10 * price, required_gpu="RTX 4080", required_gpu_vram=16
+        )
     for name, price in (("a", 30), ("b", 20), ("c", 10)):
         history.creates(f"16 {name}", min_vram=16, fee=10 * price)
     for name, price in (("a", 20), ("b", 10), ("c", 8)):

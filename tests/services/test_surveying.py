@@ -109,7 +109,7 @@ def test_an_earlier_time_is_folded_from_what_is_stored(archive):
 
     assert now.nodes[node("A")].running == 0
     assert then.nodes[node("A")].running == 1
-    assert then.block == now.block - 1
+    assert (then.block, now.block) == (3, 4)
 
 
 def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
