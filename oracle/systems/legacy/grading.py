@@ -1,0 +1,56 @@
+"""Nodes by card and video memory, tasks by kind (seeds/004, Node Grading and Task Grading)."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from oracle.domain.events import TaskKind
+from oracle.domain.nodes import Node
+from oracle.domain.tasks import Task
+
+# Every task of this generation runs on three nodes.
+TRIO = 3
+
+
+class CardGroup(NamedTuple):
+    """Nodes of one card model with the same video memory in GB."""
+
+    vram: int
+    model: str
+
+    @property
+    def text(self) -> str:
+        """Return it for people: `NVIDIA GeForce RTX 4090, 24 GB`."""
+        return f"{self.model}, {self.vram} GB"
+
+
+def is_gpt(task: Task) -> bool:
+    """Tell whether the task needs three nodes of one card; any other takes any three.
+
+    A kind that the chain never said is none of those.
+    """
+    return task.kind is TaskKind.LLM
+
+
+def card_group_of(node: Node) -> CardGroup | None:
+    """Return the node's card group; None: the network never said what card it has."""
+    if node.gpu_name is None or node.gpu_vram is None:
+        return None
+    return CardGroup(node.gpu_vram, node.gpu_name)
+
+
+def by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
+    """Return the card groups in order, the smallest video memory first, nodes by address."""
+    groups: dict[CardGroup, list[Node]] = {}
+    for node in sorted(nodes, key=lambda each: each.address):
+        group = card_group_of(node)
+        if group is not None:
+            groups.setdefault(group, []).append(node)
+    return {group: groups[group] for group in sorted(groups)}
+
+
+def by_vram(groups: Mapping[CardGroup, list[Node]]) -> dict[int, list[CardGroup]]:
+    """Return the card groups of each video memory in GB, the smallest first."""
+    found: dict[int, list[CardGroup]] = {}
+    for group in sorted(groups):
+        found.setdefault(group.vram, []).append(group)
+    return found
