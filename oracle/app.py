@@ -5,7 +5,6 @@ A room is opened when it is first asked for.
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -20,15 +19,19 @@ from oracle.domain.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import Expected
+from oracle.publisher.network import check_dispatcher
 from oracle.publisher.publisher import KeyFiles, Keys, Publisher
+from oracle.publisher.signer import Signer
 from oracle.publisher.typed_data import Domain
+from oracle.services.assigning import Assigner, check_dispatch
 from oracle.services.desk import Desk
+from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
 from oracle.services.ruling import check_period, check_rules
 from oracle.store.identity import Identity
 from oracle.store.store import Store
-from oracle.systems.registry import rules_named
+from oracle.systems.registry import rule_set
 
 # QoS in steps of 0.0001, as the contract counts it.
 _QOS_STEPS = 10_000
@@ -59,9 +62,7 @@ class App:
     @cached_property
     def rules(self) -> Rules:
         """The rule set of `[rules]`."""
-        wanted = self.config.rules
-        rules = rules_named(wanted.set)
-        return rules if wanted.close is None else replace(rules, close=wanted.close)
+        return rule_set(self.config.rules.set, self.config.rules.changes)
 
     @cached_property
     def report_settings(self) -> ReportSettings:
@@ -139,7 +140,14 @@ class App:
     @cached_property
     def folder(self) -> Folder:
         """The fold over the store, with its working set."""
-        return Folder(self.rules, self.reader, self._reporter())
+        settings = self.dispatch_settings
+        assigner = None if settings is None else Assigner(settings)
+        return Folder(self.rules, self.reader, self._reporter(), assigner)
+
+    @cached_property
+    def dispatch_settings(self) -> DispatchSettings | None:
+        """The numbers of `[dispatch]`; None where nobody is drawn."""
+        return dispatch_settings(self.config.dispatch, self.rules)
 
     @cached_property
     def oracle_address(self) -> Address:
@@ -175,19 +183,38 @@ class App:
 
         Raises InputError: see `oracle_address`, `chain`, `keys`.
         """
-        told, address = self.config, self.oracle_address
-        publisher = Publisher(
-            told.chain.endpoints,
-            # Of the chain that was looked at: nothing is signed for one and sent to another.
-            domain=Domain(self.chain.chain_id(), address),
-            caps=Caps(
-                fee_per_gas=told.limits.max_fee_per_gas_wei,
-                cost_per_transaction=told.limits.max_cost_per_transaction_wei,
-                cost_per_day=told.limits.max_cost_per_day_wei,
-            ),
-            keys=self.keys,
-        )
-        self._opened.callback(publisher.close)
+        return self._publisher(self.oracle_address, self.keys)
+
+    @cached_property
+    def dispatcher(self) -> Signer | None:
+        """The key that starts tasks; None where the configuration names none.
+
+        Raises InputError: see `keys`.
+        """
+        told = self.config.keys
+        files = _key_files(told.dispatcher_keystore, told.dispatcher_password_file)
+        return None if files is None else Signer.open(*files)
+
+    @cached_property
+    def dispatch_publisher(self) -> Publisher:
+        """The same for starts of tasks, at the network contract.
+
+        Raises:
+            InputError: see `chain`; `[dispatch]` or its key is missing, the key is one of the
+                other two, or the network has another dispatcher.
+        """
+        if self.dispatch_settings is None:
+            raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+        key = self.dispatcher
+        if key is None:
+            raise InputError("keys.dispatcher_keystore: is missing; without it nothing is started")
+        if self.keys and key.address in {
+            self.keys.signer.address,
+            self.keys.transmitter.address,
+        }:
+            raise InputError(f"the dispatcher's key ({key.address}) must be one of its own")
+        publisher = self._publisher(Address(self.config.network.contracts["TaskNetwork"]), key)
+        check_dispatcher(publisher.lines, publisher.domain.contract, key.address)
         return publisher
 
     @property
@@ -221,6 +248,23 @@ class App:
             evidence_folder=told.oracle.evidence_folder,
         )
 
+    def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
+        """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""
+        told = self.config
+        return Desk(
+            store=self.store,
+            publisher=self.dispatch_publisher,
+            rules=self.rules,
+            rules_hash=self.rules_hash,
+            settings=self.report_settings,
+            epoch=epoch,
+            clock=clock,
+            confirmations=told.limits.confirmations,
+            level=told.oracle.level,
+            evidence_folder=told.oracle.evidence_folder,
+            dispatch=self.dispatch_settings,
+        )
+
     def identify(self) -> None:
         """Write down what the database is about, or check that it is about the same.
 
@@ -240,6 +284,24 @@ class App:
             unit.identity.set(identity)
             check_rules(unit, self.rules)
             check_period(unit, self.report_settings.period_seconds)
+            if self.dispatch_settings is not None:
+                check_dispatch(unit, self.dispatch_settings)
+
+    def _publisher(self, contract: Address, keys: Keys | Signer | None) -> Publisher:
+        told = self.config
+        publisher = Publisher(
+            told.chain.endpoints,
+            # Of the chain that was looked at: nothing is signed for one and sent to another.
+            domain=Domain(self.chain.chain_id(), contract),
+            caps=Caps(
+                fee_per_gas=told.limits.max_fee_per_gas_wei,
+                cost_per_transaction=told.limits.max_cost_per_transaction_wei,
+                cost_per_day=told.limits.max_cost_per_day_wei,
+            ),
+            keys=keys,
+        )
+        self._opened.callback(publisher.close)
+        return publisher
 
     def _reporter(self) -> Reporter | None:
         told = self.config.oracle

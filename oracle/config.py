@@ -24,7 +24,8 @@ from typing_extensions import override
 
 from oracle.errors import InputError
 from oracle.settings import Dispatch, Section, faults_in_dispatch
-from oracle.systems.registry import rules_named
+from oracle.systems.changing import changes_of
+from oracle.systems.registry import rule_set, rule_sets
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
@@ -96,6 +97,13 @@ class Scoring(Section):
     set: str = "seed"
     # Only where it differs from the rule set's own.
     close: Literal["validated", "terminal"] | None = None
+    # The same for any other rule: dotted names to text.
+    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """Everything that differs from the rule set."""
+        return self.change if self.close is None else {**self.change, "close": self.close}
 
 
 class Keys(Section):
@@ -245,10 +253,13 @@ def _disagreements(config: Config) -> list[str]:
 
 
 def _faults_in_rules(scoring: Scoring) -> list[str]:
+    if scoring.close is not None and "close" in scoring.change:
+        return ["rules.close and rules.change.close: give one of them"]
     try:
-        rules_named(scoring.set)
+        rule_set(scoring.set, scoring.changes)
     except ValueError as error:
-        return [f"rules.set: {error}"]
+        key = "change" if scoring.set in rule_sets() else "set"
+        return [f"rules.{key}: {error}"]
     return []
 
 

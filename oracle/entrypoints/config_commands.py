@@ -20,7 +20,9 @@ from oracle.entrypoints.options import (
 from oracle.errors import InputError, OracleError
 from oracle.publisher.inspection import differences
 from oracle.publisher.receipts import balance_of
+from oracle.store.rule_sets import named_by
 from oracle.store.schema import SchemaAge, schema_state
+from oracle.systems.registry import changes_in
 from oracle.telemetry.logs import without_secrets
 
 # Blocks over which the time between blocks is measured.
@@ -83,9 +85,13 @@ def check(
 
 
 def _rules(app: App) -> str:
-    seconds = longest_exclusion(app.rules)
+    rules, seconds = app.rules, longest_exclusion(app.rules)
+    changed = ", ".join(f"{name} = {text}" for name, text in changes_in(rules).items())
+    named = named_by(rules)
     return (
-        f"{app.rules.name}, version {app.rules.version}, hash {app.rules_hash}; "
+        f"{named.name}, version {named.version}, sha256 {named.sha256}; "
+        f"{f'changed: {changed}' if changed else 'as published'}; "
+        f"on chain with the settings of [oracle]: {app.rules_hash}; "
         f"one timeout excludes for at most {seconds} s"
     )
 

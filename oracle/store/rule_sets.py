@@ -12,10 +12,13 @@ from oracle.store.rule_tables import rule_set
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """A rule set by name; the sha256 of its canonical JSON, in hex, tells it for sure."""
+    """A rule set by name; the sha256 of its canonical JSON, in hex, tells it for sure.
+
+    `version` None: a database older than the numbers of rule sets did not write it down.
+    """
 
     name: str
-    version: int
+    version: int | None
     sha256: str
 
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import Field, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from oracle.domain.legacy_rules import LEGACY_FRACTIONS, LegacyRules
-from oracle.domain.rule_json import kind_of, may_be_absent
+from oracle.domain.rule_json import json_value, kind_of, may_be_absent
 from oracle.domain.rules import FRACTIONS, Rules
 
 _LEGACY = "legacy."
@@ -39,6 +39,38 @@ def changed(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
     return Rules.from_json(json.dumps(values))
 
 
+def changes_of(table: object) -> dict[str, str]:
+    """Return the changes that a table of TOML or JSON means: tables inside make dotted names.
+
+    Raises:
+        ValueError: it is no table, or a fraction stands there as a number, which is none exactly.
+    """
+    if not isinstance(table, dict):
+        raise ValueError('must be a table, such as { penalty = "0.3" }')  # noqa: TRY004 - the text is at fault
+    changes: dict[str, str] = {}
+    for name, told in table.items():
+        if isinstance(told, dict):
+            changes |= {f"{name}.{rule}": text for rule, text in changes_of(told).items()}
+        else:
+            changes[name] = _text_of(name, told)
+    return changes
+
+
+def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return every rule of a rule set's JSON object as the text that a change would have.
+
+    Left out are those that nobody ever published.
+    """
+    texts = {}
+    for name, field in changeable(values).items():
+        rules = values["legacy"] if name.startswith(_LEGACY) else values
+        if field.name in rules:
+            texts[name] = _text_of(name, rules[field.name])
+        elif field.default is not MISSING:
+            texts[name] = _text_of(name, json_value(field.name, field.default, _fractions(name)))
+    return texts
+
+
 def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
     """Return the rules of a rule set that may be changed, by dotted name, in their order."""
     # What it is called is not a rule of it.
@@ -49,13 +81,29 @@ def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
     return known
 
 
+def _text_of(name: str, told: object) -> str:
+    if told is None:
+        return _NONE
+    if isinstance(told, bool):
+        return "true" if told else "false"
+    if isinstance(told, (list, tuple)):
+        return ",".join(map(str, told))
+    if isinstance(told, float):
+        # A double is not the decimal that was written.
+        raise ValueError(f'{name}: write a fraction in quotes, such as "0.3"')  # noqa: TRY004 - the text is at fault
+    return str(told)
+
+
+def _fractions(name: str) -> frozenset[str]:
+    return LEGACY_FRACTIONS if name.startswith(_LEGACY) else FRACTIONS
+
+
 def _value(name: str, field: Field[Any], text: str) -> object:
     """Return the JSON value that a text means."""
     if text == _NONE and may_be_absent(field):
         return None
-    fractions = LEGACY_FRACTIONS if name.startswith(_LEGACY) else FRACTIONS
     kind = kind_of(field)
-    if field.name in fractions or kind is str:
+    if field.name in _fractions(name) or kind is str:
         # Fractions are text in JSON too, and judged there.
         return text
     if kind is bool:

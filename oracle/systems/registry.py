@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.rules import Rules
-from oracle.systems.changing import changed
+from oracle.systems.changing import changed, texts_of
 from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
 from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.rule_sets import BASE as LEGACY
 from oracle.systems.pocket.policies import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import Policy
@@ -58,6 +59,14 @@ _SYSTEMS: tuple[System, ...] = (
         has_rules=True,
     ),
     System(
+        name="legacy",
+        version=LEGACY["version"],
+        source="seeds/001 and 004",
+        summary="the documents of 2024: three nodes a task, two rounds, monthly scores",
+        policy=LEGACY_POLICY,
+        has_rules=True,
+    ),
+    System(
         name="article",
         version=ARTICLE.version,
         source="seeds/003",
@@ -76,7 +85,7 @@ _SYSTEMS: tuple[System, ...] = (
 )
 
 # Policies that belong to no system as its first choice.
-_OTHER_POLICIES: tuple[Policy, ...] = ()
+_OTHER_POLICIES: tuple[Policy, ...] = (LEGACY_EQUAL_POLICY,)
 
 # Names of a whole system that stand for its default profile.
 _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
@@ -104,9 +113,29 @@ def rule_set(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
         ValueError: there is no rule set or rule of that name, a value is wrong, or a number is
             missing that the sources never published; one line names the rule, and what it may be.
     """
-    if name not in _RULE_SETS:
-        raise ValueError(f"no rule set {name!r} (there is {', '.join(_RULE_SETS)})")
-    return changed(_RULE_SETS[name], changes)
+    return changed(_values(name), changes)
+
+
+def published(name: str) -> Mapping[str, str]:
+    """Return every rule of a rule set by dotted name, as the text that a change would have.
+
+    Left out are those that nobody ever published.
+
+    Raises:
+        ValueError: there is no rule set of that name.
+    """
+    return texts_of(_values(name))
+
+
+def changes_in(rules: Rules) -> dict[str, str]:
+    """Return what these rules change in the published set of their name.
+
+    Raises:
+        ValueError: there is no rule set of that name.
+    """
+    known = published(rules.name)
+    texts = texts_of(json.loads(rules.to_json()))
+    return {name: text for name, text in texts.items() if known.get(name) != text}
 
 
 def rules_named(name: str) -> Rules:
@@ -135,3 +164,9 @@ def policies() -> Mapping[str, Policy]:
     """Return every policy by its name."""
     every = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
     return {policy.name: policy for policy in every}
+
+
+def _values(name: str) -> Mapping[str, Any]:
+    if name not in _RULE_SETS:
+        raise ValueError(f"no rule set {name!r} (there is {', '.join(_RULE_SETS)})")
+    return _RULE_SETS[name]

@@ -79,6 +79,35 @@ def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
     assert "seed" in refused(capsys, "nodes", "--config", path)
 
 
+@pytest.mark.parametrize(
+    ("rules", "complaint"),
+    [
+        ({"change": {"speed": 1}}, "rules.change: speed: no such rule (there is close, "),
+        ({"change": {"tau_seconds": "0.5"}}, "rules.change: tau_seconds: must be a whole number"),
+        ({"change": {"penalty": 0.3}}, "rules.change: penalty: write a fraction in quotes"),
+        ({"change": 7}, "rules.change: must be a table"),
+        ({"change": {"penalty": "2"}}, "rules.change: penalty: must be above 0, at most 1"),
+        ({"close": "terminal", "change": {"close": "terminal"}}, "rules.close and rules.change"),
+        ({"set": "legacy"}, "rules.change: legacy.vram_weight, legacy.timeout_weight, "),
+        (
+            {"set": "legacy", "change": {"legacy": {"vram_weight": "2"}}},
+            "legacy.timeout_weight, legacy.speed_weight, ",
+        ),
+    ],
+)
+def test_a_changed_rule_that_cannot_be_is_named(capsys, sound, tmp_path, rules, complaint):
+    sound["rules"] = rules
+    path = write(sound, tmp_path / "config.toml")
+    assert complaint in refused(capsys, "nodes", "--config", path)
+
+
+def test_the_environment_may_change_a_rule(capsys, sound, tmp_path, monkeypatch):
+    monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
+    path = write(sound, tmp_path / "config.toml")
+    line = refused(capsys, "nodes", "--config", path)
+    assert "rules.change: tau_seconds: must be 1 or more" in line
+
+
 def test_a_word_that_an_option_does_not_know(capsys):
     line = refused(capsys, "outbox", "list", "--state", "foo")
     assert "Invalid value for '--state': 'foo' is not one of 'planned'" in line

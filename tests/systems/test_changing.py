@@ -7,8 +7,9 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.rules import Rules
+from oracle.systems.changing import changes_of
 from oracle.systems.crynux.rule_sets import RELAY, SEED
-from oracle.systems.registry import rule_set, rule_sets
+from oracle.systems.registry import changes_in, published, rule_set, rule_sets, rules_named
 
 CHOSEN = {
     "legacy.kickout_tasks": "3",
@@ -103,6 +104,37 @@ def test_a_change_that_cannot_be_is_named(changes, complaint):
 def test_a_legacy_change_that_cannot_be_is_named(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         rule_set("legacy", CHOSEN | changes)
+
+
+@pytest.mark.parametrize("name", ["seed", "relay"])
+def test_a_rule_set_that_is_changed_to_what_it_is_stays_what_it_is(name):
+    assert rule_set(name, published(name)) == rules_named(name)
+
+
+@given(st.sampled_from(["seed", "relay"]), sound)
+def test_what_was_changed_makes_the_rules_again(name, changes):
+    rules = rule_set(name, changes)
+    found = changes_in(rules)
+    assert found.keys() <= changes.keys()
+    assert rule_set(name, found) == rules
+
+
+def test_what_nobody_published_is_a_change():
+    assert "legacy.window_seconds" in published("legacy")
+    assert changes_in(rule_set("legacy", CHOSEN)) == CHOSEN
+
+
+def test_a_table_of_changes_may_hold_tables_numbers_truths_and_lists():
+    written = {"a": 9, "b": True, "c": [10, 5, 2], "legacy": {"d": "0.3"}, "e": "none"}
+    assert changes_of(written) == {
+        "a": "9",
+        "b": "true",
+        "c": "10,5,2",
+        "legacy.d": "0.3",
+        "e": "none",
+    }
+    with pytest.raises(ValueError, match=r'^penalty: write a fraction in quotes, such as "0.3"'):
+        changes_of({"penalty": 0.3})
 
 
 def test_there_is_a_rule_set_of_every_name():
