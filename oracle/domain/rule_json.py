@@ -62,7 +62,8 @@ def kind_of(field: Field[Any]) -> type:
     if get_origin(field.type) is tuple:
         return tuple
     kinds = get_args(field.type) or (field.type,)
-    return next(kind for kind in kinds if kind is not type(None))
+    kind: type = next(each for each in kinds if each is not type(None))
+    return kind
 
 
 def missing(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> list[str]:
