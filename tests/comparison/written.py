@@ -67,6 +67,16 @@ class History:
         for name in order:
             self.say("task_succeeded", at=closing, task=tasks[name])
 
+    def single(self, name: str) -> None:
+        """Run a task outside of any group, while everybody is free."""
+        self._groups += 1
+        task = key(f"single {self._groups}")
+        self.say("task_created", task=task, fee="1000", **WANTED)
+        self.say("task_started", task=task, node=node(name))
+        done = self.now + BLOCK_SECONDS
+        self.say("task_submitted", at=done, task=task, node=node(name))
+        self.say("task_succeeded", at=done, task=task)
+
     def wait(self, seconds: int) -> None:
         """Let time pass."""
         self.now += seconds
@@ -141,31 +151,36 @@ def restarted() -> History:
 def zero_mean() -> History:
     """A node is silent in its first three groups, four hours apart, then the network goes on."""
     history = History()
-    history.join("good", "fine", "unlucky", "spare")
+    history.join("good", "fine", "unlucky")
     for _ in range(3):
         history.wait(4 * 3600)
         history.group(["good", "fine"], silent=("unlucky",))
     for _ in range(20):
         history.wait(3600)
-        history.group(["good", "fine", "spare"])
+        history.single("good")
     return history
 
 
 def washing() -> History:
-    """Two nodes are silent twice; one of them leaves and comes back in the next block."""
+    """Two good nodes are silent three times; one leaves, and is back a block later."""
     history = History()
     history.join("good", "fine", "honest", "washer")
-    for _ in range(2):
-        history.wait(120)
-        history.group(["good", "fine"], silent=("honest",))
-        history.wait(120)
-        history.group(["good", "fine"], silent=("washer",))
-    history.wait(BLOCK_SECONDS * 6)
+    for _ in range(5):
+        history.wait(600)
+        history.group(["good", "honest", "fine"])
+        history.wait(600)
+        history.group(["good", "washer", "fine"])
+    for _ in range(3):
+        history.wait(72)
+        history.group(["good"], silent=("honest", "washer"))
+    history.wait(72)
     history.say("node_quit", node=node("washer"))
     history.wait(BLOCK_SECONDS)
     history.join("washer")
+    history.wait(BLOCK_SECONDS)
+    history.single("good")
     history.wait(HALF_AN_HOUR)
-    history.group(["good", "fine", "honest"])
+    history.single("good")
     return history
 
 
@@ -176,12 +191,14 @@ def dead() -> History:
     for _ in range(70):
         history.wait(72)
         history.group(["good", "fine"], silent=("dead",))
+        history.wait(72)
+        history.single("good")
     return history
 
 
 HISTORIES = {
     "alternating": lambda: alternating(600),
-    "alternating-often": lambda: alternating(120),
+    "alternating-often": lambda: alternating(72),
     "always-third": always_third,
     "restarted": restarted,
     "zero-mean": zero_mean,
