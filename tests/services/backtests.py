@@ -26,6 +26,7 @@ class ByName:
     name: str = "by_name"
     version: int = 1
     seen: list[DomainEvent] = field(default_factory=list)
+    asked: list[Task] = field(default_factory=list)
 
     def follow(self) -> "ByName":
         return self
@@ -34,6 +35,7 @@ class ByName:
         self.seen.append(event)
 
     def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+        self.asked.append(task)
         by_node = {node(name): weight for name, weight in self.weights.items()}
         return [
             self._verdict(address, scene, by_node.get(address, 1))
@@ -60,9 +62,8 @@ class Bench:
         rules: Rules = SEED,
         policy: ByName | None = None,
         asked: Asked | None = None,
-        first: int = 0,
-        last: int | None = None,
+        blocks: tuple[int, int | None] = (0, None),
     ) -> Measured:
-        self.kept = kept(history.events, self.folder / "events", first, last)
+        self.kept = kept(history.events, self.folder / "events", *blocks)
         column = Column("under test", rules, "by_name")
         return measure(column, policy or ByName(), self.kept, asked or Asked())

@@ -83,13 +83,13 @@ def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
 
 def test_only_the_part_of_a_spell_behind_the_first_block_is_counted(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
-    (spell,) = bench.measure(history, first=4).spells
+    (spell,) = bench.measure(history, blocks=(4, None)).spells
     assert (spell.since, spell.seconds, spell.began_before) == (1020, 4, True)
 
 
 def test_a_spell_that_was_over_before_the_first_block_is_not_counted(bench):
     history = twice_late().after(9000).joins("B").after(4).joins("C")
-    assert bench.measure(history, first=history.block - 1).spells == ()
+    assert bench.measure(history, blocks=(history.block - 1, None)).spells == ()
 
 
 def third_for_ever(times):
@@ -129,7 +129,7 @@ def test_a_kickout_closed_before_the_first_block_is_not_counted(bench):
     history = third_for_ever(3).scores("A", 10).after(10).joins("B")
     rules = rules_with(pool_size=3)
     assert len(bench.measure(history, rules).kickouts) == 1
-    assert bench.measure(history, rules, first=history.block).kickouts == ()
+    assert bench.measure(history, rules, blocks=(history.block, None)).kickouts == ()
 
 
 def test_chances_are_weights_over_their_sum(bench):
@@ -169,7 +169,7 @@ def test_nodes_that_had_a_task_of_the_group_are_no_candidates(bench):
 def test_a_group_is_remembered_from_before_the_first_block(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
-    spread = bench.measure(history, first=2).spread
+    spread = bench.measure(history, blocks=(2, None)).spread
     assert spread.expected == {node("B"): CHANCE}
     assert spread.actual == {node("B"): 1}
 
@@ -196,7 +196,7 @@ def test_only_the_chosen_starts_are_judged_but_all_are_counted(bench):
 def test_the_policy_sees_every_event_in_order_and_not_before_its_time(bench):
     policy = ByName()
     history = History().joins("A").after(1).starts("1", "A").submits("1")
-    bench.measure(history, policy=policy, first=2)
+    bench.measure(history, policy=policy, blocks=(2, None))
     assert policy.seen == history.events
 
 
@@ -204,7 +204,7 @@ def test_who_was_a_member_or_had_a_task_is_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
     assert bench.measure(history).present == tuple(map(node, "ABCD"))
-    assert bench.measure(history, first=2).present == tuple(map(node, "BCD"))
+    assert bench.measure(history, blocks=(2, None)).present == tuple(map(node, "BCD"))
 
 
 def test_scores_are_noted_at_their_instants_after_all_events_of_that_time(bench):
@@ -215,7 +215,7 @@ def test_scores_are_noted_at_their_instants_after_all_events_of_that_time(bench)
 
 def test_events_behind_the_last_block_are_not_read(bench):
     history = History().joins("A").after(5).joins("B")
-    assert [end.node for end in bench.measure(history, last=1).nodes] == [node("A")]
+    assert [end.node for end in bench.measure(history, blocks=(0, 1)).nodes] == [node("A")]
     assert bench.kept.to_time == GENESIS_TIME
 
 

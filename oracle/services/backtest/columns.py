@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -77,10 +77,8 @@ class Basis:
         if known is None and own not in rule_sets():
             listed = ", ".join(dict.fromkeys((*systems(), *rule_sets())))
             raise ValueError(f"no rule set {own!r} (there is {listed})")
-        basis = cls(own, known.policy.name if known else own, known is None or known.has_rules)
-        if not at:
-            return basis
-        return replace(basis, name=name, policy=policy_named(policy).name)
+        wanted = policy if at else known.policy.name if known else own
+        return cls(name, policy_named(wanted).name, known is None or known.has_rules)
 
     @classmethod
     def read(cls, text: str) -> Self:

@@ -1,0 +1,145 @@
+"""Which systems a comparison has: names, files, changes of one or all, and grids."""
+
+import json
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.services.backtest.columns import MOST_COLUMNS, Basis, Grid, Setting, columns_of
+from oracle.services.backtest.grids import read_grid
+from oracle.systems.crynux.rule_sets import RELAY, SEED
+
+LEGACY = [
+    "legacy:legacy.vram_weight=0.2",
+    "legacy:legacy.timeout_weight=0.3",
+    "legacy:legacy.speed_weight=0.5",
+    "legacy:legacy.least_timeout_seconds=60",
+    "legacy:legacy.kickout_below=5",
+    "legacy:legacy.kickout_tasks=10",
+]
+
+
+def columns(*names, changes=(), grid=None):
+    bases = [Basis.named(name) for name in names]
+    return columns_of(bases, [Setting.read(text) for text in changes], grid)
+
+
+def grid(text, *, is_toml=False):
+    return read_grid(text, Basis.named, is_toml=is_toml)
+
+
+def test_a_name_is_a_rule_set_with_the_policy_of_its_system():
+    (seed, relay), notes = columns("seed", "relay")
+    assert (seed.name, seed.rules, seed.policy) == ("seed", SEED, "seed")
+    assert (relay.name, relay.rules, relay.policy) == ("relay", RELAY, "relay")
+    assert notes == []
+
+
+def test_another_policy_is_taken_by_its_name():
+    (column,), _ = columns("seed@relay")
+    assert (column.name, column.rules, column.policy) == ("seed@relay", SEED, "relay")
+
+
+def test_a_written_rule_set_is_picked_by_the_policy_of_its_name_or_of_seed():
+    assert Basis.read('{"name": "relay", "version": 7}').policy == "relay"
+    assert Basis.read('{"name": "ours", "version": 1}').policy == "seed"
+
+
+def test_a_change_reaches_every_rule_set_and_is_seen_in_the_name():
+    (seed, relay), notes = columns("seed", "relay", changes=["penalty=0.5"])
+    assert seed.rules.penalty == relay.rules.penalty == UNIT // 2
+    assert (seed.name, relay.name) == ("seed*", "relay*")
+    assert notes == []
+
+
+def test_a_change_of_one_rule_set_leaves_the_others_alone():
+    (seed, relay), _ = columns("seed", "relay", changes=["seed:penalty=0.5"])
+    assert (seed.rules.penalty, relay) == (UNIT // 2, columns("relay")[0][0])
+
+
+def test_rules_of_the_legacy_system_are_given_by_their_dotted_names():
+    (column,), _ = columns("legacy", changes=LEGACY)
+    assert column.rules.legacy is not None
+    assert column.rules.legacy.kickout_tasks == 10
+
+
+def test_a_rule_that_one_system_has_not_is_said():
+    _, notes = columns("seed", "legacy", changes=[*LEGACY, "legacy.window_seconds=3600"])
+    assert notes == ["seed has no rule legacy.window_seconds: it is compared without that change"]
+
+
+def test_every_combination_of_a_grid_is_a_column():
+    tried = grid('{"rules": "seed", "set": {"tau_seconds": [900, 1800], "penalty": ["0.3", 0.5]}}')
+    found, _ = columns_of([], [], tried)
+    assert [column.name for column in found] == [
+        "seed tau_seconds=900 penalty=0.3",
+        "seed tau_seconds=900 penalty=0.5",
+        "seed tau_seconds=1800 penalty=0.3",
+        "seed tau_seconds=1800 penalty=0.5",
+    ]
+    assert found[1].rules.tau_seconds == 900
+    assert found[1].rules.penalty == UNIT // 2
+
+
+def test_a_grid_may_be_toml_with_dotted_names_and_several_rule_sets():
+    text = 'rules = ["seed", "relay"]\n[set]\nrank_scores = [[10, 5, 2], [10, 9, 6]]\n'
+    found, _ = columns_of([], [], grid(text, is_toml=True))
+    assert [column.rules.rank_scores for column in found] == 2 * [(10, 5, 2), (10, 9, 6)]
+    dotted = grid('rules = "legacy"\nset.legacy.kickout_tasks = [5, 9]\n', is_toml=True)
+    found, _ = columns_of([], [Setting.read(text) for text in LEGACY], dotted)
+    assert [dict(column.changes or {})["legacy.kickout_tasks"] for column in found] == ["5", "9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "brackets"),
+        ("[]", "must be an object"),
+        ('{"rules": "seed"}', "set: must say"),
+        ('{"set": {"penalty": ["1"]}}', "rules: must be a rule set"),
+        ('{"rules": ["seed", "seed"], "set": {"penalty": ["1"]}}', "twice"),
+        ('{"rules": "fair", "set": {"penalty": ["1"]}}', "no rule set 'fair'"),
+        ('{"rules": "seed", "set": {"penalty": "0.3"}}', "set.penalty: must be a list"),
+        ('{"rules": "seed", "set": {"penalty": ["0.3", "0.3"]}}', "names a value twice"),
+        ('{"rules": "seed", "set": {"penalty": [[[]]]}, "more": 1}', "more: no such key"),
+    ],
+)
+def test_a_grid_that_cannot_be_read_is_refused(text, said):
+    with pytest.raises(ValueError, match=said):
+        grid(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "said"),
+    [
+        (("seed", "seed"), (), "seed is given twice"),
+        (("seed",), ("fairness=1",), "fairness: no such rule in seed"),
+        (("seed",), ("relay:penalty=1",), "relay: no such rule set is compared"),
+        (("seed",), ("penalty=7",), "seed: penalty: must be above 0"),
+        (("legacy",), (), "legacy"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused(names, changes, said):
+    with pytest.raises(ValueError, match=said):
+        columns(*names, changes=changes)
+
+
+@pytest.mark.parametrize("text", ["penalty", "=1", ":penalty=1"])
+def test_a_setting_without_its_parts_is_refused(text):
+    with pytest.raises(ValueError, match="key=value"):
+        Setting.read(text)
+
+
+def test_a_rule_that_a_grid_tries_must_be_there():
+    with pytest.raises(ValueError, match="grid: fairness: no such rule in seed"):
+        columns_of([], [], Grid([Basis.named("seed")], {"fairness": ["1"]}))
+
+
+def test_a_grid_of_too_many_columns_is_refused():
+    values = [str(number) for number in range(1, MOST_COLUMNS + 2)]
+    tried = read_grid(
+        json.dumps({"rules": "seed", "set": {"tau_seconds": values}}), Basis.named, is_toml=False
+    )
+    with pytest.raises(ValueError, match=f"more than {MOST_COLUMNS}"):
+        columns_of([], [], tried)
