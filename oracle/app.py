@@ -5,8 +5,8 @@ A room is opened when it is first asked for.
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +29,7 @@ from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
 from oracle.services.ruling import check_period, check_rules
+from oracle.settings import dispatch_settings
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 from oracle.systems.registry import rule_set
@@ -169,8 +170,8 @@ class App:
                 or only one of the two keys is named.
         """
         told = self.config.keys
-        signer = _key_files(told.signer_keystore, told.signer_password_file)
-        transmitter = _key_files(told.transmitter_keystore, told.transmitter_password_file)
+        signer = KeyFiles.of(told.signer_keystore, told.signer_password_file)
+        transmitter = KeyFiles.of(told.transmitter_keystore, told.transmitter_password_file)
         if signer is None and transmitter is None:
             return None
         if signer is None or transmitter is None:
@@ -187,12 +188,9 @@ class App:
 
     @cached_property
     def dispatcher(self) -> Signer | None:
-        """The key that starts tasks; None where the configuration names none.
-
-        Raises InputError: see `keys`.
-        """
+        """The key that starts tasks, or None. Raises InputError: see `keys`."""
         told = self.config.keys
-        files = _key_files(told.dispatcher_keystore, told.dispatcher_password_file)
+        files = KeyFiles.of(told.dispatcher_keystore, told.dispatcher_password_file)
         return None if files is None else Signer.open(*files)
 
     @cached_property
@@ -205,16 +203,13 @@ class App:
         """
         if self.dispatch_settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
-        key = self.dispatcher
-        if key is None:
+        if self.dispatcher is None:
             raise InputError("keys.dispatcher_keystore: is missing; without it nothing is started")
-        if self.keys and key.address in {
-            self.keys.signer.address,
-            self.keys.transmitter.address,
-        }:
-            raise InputError(f"the dispatcher's key ({key.address}) must be one of its own")
-        publisher = self._publisher(Address(self.config.network.contracts["TaskNetwork"]), key)
-        check_dispatcher(publisher.lines, publisher.domain.contract, key.address)
+        if self.keys is not None:
+            self.keys.check_other(self.dispatcher)
+        network = Address(self.config.network.contracts["TaskNetwork"])
+        publisher = self._publisher(network, self.dispatcher)
+        check_dispatcher(publisher.lines, network, self.dispatcher.address)
         return publisher
 
     @property
@@ -230,40 +225,13 @@ class App:
         )
 
     def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
-        """Return what the publishing services work at, under a lease's epoch.
-
-        `clock` tells unix seconds.
-        """
-        told = self.config
-        return Desk(
-            store=self.store,
-            publisher=self.publisher,
-            rules=self.rules,
-            rules_hash=self.rules_hash,
-            settings=self.report_settings,
-            epoch=epoch,
-            clock=clock,
-            confirmations=told.limits.confirmations,
-            level=told.oracle.level,
-            evidence_folder=told.oracle.evidence_folder,
-        )
+        """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
+        return self._desk(self.publisher, epoch, clock)
 
     def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
         """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""
-        told = self.config
-        return Desk(
-            store=self.store,
-            publisher=self.dispatch_publisher,
-            rules=self.rules,
-            rules_hash=self.rules_hash,
-            settings=self.report_settings,
-            epoch=epoch,
-            clock=clock,
-            confirmations=told.limits.confirmations,
-            level=told.oracle.level,
-            evidence_folder=told.oracle.evidence_folder,
-            dispatch=self.dispatch_settings,
-        )
+        desk = self._desk(self.dispatch_publisher, epoch, clock)
+        return replace(desk, dispatch=self.dispatch_settings)
 
     def identify(self) -> None:
         """Write down what the database is about, or check that it is about the same.
@@ -286,6 +254,21 @@ class App:
             check_period(unit, self.report_settings.period_seconds)
             if self.dispatch_settings is not None:
                 check_dispatch(unit, self.dispatch_settings)
+
+    def _desk(self, publisher: Publisher, epoch: int, clock: Callable[[], float]) -> Desk:
+        told = self.config
+        return Desk(
+            store=self.store,
+            publisher=publisher,
+            rules=self.rules,
+            rules_hash=self.rules_hash,
+            settings=self.report_settings,
+            epoch=epoch,
+            clock=clock,
+            confirmations=told.limits.confirmations,
+            level=told.oracle.level,
+            evidence_folder=told.oracle.evidence_folder,
+        )
 
     def _publisher(self, contract: Address, keys: Keys | Signer | None) -> Publisher:
         told = self.config
@@ -313,9 +296,3 @@ class App:
         store = Store.open(self.config.database.url, create=create)
         self._opened.callback(store.close)
         return store
-
-
-def _key_files(keystore: Path | None, password_file: Path | None) -> KeyFiles | None:
-    if keystore is None or password_file is None:
-        return None
-    return KeyFiles(keystore, password_file)

@@ -1,12 +1,23 @@
 """What a section of the settings is, and the section `[dispatch]` with its faults."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from oracle.domain.events import TaskKind
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.rules import Rules
+from oracle.services.dispatch_settings import DispatchSettings
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING
+
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
-_KINDS = ("sd", "llm", "sd_ft")
+Kind = Literal["sd", "llm", "sd_ft"]
+_KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
 class Section(BaseModel):
@@ -24,8 +35,8 @@ class Dispatch(Section):
     # The queue holds at most this many tasks for each member.
     queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
     # What a task takes, by its kind: always, and for each unit of its size.
-    fixed_seconds: dict[Literal["sd", "llm", "sd_ft"], Seconds] | None = None
-    unit_seconds: dict[Literal["sd", "llm", "sd_ft"], Seconds] | None = None
+    fixed_seconds: dict[Kind, Seconds] | None = None
+    unit_seconds: dict[Kind, Seconds] | None = None
     # Transactions of the dispatcher that may be on their way at the same time.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
 
@@ -51,3 +62,23 @@ def faults_in_dispatch(dispatch: Dispatch, chain_start: int, *, has_key: bool) -
         if missing:
             faults.append(f"dispatch.{name}: is missing for {', '.join(missing)}")
     return faults
+
+
+def dispatch_settings(told: Dispatch, rules: Rules) -> DispatchSettings | None:
+    """Return the numbers of the section, which has no faults; None: nobody is drawn."""
+    if told.start_block is None or told.queue_alpha is None:
+        return None
+    weighting = SEED_WEIGHTING if told.policy == "seed" else RELAY_WEIGHTING
+    return DispatchSettings(
+        start_block=told.start_block,
+        rules=rules,
+        policy=told.policy,
+        weighting=replace(weighting, weight_floor=int(told.weight_floor * UNIT)),
+        pricing=Pricing(_exactly(told.fixed_seconds or {}), _exactly(told.unit_seconds or {})),
+        alpha=Fraction(told.queue_alpha),
+        max_in_flight=told.max_in_flight,
+    )
+
+
+def _exactly(seconds: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:
+    return {TaskKind(kind): Fraction(number) for kind, number in seconds.items()}

@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import structlog
 import typer
@@ -46,6 +46,14 @@ _SendOption = Annotated[
     ),
 ]
 
+_StartOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--dispatch/--no-dispatch",
+        help="Start drawn tasks, or only draw. Default: dispatch.enabled; not with --dry-run.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Put `run` and `migrate` on the command line."""
@@ -60,6 +68,7 @@ def run(
         bool, typer.Option("--once", help="Catch up with the head, do what is due, and leave.")
     ] = False,
     publish: _SendOption = None,
+    dispatch: _StartOption = None,
 ) -> None:
     """Index the chain, score its nodes, and report them; until SIGTERM or Ctrl-C."""
     with open_app(config) as app, _on_signals(_leave):
@@ -68,17 +77,29 @@ def run(
         if schema_state(told.database.url).age is not SchemaAge.EMPTY:
             # Says at once what is wrong with it. An empty one stays so until the chain is right.
             app.require_store()
-        is_publishing = told.oracle.publish if publish is None else publish
+        sends = _Sends(
+            reports=told.oracle.publish if publish is None else publish,
+            starts=(told.dispatch.enabled and publish is not False)
+            if dispatch is None
+            else dispatch,
+        )
         if not once:
-            _until_told(app, is_publishing=is_publishing)
+            _until_told(app, sends)
             return
         app.require_chain()
         app.create_store()
         with _leased(app) as epoch:
-            run_once(steps_of(_prepared(app, epoch, is_publishing=is_publishing)))
+            run_once(steps_of(_prepared(app, epoch, sends)))
 
 
-def _until_told(app: App, *, is_publishing: bool) -> None:
+class _Sends(NamedTuple):
+    """What this run may send."""
+
+    reports: bool
+    starts: bool
+
+
+def _until_told(app: App, sends: _Sends) -> None:
     """Be the daemon."""
     told, stop = app.config, Stop()
     _wait_for_chain(app, stop)
@@ -86,14 +107,15 @@ def _until_told(app: App, *, is_publishing: bool) -> None:
         app.create_store()
         # The lease before the port: a second daemon hears who the first one is.
         with _leased(app) as epoch:
-            work = _prepared(app, epoch, is_publishing=is_publishing)
+            work = _prepared(app, epoch, sends)
             with _serving(app, work.watch) as address, _on_signals(stop.tell):
                 structlog.get_logger().info(
                     "started",
                     version=__version__,
                     chain_id=told.chain.id,
                     web=address,
-                    publishing=is_publishing,
+                    publishing=sends.reports,
+                    dispatching=sends.starts,
                 )
                 metrics.STARTED.set_to_current_time()
                 run_steps(steps_of(work), stop.event, work.watch.beats)
@@ -147,11 +169,13 @@ def migrate(
         typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
 
 
-def _prepared(app: App, epoch: int, *, is_publishing: bool) -> Work:
+def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     """Check everything that can be checked before the first turn."""
     app.identify()
     work = Work(app, epoch, Watch(Beats(time.monotonic)))
-    if is_publishing:
+    if sends.starts:
+        work.starts = app.dispatch_desk(epoch, _unix_seconds)
+    if sends.reports:
         found = differences(app.publisher.contract.constitution(), app.expected)
         if found:
             lines = "".join(f"\n  {difference.line()}" for difference in found)

@@ -7,8 +7,10 @@ from oracle.app import App
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.publisher.receipts import balance_of
 from oracle.scheduler import Step
-from oracle.services.confirming import confirm_next
+from oracle.services.confirming import confirm_all, confirm_next
+from oracle.services.convoying import convoy_next
 from oracle.services.desk import Desk, Step as Done
+from oracle.services.dispatching import plan_dispatch
 from oracle.services.indexing import Indexed, Pace, index_next
 from oracle.services.kicking import plan_kick
 from oracle.services.leasing import RENEW_SECONDS, renew
@@ -27,12 +29,13 @@ Facts = Mapping[str, object] | None
 
 @dataclass(slots=True)
 class Work:
-    """What the loops share; `desk` None: nothing is sent."""
+    """What the loops share; `desk` None: no report is sent; `starts` None: no task is started."""
 
     app: App
     epoch: int
     watch: Watch
     desk: Desk | None = None
+    starts: Desk | None = None
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
     pace: Pace = field(default_factory=Pace)
@@ -61,16 +64,30 @@ class Work:
             self.compare()
         return _done(publish_next(desk, heads) or plan_push(desk, heads) or plan_kick(desk, heads))
 
+    def dispatch(self) -> Facts:
+        """Start what was drawn: plan, or take the next step with all that can be taken along."""
+        desk, heads = self.starts, self.pace.heads
+        if desk is None or heads is None:
+            return None
+        if not self.is_reconciled:
+            self.compare()
+        return _done(plan_dispatch(desk, heads) or convoy_next(desk, heads))
+
     def confirm(self) -> Facts:
         """Look for what was sent."""
-        desk, heads = self.desk, self.pace.heads
-        return None if desk is None or heads is None else _done(confirm_next(desk, heads))
+        heads = self.pace.heads
+        if heads is None:
+            return None
+        report = None if self.desk is None else confirm_next(self.desk, heads)
+        start = None if self.starts is None else confirm_all(self.starts, heads)
+        return _done(report or start)
 
     def compare(self) -> Facts:
         """Compare our nonces with the chain's; a difference that is ours to solve ends us."""
-        if self.desk is not None:
-            reconcile(self.desk)
-            self.is_reconciled = True
+        desks = [desk for desk in (self.desk, self.starts) if desk is not None]
+        for desk in desks:
+            reconcile(desk)
+        self.is_reconciled = bool(desks)
         return None
 
     def keep_lease(self) -> Facts:
@@ -97,6 +114,7 @@ def steps_of(work: Work) -> list[Step]:
         Step("reconcile", _RECONCILE_SECONDS, work.compare),
         Step("index", poll, work.index),
         Step("publish", poll, work.publish),
+        *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
         Step("confirm", poll, work.confirm),
         Step("census", _CENSUS_SECONDS, work.count),
     ]

@@ -23,6 +23,13 @@ class KeyFiles(NamedTuple):
     keystore: Path
     password_file: Path
 
+    @classmethod
+    def of(cls, keystore: Path | None, password_file: Path | None) -> "KeyFiles | None":
+        """Return the pair; None where one is missing."""
+        if keystore is None or password_file is None:
+            return None
+        return cls(keystore, password_file)
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -45,6 +52,17 @@ class Keys:
                 "the signer's must not hold ether"
             )
         return opened
+
+    def check_other(self, third: Signer) -> None:
+        """Make sure that a third key is neither of them: its nonces are counted apart.
+
+        Raises:
+            InputError: it is.
+        """
+        if third.address in {self.signer.address, self.transmitter.address}:
+            raise InputError(
+                f"dispatcher and signer or transmitter are the same key ({third.address})"
+            )
 
 
 class Publisher:

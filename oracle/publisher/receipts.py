@@ -65,6 +65,16 @@ def balance_of(lines: Lines, account: Address) -> int:
     return int(lines.ask("eth_getBalance", account, "latest"), 16)
 
 
+def block_hashes(lines: Lines, numbers: Sequence[int]) -> dict[int, Hash]:
+    """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
+    blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
+    return {
+        number: Hash(block["hash"])
+        for number, block in zip(numbers, blocks, strict=True)
+        if block is not None
+    }
+
+
 def why_reverted(lines: Lines, receipt: Receipt, call: Call) -> str:
     """Ask again, on the block before, why a mined call failed; a guess where state moved on."""
     asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}

@@ -6,7 +6,14 @@ State follows from receipts alone: a timeout, an error or a restart changes noth
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
-from oracle.publisher.receipts import Call, Receipt, nonce_at, receipts_of, why_reverted
+from oracle.publisher.receipts import (
+    Call,
+    Receipt,
+    block_hashes,
+    nonce_at,
+    receipts_of,
+    why_reverted,
+)
 from oracle.services.deferring import close_report
 from oracle.services.desk import Desk, Step
 from oracle.services.publishing import send_attempt
@@ -34,6 +41,60 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
         if step is not None:
             return step
     return None
+
+
+def confirm_all(desk: Desk, heads: Heads) -> Step | None:
+    """Take note of everything that happened to open nonces; None: nothing did.
+
+    For whoever sends by the dozen. A receipt that is known and not final is not asked for again
+    while its block is the chain's.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    with desk.store.reading() as unit:
+        slots = unit.outbox.slots.watched(desk.account)
+    settled = _still_there(desk, slots, heads)
+    with desk.store.reading() as unit:
+        watched = [(one, unit.outbox.slots.attempts(one)) for one in slots if one not in settled]
+    if not watched:
+        return None
+    hashes = [attempt.signed.tx_hash for _, attempts in watched for attempt in attempts]
+    receipts = receipts_of(desk.publisher.lines, hashes) if hashes else {}
+    used = nonce_at(desk.publisher.lines, desk.account.address, hex(heads.final.number))
+    steps = [
+        _look_at(desk, slot, attempts, receipts, heads)
+        for slot, attempts in watched
+        if slot.nonce < used or not _may_wait(slot, attempts, receipts, heads)
+    ]
+    done = [step for step in steps if step is not None]
+    if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
+        return done[0] if done else None
+    kinds = [step.did for step in done]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    return Step("confirmed", done[0].intent, counted)
+
+
+def _may_wait(
+    slot: Slot, attempts: list[Attempt], receipts: dict[Hash, Receipt], heads: Heads
+) -> bool:
+    """Tell whether nothing is to be done about a call that is in the pool, or not even sent."""
+    if any(one.signed.tx_hash in receipts for one in attempts) or slot.state is SlotState.MINED:
+        return False
+    sent_at = attempts[-1].last_sent_block if attempts else None
+    return sent_at is None or abs(heads.latest.number - sent_at) < _REPEAT_BLOCKS
+
+
+def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:
+    """Return the mined slots whose block is still the chain's, and not final."""
+    young = [
+        one
+        for one in slots
+        if one.block_number is not None and not desk.is_final(one.block_number, heads)
+    ]
+    numbers = sorted({one.block_number for one in young if one.block_number is not None})
+    hashes = block_hashes(desk.publisher.lines, numbers)
+    return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]
 
 
 def _look_at(

@@ -11,6 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.publisher.publisher import Publisher
+from oracle.services.dispatch_settings import DispatchSettings
 from oracle.store.outbox_rows import Account, Stamp
 from oracle.store.store import Store, Unit
 
@@ -34,6 +35,7 @@ class Desk:
     `epoch` is the lease's: every write is fenced by it. `clock` tells unix seconds, for the
     journal and the budget of a day; deadlines are in the chain's time. `confirmations`: blocks on
     top of a receipt's, beside finality. `level`: which head a report's as-of must lie under.
+    `dispatch`: only at the dispatcher's own desk, whose publisher calls the network contract.
     """
 
     store: Store
@@ -46,6 +48,7 @@ class Desk:
     confirmations: int
     level: Literal["soft", "safe"]
     evidence_folder: Path
+    dispatch: DispatchSettings | None = None
 
     @property
     def account(self) -> Account:

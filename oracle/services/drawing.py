@@ -12,6 +12,7 @@ from oracle.errors import FatalError
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.systems.crynux.policy import why_not
 from oracle.systems.crynux.pool import CandidatePool
+from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.dispatching import (
     NOTHING_PLANNED,
@@ -85,7 +86,7 @@ class Drawer:
 
     def resume(self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]) -> None:
         """Stand at the end of `block`, where these draws stand; what is armed follows."""
-        line = self.line(sight)
+        line = line_at(sight, self.settings.pricing)
         armed = armed_in(line, standing, self._pool_at(sight, block, standing)) if line else ()
         self.plan, self.at = Plan(dict(standing), frozenset(armed)), block.number
 
@@ -99,7 +100,7 @@ class Drawer:
             self.plan = NOTHING_PLANNED
         elif self.at != block.number - 1:
             raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
-        line = self.line(sight)
+        line = line_at(sight, self.settings.pricing)
         if line or self.plan.standing:
             turn = next_plan(
                 self.plan, block, line, self._pool_at(sight, block, self.plan.standing)
@@ -109,13 +110,6 @@ class Drawer:
         self.plan, self.at = turn.plan, block.number
         return turn
 
-    def line(self, sight: Sight) -> list[InLine]:
-        """Return the waiting tasks in order."""
-        waiting = sight.waiting()
-        groups = frozenset(task.group for task in waiting if task.group is not None)
-        fellows = sight.of_groups(groups) if groups else ()
-        return line_of(waiting, fellows, self.settings.pricing.value_of)
-
     def _pool_at(
         self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]
     ) -> _PoolAt:
@@ -123,3 +117,11 @@ class Drawer:
             self._pool.put(node)
         self._seen = block.number
         return _PoolAt(self._pool, sight.nodes(standing.values()), block.time)
+
+
+def line_at(sight: Sight, pricing: Pricing) -> list[InLine]:
+    """Return the waiting tasks in order: the most valuable first."""
+    waiting = sight.waiting()
+    groups = frozenset(task.group for task in waiting if task.group is not None)
+    fellows = sight.of_groups(groups) if groups else ()
+    return line_of(waiting, fellows, pricing.value_of)

@@ -22,9 +22,9 @@ from oracle.store.outbox_rows import (
 )
 from oracle.store.store import Unit
 
-_DAY = 86_400
+DAY = 86_400
 # These will never be taken as they are: a human has to look.
-_HOPELESS = frozenset({Answer.CHAIN, Answer.MALFORMED, Answer.INTRINSIC})
+HOPELESS = frozenset({Answer.CHAIN, Answer.MALFORMED, Answer.INTRINSIC})
 
 
 def publish_next(desk: Desk, heads: Heads) -> Step | None:
@@ -51,7 +51,7 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
         intent = _first_free(unit, desk)
         if intent is None:
             return None
-        spent = outbox.slots.committed_since(account, desk.stamp.at - _DAY)
+        spent = outbox.slots.committed_since(account, desk.stamp.at - DAY)
         if spent + (intent.max_cost_wei or 0) > desk.publisher.caps.cost_per_day:
             why = ("day_cap", f"{spent} wei of max_cost_per_day_wei are spent or reserved")
             until = heads.latest.time + 1
@@ -90,7 +90,7 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     fees = desk.publisher.fees((intent.max_cost_wei or 0) // limit)
     if fees is None or verdict.gas > limit:
         return wait(desk, intent, heads, ("dearer", "gas or fees rose above the reserved cost"))
-    signed = _signed(desk, intent, slot.nonce, fees)
+    signed = signed_call(desk, intent, slot.nonce, fees)
     with desk.writing() as unit:
         unit.outbox.slots.sign(slot, signed, desk.stamp)
     return Step(f"{intent.wish.kind} signed", intent.id, signed.tx_hash)
@@ -110,7 +110,8 @@ def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
     return None
 
 
-def _signed(desk: Desk, intent: Intent, nonce: int, fees: Fees) -> SignedCall:
+def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees) -> SignedCall:
+    """Sign the call of an intent that has this nonce; the caller stores the bytes at once."""
     wish, limit = intent.wish, intent.gas_limit or 0
     signed = desk.publisher.payer.sign_transaction(
         Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
@@ -138,7 +139,7 @@ def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step
     error = None if sent.is_accepted else sent.answer.value
     with desk.writing() as unit:
         unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
-        if sent.answer in _HOPELESS:
+        if sent.answer in HOPELESS:
             reason = f"{sent.answer}: {sent.text}"
             unit.outbox.senders.pause(desk.account, reason, desk.stamp)
     return Step("sent", attempt.intent_id, f"{attempt.signed.tx_hash} {sent.answer} {sent.text}")

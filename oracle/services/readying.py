@@ -7,10 +7,13 @@ from oracle.publisher.receipts import balance_of
 from oracle.services.accusing import is_due
 from oracle.services.deferring import end, not_now, wait
 from oracle.services.desk import Desk, Step
+from oracle.services.dispatching import STARTS, is_unwanted
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
 
 _AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
+# Why a call of the dispatcher is given up.
+NOT_WANTED = "the draw, or the place in the queue, is no longer so"
 # What a kickout call is about, before the number of its lane.
 LANE_SUBJECT = "ix="
 
@@ -37,11 +40,16 @@ def look_again(
 def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, str] | None:
     """Tell why the call must never go; None: it still may.
 
-    A kickout may have waited for ether, a cap or a human while its node recovered.
+    A kickout may have waited for ether, a cap or a human while its node recovered, a start while
+    its draw fell.
     """
     wish = intent.wish
     if _is_too_late(wish, heads.latest.time):
         return IntentState.EXPIRED, "its deadline passed"
+    if wish.kind in STARTS:
+        with desk.store.reading() as unit:
+            if is_unwanted(desk, unit, intent):
+                return IntentState.SUPERSEDED, NOT_WANTED
     if wish.kind in _AGAINST:
         with desk.store.reading() as unit:
             if not is_due(unit, int(wish.subject.removeprefix(LANE_SUBJECT)), desk.rules):
@@ -54,8 +62,8 @@ def _is_too_late(wish: Wish, now: int) -> bool:
 
 
 def _is_blind(desk: Desk, intent: Intent, heads: Heads) -> bool:
-    """Tell whether it is about a kickout, and the fold cannot know yet if that is still due."""
-    if intent.wish.kind not in _KICKS:
+    """Tell whether it rests on the state, and the fold cannot know yet how that is now."""
+    if intent.wish.kind not in _KICKS | STARTS:
         return False
     with desk.store.reading() as unit:
         return not desk.is_at_head(unit, heads)

@@ -127,8 +127,8 @@ class Intents:
         pushes = self.in_states(account, ON_ITS_WAY)
         return next((one for one in pushes if one.wish.kind is IntentKind.PUSH), None)
 
-    def tries(self, account: Account, kind: IntentKind, subject: str, around: int) -> int:
-        """Count the intents of a kind about a subject in a round, ended ones too."""
+    def tries(self, account: Account, kind: IntentKind, subject: str, around: int | None) -> int:
+        """Count the intents of a kind about a subject in a round, or in none; ended ones too."""
         counted = select(func.count()).where(
             pub_intent.c.chain_id == account.chain_id,
             pub_intent.c.kind == kind.value,

@@ -1,0 +1,246 @@
+"""Takes many independent calls one step nearer to the chain in one turn (publishing.md 3.3).
+
+The dispatcher's calls are about different tasks and nodes, so they may go together: one batch of
+questions, one commit. As for single calls, each commit stands before what it makes possible, and
+nothing is signed above a nonce that nothing is signed for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from oracle.chain.heads import Heads
+from oracle.publisher.fees import Fees, gas_limit
+from oracle.publisher.preflight import Outcome, Verdict, preflight_all
+from oracle.publisher.receipts import Call, balance_of
+from oracle.publisher.sender import send_all
+from oracle.services.deferring import end, not_now, wait
+from oracle.services.desk import Desk, Step
+from oracle.services.dispatching import About, wanted_now
+from oracle.services.publishing import DAY, HOPELESS, signed_call
+from oracle.services.readying import NOT_WANTED
+from oracle.store.outbox_rows import Intent, IntentState, Slot, SlotState
+from oracle.store.store import Unit
+
+# Endpoints take batches of a hundred.
+_AT_ONCE = 100
+
+_Work = tuple[Slot, Intent]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What became of a call; `verdict` None: the state that it rests on is gone, or unknown."""
+
+    intent: Intent
+    is_blind: bool
+    verdict: Verdict | None
+
+    @property
+    def is_good(self) -> bool:
+        """It would work now."""
+        return self.verdict is not None and self.verdict.outcome is Outcome.OK
+
+    @property
+    def gas(self) -> int:
+        """What it takes, where it works."""
+        return 0 if self.verdict is None else self.verdict.gas
+
+
+def convoy_next(desk: Desk, heads: Heads) -> Step | None:
+    """Take the most urgent step, with everything that it can be taken with; None: nothing.
+
+    What has a nonce goes first, as in `publishing.publish_next`.
+    """
+    return (
+        _send_all(desk, heads)
+        or _sign_all(desk, heads)
+        or _assign_all(desk, heads)
+        or _ready_all(desk, heads)
+    )
+
+
+def _ready_all(desk: Desk, heads: Heads) -> Step | None:
+    with desk.store.reading() as unit:
+        planned = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
+    due = [one for one in planned if (one.wish.not_before or 0) <= heads.latest.time]
+    if not due:
+        return None
+    looks = _looks_at(desk, due[:_AT_ONCE], heads)
+    steps = [_turn_away(desk, look, heads) for look in looks if not look.is_good]
+    good = [look for look in looks if look.is_good]
+    fees = desk.publisher.fees() if good else None
+    if fees is None:
+        why = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
+        steps += [wait(desk, look.intent, heads, why) for look in good]
+    else:
+        steps += _price(desk, good, fees, heads)
+    return _first(steps)
+
+
+def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list[Step | None]:
+    """Make ready what the caps and our ether allow; the others wait with the reason."""
+    account, most = desk.account, desk.publisher.caps.cost_per_transaction
+    balance = balance_of(desk.publisher.lines, account.address)
+    with desk.store.reading() as unit:
+        left = balance - unit.outbox.slots.reserved(account)
+    steps: list[Step | None] = []
+    affordable: list[tuple[Intent, int, int]] = []
+    for look in looks:
+        limit = gas_limit(look.gas)
+        cost = limit * fees.max_fee
+        if cost > most:
+            why = ("cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}")
+            steps.append(wait(desk, look.intent, heads, why))
+        elif cost > left:
+            why = ("funds", f"{account.address} has {balance} wei: send ether to it")
+            steps.append(wait(desk, look.intent, heads, why))
+        else:
+            left -= cost
+            affordable.append((look.intent, limit, cost))
+    if affordable:
+        with desk.writing() as unit:
+            for intent, limit, cost in affordable:
+                unit.outbox.intents.make_ready(intent, limit, cost, desk.stamp)
+        steps.insert(0, _step("ready", [intent for intent, _, _ in affordable]))
+    return steps
+
+
+def _assign_all(desk: Desk, heads: Heads) -> Step | None:
+    with desk.store.reading() as unit:
+        if not _ready(unit, desk):
+            return None
+    with desk.writing() as unit:
+        outbox, account = unit.outbox, desk.account
+        # Looked at once more, in the commit that gives the nonces.
+        ready = _ready(unit, desk)
+        left = desk.publisher.caps.cost_per_day
+        left -= outbox.slots.committed_since(account, desk.stamp.at - DAY)
+        for intent in ready:
+            left -= intent.max_cost_wei or 0
+            if left < 0:
+                why = ("day_cap", "max_cost_per_day_wei is spent or reserved")
+                outbox.intents.postpone(intent, heads.latest.time + 1, why, desk.stamp)
+                continue
+            vacant = outbox.slots.vacant(account)
+            nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
+            outbox.slots.open(intent, nonce, desk.stamp)
+    return _step("assigned", ready) if ready else None
+
+
+def _ready(unit: Unit, desk: Desk) -> list[Intent]:
+    if unit.outbox.senders.paused_because(desk.account) is not None:
+        return []
+    return unit.outbox.intents.in_states(desk.account, [IntentState.READY])[:_AT_ONCE]
+
+
+def _sign_all(desk: Desk, heads: Heads) -> Step | None:
+    """Sign the lowest nonces that wait for it, up to the first that must not be signed."""
+    with desk.store.reading() as unit:
+        work = _unsigned(unit, desk)
+        vacant = unit.outbox.slots.vacant(desk.account)
+    if not work:
+        return None
+    if vacant is not None and vacant.nonce < work[0][0].nonce:
+        return _give_back(desk, work, heads)
+    work = work[:_AT_ONCE]
+    looks = _looks_at(desk, [intent for _, intent in work], heads)
+    cheapest = min((one.max_cost_wei or 0) // (one.gas_limit or 1) for _, one in work)
+    fees = desk.publisher.fees(cheapest)
+    pairs = zip(work, looks, strict=True)
+    good = [one for one, look in takewhile(lambda pair: _fits(pair[1]), pairs)]
+    if fees is None or not good:
+        if not looks[0].is_good:
+            return _turn_away(desk, looks[0], heads)
+        dearer = ("dearer", "gas or fees rose above the reserved cost")
+        return wait(desk, work[0][1], heads, dearer)
+    signed = [(slot, signed_call(desk, intent, slot.nonce, fees)) for slot, intent in good]
+    with desk.writing() as unit:
+        for slot, call in signed:
+            unit.outbox.slots.sign(slot, call, desk.stamp)
+    return _step("signed", [intent for _, intent in good])
+
+
+def _fits(look: _Look) -> bool:
+    return look.is_good and look.gas <= (look.intent.gas_limit or 0)
+
+
+def _unsigned(unit: Unit, desk: Desk) -> list[_Work]:
+    """Return what has a nonce and no bytes, the lowest nonce first."""
+    assigned = unit.outbox.intents.in_states(desk.account, [IntentState.ASSIGNED])
+    by_nonce = {intent.nonce: intent for intent in assigned}
+    return [
+        (slot, by_nonce[slot.nonce])
+        for slot in unit.outbox.slots.watched(desk.account)
+        if slot.state is SlotState.OPEN
+        and slot.nonce in by_nonce
+        and not unit.outbox.slots.attempts(slot)
+    ]
+
+
+def _give_back(desk: Desk, work: Sequence[_Work], heads: Heads) -> Step:
+    """Take the nonces back that lie above a vacant one; their calls get the lowest ones anew."""
+    why = ("lower_nonce", "a lower nonce became free")
+    with desk.writing() as unit:
+        for _, intent in work:
+            unit.outbox.intents.postpone(intent, heads.latest.time, why, desk.stamp)
+    return _step("gave back", [intent for _, intent in work])
+
+
+def _send_all(desk: Desk, heads: Heads) -> Step | None:
+    """Send stored bytes for the first time, and note how it went.
+
+    Whoever dies before the note sends the same bytes once more: same nonces, same hashes.
+    """
+    with desk.store.reading() as unit:
+        unsent = [
+            (slot, attempt)
+            for slot in unit.outbox.slots.watched(desk.account)
+            if slot.state is SlotState.OPEN
+            for attempt in unit.outbox.slots.attempts(slot)
+            if attempt.sends == 0
+        ][:_AT_ONCE]
+    if not unsent:
+        return None
+    answers = send_all(desk.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
+    with desk.writing() as unit:
+        for (slot, attempt), sent in zip(unsent, answers, strict=True):
+            error = None if sent.is_accepted else sent.answer.value
+            unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
+            if sent.answer in HOPELESS:
+                reason = f"{sent.answer}: {sent.text}"
+                unit.outbox.senders.pause(desk.account, reason, desk.stamp)
+    refused = [sent.text for sent in answers if not sent.is_accepted]
+    said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
+    return Step("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")
+
+
+def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look]:
+    """Look whether each call is still wanted, and what it would do on the newest block."""
+    with desk.store.reading() as unit:
+        is_blind = desk.dispatch is None or not desk.is_at_head(unit, heads)
+        wanted = {} if desk.dispatch is None or is_blind else wanted_now(unit, desk.dispatch)
+    alive = [one for one in intents if About(one.wish.kind, one.wish.subject) in wanted]
+    calls = [Call(one.wish.account.address, one.wish.contract, one.wish.calldata) for one in alive]
+    tried = preflight_all(desk.publisher.lines, calls) if calls else []
+    verdicts = {one.id: verdict for one, verdict in zip(alive, tried, strict=True)}
+    return [_Look(one, is_blind, verdicts.get(one.id)) for one in intents]
+
+
+def _turn_away(desk: Desk, look: _Look, heads: Heads) -> Step | None:
+    """End or postpone a call that cannot go now; a nonce that it has is free again then."""
+    if look.is_blind:
+        return wait(desk, look.intent, heads, ("behind", "the database is behind the head"))
+    if look.verdict is None:
+        return end(desk, look.intent, IntentState.SUPERSEDED, NOT_WANTED)
+    return not_now(desk, look.intent, look.verdict, heads)
+
+
+def _step(did: str, intents: Sequence[Intent]) -> Step:
+    kinds = [intent.wish.kind.value for intent in intents]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    return Step(did, intents[0].id, counted)
+
+
+def _first(steps: Sequence[Step | None]) -> Step | None:
+    return next((step for step in steps if step is not None), None)

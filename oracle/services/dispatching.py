@@ -1,0 +1,142 @@
+"""What the dispatcher wants on chain now: starts of drawn tasks, and words about the queue.
+
+Looked at again before anything is signed: what is not wanted any more never leaves.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import Hash, TaskKey
+from oracle.domain.nodes import Membership
+from oracle.publisher.network import drop_call, queue_call, start_as_of_call, start_call
+from oracle.services.assigning import UnitSight, standing_in
+from oracle.services.desk import Desk, Step
+from oracle.services.dispatch_settings import DispatchSettings
+from oracle.services.drawing import line_at
+from oracle.store.draws import StoredDraw
+from oracle.store.outbox_rows import ON_ITS_WAY, UNFINISHED, Intent, IntentKind, IntentState, Wish
+from oracle.store.store import Unit
+from oracle.systems.crynux.task_queue import room_for
+from oracle.systems.dispatching import Plan, queue_of
+
+STARTS = frozenset({IntentKind.START_TASK, IntentKind.QUEUE_TASK, IntentKind.DROP_TASK})
+
+# Starts first; then room in the queue; then the mere word that a task waits.
+_START, _DROP, _QUEUE = 100, 150, 200
+# An old seed block that is final needs no checking; its hash may be out of the contract's reach.
+_CHECKED_BLOCKS = 200
+
+
+class About(NamedTuple):
+    """What a wish of the dispatcher is about; `subject` names it for ever."""
+
+    kind: IntentKind
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """A call that makes sense now; `draw`: the one that it starts."""
+
+    about: About
+    task: TaskKey
+    priority: int
+    draw: StoredDraw | None = None
+
+
+def plan_dispatch(desk: Desk, heads: Heads) -> Step | None:
+    """Plan what is wanted and not yet on its way, up to `max_in_flight`; None: nothing.
+
+    History plans nothing: a draw that stands there may be over since.
+    """
+    if desk.dispatch is None:
+        return None
+    with desk.store.reading() as unit:
+        if not desk.is_at_head(unit, heads):
+            return None
+        wishes = list(_wishes(desk, unit, heads, desk.dispatch))
+    if not wishes:
+        return None
+    with desk.writing() as unit:
+        added = [unit.outbox.intents.add(wish, desk.stamp) for wish in wishes]
+    kinds = [wish.kind.value for wish in wishes]
+    detail = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    return Step("dispatch planned", added[0], detail)
+
+
+def wanted_now(unit: Unit, settings: DispatchSettings) -> Mapping[About, _Want]:
+    """Return the calls that make sense at the cursor, in the order of their urgency."""
+    wants = {}
+    for draw in unit.draws.standing():
+        about = About(IntentKind.START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
+        wants[about] = _Want(about, draw.task, _START, draw)
+    return wants | {want.about: want for want in _about_the_queue(unit, settings)}
+
+
+def is_unwanted(desk: Desk, unit: Unit, intent: Intent) -> bool:
+    """Tell whether a call of the dispatcher has no reason any more."""
+    wish = intent.wish
+    if wish.kind not in STARTS or desk.dispatch is None:
+        return False
+    return About(wish.kind, wish.subject) not in wanted_now(unit, desk.dispatch)
+
+
+def _about_the_queue(unit: Unit, settings: DispatchSettings) -> Iterator[_Want]:
+    """Tell of the tasks that found no node, and drop those for which there is no room."""
+    cursor = unit.cursor.get()
+    if cursor is None:
+        return
+    plan = Plan(standing_in(unit), frozenset())
+    queue = queue_of(line_at(UnitSight(unit), settings.pricing), plan, cursor.number)
+    if not queue:
+        return
+    counts = unit.nodes.counts().items()
+    members = sum(many for (standing, _, _), many in counts if standing is Membership.MEMBER)
+    room = room_for(members, settings.alpha)
+    for one in reversed(queue[room:]):
+        about = About(IntentKind.DROP_TASK, f"task={one.task.key}")
+        yield _Want(about, one.task.key, _DROP)
+    for one in queue[:room]:
+        if not one.task.queued:
+            about = About(IntentKind.QUEUE_TASK, f"task={one.task.key}")
+            yield _Want(about, one.task.key, _QUEUE)
+
+
+def _wishes(desk: Desk, unit: Unit, heads: Heads, settings: DispatchSettings) -> Iterator[Wish]:
+    intents = unit.outbox.intents.in_states(desk.account, (*UNFINISHED, IntentState.HELD))
+    under_way = {About(one.wish.kind, one.wish.subject) for one in intents}
+    room = settings.max_in_flight - sum(one.state in ON_ITS_WAY for one in intents)
+    for want in wanted_now(unit, settings).values():
+        if room > 0 and want.about not in under_way:
+            room -= 1
+            yield _wish(desk, unit, want, heads)
+
+
+def _wish(desk: Desk, unit: Unit, want: _Want, heads: Heads) -> Wish:
+    kind, subject = want.about
+    tries = unit.outbox.intents.tries(desk.account, kind, subject, None)
+    draw = want.draw
+    return Wish(
+        account=desk.account,
+        contract=desk.publisher.domain.contract,
+        kind=kind,
+        dedup_key=f"{kind}:{subject}:try={tries + 1}",
+        calldata=_calldata(want, heads),
+        subject=subject,
+        as_of_block=None if draw is None else draw.seed_block,
+        as_of_hash=None if draw is None else Hash(draw.seed_hash),
+        priority=want.priority,
+    )
+
+
+def _calldata(want: _Want, heads: Heads) -> str:
+    draw = want.draw
+    if draw is None:
+        is_drop = want.about.kind is IntentKind.DROP_TASK
+        return drop_call(want.task) if is_drop else queue_call(want.task)
+    is_old = heads.latest.number - draw.seed_block > _CHECKED_BLOCKS
+    if is_old and draw.seed_block <= heads.final.number:
+        return start_call(draw.task, draw.node)
+    return start_as_of_call(draw.task, draw.node, draw.seed_block, draw.seed_hash)
