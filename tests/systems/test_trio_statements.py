@@ -115,6 +115,19 @@ def test_busy_and_paused_nodes_are_not_available():
     assert candidates(history.creates("t", kind=GPT)) == {"4090 2", "4090 3", "4090 4"}
 
 
+def test_the_three_nodes_of_a_finished_task_are_free_again():
+    history = joined(_4090=3).creates("t", kind=SD)
+    for place in range(3):
+        history.starts("other", f"4090 {place}", place=place)
+    assert candidates(history) == set()
+    assert len(candidates(history.succeeds("other"))) == 3
+
+
+def test_a_new_task_is_chosen_for_while_others_wait_for_other_nodes():
+    history = joined(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
+    assert len(names(chosen(history.creates("t", kind=SD, min_vram=8, fee=1), 1))) == 3
+
+
 # How likely they are
 
 
