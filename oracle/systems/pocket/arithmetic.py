@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 
 _FIVE_PLACES = Decimal("0.00001")
 # Wide enough for every double below 10^40; the thread's own context is left alone.
@@ -15,6 +16,7 @@ def round_half_up(x: float) -> int:
     return whole + 1 if x - whole >= 0.5 else whole  # noqa: PLR2004 - a half
 
 
+@lru_cache(maxsize=10_000)
 def to_fixed(x: float) -> str:
     """Write a number as `toFixed(5)` does: by its exact expansion, ties up."""
     return str(Decimal(x).quantize(_FIVE_PLACES, ROUND_HALF_UP, _EXACT))

@@ -47,7 +47,7 @@ def _latency(row: Row) -> str:
 def parts_of(row: Row) -> dict[str, str]:
     """Return what the tickets were made of, by the names of pocket.md, in order.
 
-    Rates have 18 digits, latencies 5, in the parameters' unit.
+    Rates have 18 digits, latencies 5, in the parameters' unit. What does not apply is not there.
     """
     standing = row.standing
     parts = {

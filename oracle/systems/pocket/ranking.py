@@ -6,6 +6,7 @@ A pure function of records, candidates, time and parameters: no randomness, no s
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.arithmetic import round_half_up
@@ -33,8 +34,7 @@ class Reason(StrEnum):
     SHELVED = "shelved"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One node's place in a ranking, with the trace of how its tickets came about.
 
     `benchmark`: the latency it was compared with, None where it was not. `difference`: how far
@@ -93,17 +93,18 @@ def evaluate(
     records: Records, candidates: Iterable[Address], now: float, params: Parameters
 ) -> Ranking:
     """Rank the candidates as their records stand at `now`; ties keep the candidates' order."""
+    unknown = Record()
     standings: list[Standing] = []
     left_out: list[Address] = []
     effects: list[Effect] = []
     for node in candidates:
-        record = records.get(node) or Record()
+        record = records.get(node, unknown)
         standing = standing_of(node, record, now, params)
         if is_left_out(record, standing, now, params):
             left_out.append(node)
             continue
         standings.append(standing)
-        effects += looked_at(node, record, now, params)
+        effects += looked_at(standing, record, now, params)
     ranked = rank(standings, now, params)
     return replace(ranked, left_out=tuple(left_out), effects=tuple(effects))
 
@@ -196,7 +197,7 @@ def with_chances(rows: Sequence[Row], params: Parameters) -> tuple[Row, ...]:
         chances = _where_all_are_shelved(rows, params)
     total = sum(chances)
     return tuple(
-        replace(row, chances=n, probability=n / total)
+        row._replace(chances=n, probability=n / total)
         for row, n in zip(rows, chances, strict=True)
     )
 

@@ -17,6 +17,7 @@ from oracle.systems.pocket.standing import (
     after_outcome,
     is_failing,
     looked_at,
+    standing_of,
 )
 
 
@@ -94,7 +95,8 @@ class Scope:
         for node in sorted(self._suspects):
             record = self.records[node]
             if node in among:
-                self.apply(looked_at(node, record, now, self.params))
+                standing = standing_of(node, record, now, self.params)
+                self.apply(looked_at(standing, record, now, self.params))
             if not self._is_suspect(record, now):
                 self._suspects.discard(node)
 

@@ -4,14 +4,14 @@ Reading changes nothing; what a reading does to the failure flag is handed back.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.parameters import FlagSetAt, Parameters
 from oracle.systems.pocket.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """A node as it is ranked. Latencies are in the parameters' unit, 0 where none is known.
 
     `failing`: flagged, or too many errors in a row, and without a success to make up for it.
@@ -67,8 +67,7 @@ def standing_of(node: Address, record: Record, now: float, params: Parameters) -
 
 def clearing(node: Address, record: Record, now: float, params: Parameters) -> list[Effect]:
     """Return the end of a failure that a success makes up for, if there is one."""
-    made_up = record.has_counts(now) and record.successes > 0
-    if made_up and is_failing(record, now, params):
+    if is_failing(record, now, params):
         return [FlagCleared(node, now + params.cleared_ttl)]
     return []
 
@@ -82,17 +81,21 @@ def setting(standing: Standing, now: float, params: Parameters) -> list[Effect]:
     return [FlagSet(standing.node, now + params.flag_ttl)]
 
 
-def looked_at(node: Address, record: Record, now: float, params: Parameters) -> list[Effect]:
+def looked_at(standing: Standing, record: Record, now: float, params: Parameters) -> list[Effect]:
     """Return what an evaluation of the node does to its flag (1.3, 1.4)."""
     if params.flag_set_at is not FlagSetAt.EVALUATION:
         return []
-    standing = standing_of(node, record, now, params)
-    return [*clearing(node, record, now, params), *setting(standing, now, params)]
+    return _changed(standing, record, now, params)
 
 
 def after_outcome(node: Address, record: Record, now: float, params: Parameters) -> list[Effect]:
     """Return what an outcome just recorded does to the flag where outcomes set it (4.4)."""
     if params.flag_set_at is not FlagSetAt.OUTCOME:
         return []
-    standing = standing_of(node, record, now, params)
-    return [*clearing(node, record, now, params), *setting(standing, now, params)]
+    return _changed(standing_of(node, record, now, params), record, now, params)
+
+
+def _changed(standing: Standing, record: Record, now: float, params: Parameters) -> list[Effect]:
+    if standing.attempts and record.successes:
+        return clearing(standing.node, record, now, params)
+    return setting(standing, now, params)

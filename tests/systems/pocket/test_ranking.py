@@ -96,7 +96,7 @@ def test_another_order_of_candidates_changes_only_ties(standings, order, params)
 def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standings, power):
     # By powers of two nothing is rounded, so that there is no edge to fall over.
     scale = 2.0**power
-    scaled = [replace(s, median=s.median * scale, weighted=s.weighted * scale) for s in standings]
+    scaled = [s._replace(median=s.median * scale, weighted=s.weighted * scale) for s in standings]
     params = replace(ARTICLE, expected=ARTICLE.expected * scale)
     assert tickets(scaled, params) == tickets(standings, ARTICLE)
 

@@ -44,6 +44,17 @@ def test_samples_end_three_hundred_seconds_after_the_first_outcome():
     assert row(scope, 300).standing.median == 5.0
 
 
+def test_a_first_success_is_its_own_median_whatever_samples_are_left():
+    scope = Scope(replace(ARTICLE, samples_ttl=900))
+    scope.succeeded(A, 1.0, 0)
+    scope.succeeded(A, 3.0, 300)
+    assert row(scope, 300).standing.median == 3.0
+    scope.succeeded(A, 3.0, 301)
+    assert row(scope, 301).standing.median == 3.0
+    scope.succeeded(A, 0.5, 302)
+    assert row(scope, 302).standing.median == 2.0
+
+
 def test_samples_of_a_sliding_window_end_each_by_its_own_age():
     scope = Scope(replace(ARTICLE, window=Window.SLIDING))
     for time, seconds in ((0, 1.0), (100, 2.0), (300, 4.0)):
