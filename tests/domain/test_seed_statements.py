@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.nodes import Membership, Node
-from oracle.domain.pool import with_score
+from oracle.domain.pool import mean_of, with_score
 from oracle.domain.reliability import boosted, healed, penalized
 from oracle.domain.views import is_excluded, is_kickout_due, long_term, qos_at, reliability_at
 from oracle.systems.crynux.rule_sets import SEED
@@ -97,11 +97,11 @@ def test_one_score_moves_a_full_pool_by_a_fiftieth_of_the_range_at_most(scores, 
 
 
 def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
-    history = full_of(2)
+    pool = node_after(full_of(2), "A").pool
     seen = []
     for _ in range(50):
-        history.scores("A", 10)
-        seen.append(long_term(node_after(history, "A"), SEED, history.time))
+        pool = with_score(pool, 10, SEED)
+        seen.append(mean_of(pool, None, SEED))
     assert seen == sorted(set(seen))
     assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
 
