@@ -52,7 +52,8 @@ def _print_sums(compared: Comparison) -> None:
     actual = fraction(first.gini_actual, 4)
     typer.echo(
         f"\nStarted: {first.started:,} tasks, Gini {actual} as it was; judged by the policies: "
-        f"{compared.judged:,}.\n{fill(ABOUT_SHARES, WIDTH)}"
+        f"{compared.judged:,}.\nLike the first: Spearman's rank correlation of the scores at the "
+        f"end.\n{fill(ABOUT_SHARES, WIDTH)}"
     )
 
 
@@ -72,7 +73,7 @@ def _print_nodes(compared: Comparison) -> None:
     sides = compared.sides
     digits = _ALL_DIGITS if len(sides) <= _IN_FULL else _SHORT_DIGITS
     nodes = _ranked(compared)
-    head = ("node", *(foreign(side.column.name, longest=22) for side in sides))
+    head = ("node", *(foreign(side.column.name, longest=15) for side in sides))
     typer.echo("\nScores at the end, and ranks")
     print_table(
         head, [(node, *(_standing(each, node, digits) for each in sides)) for node in nodes]
@@ -98,7 +99,7 @@ def _print_shares(compared: Comparison) -> None:
     first = compared.sides[0]
     if not compared.judged:
         return
-    names = (foreign(side.column.name, longest=22) for side in compared.sides)
+    names = (foreign(side.column.name, longest=15) for side in compared.sides)
     every = sorted(compared.present, key=lambda node: (-first.actual(node), node))
     nodes = every[:_MOST_ROWS]
     typer.echo("\nShares of tasks: as it was, and as each policy would have spread them")

@@ -99,7 +99,8 @@ def _plot_of_spells(compared: Comparison, sides: Sequence[Side]) -> Iterable[str
     yield tag(
         "p",
         "A bar is a time in which the node was to get no tasks under that system; a diamond is "
-        "the moment from which its kickout was due.",
+        "the moment from which its kickout was due. Systems without rules of their own exclude "
+        "nobody.",
     )
     if not touched:
         yield tag("p", "Nobody was excluded, and no kickout was due.", class_="soft")
@@ -136,9 +137,14 @@ def _lists(compared: Comparison) -> Iterable[str]:
     yield tag("h2", "Kickouts")
     yield tables.of_kickouts(compared)
     yield tag("h2", "Spells of exclusion")
-    yield tables.of_spells(compared)
+    yield _folded("every spell, the longest first", tables.of_spells(compared))
     yield tag("h2", "Nodes")
-    yield tables.of_nodes(compared)
+    yield _folded("every node with its scores, ranks and shares", tables.of_nodes(compared))
+
+
+def _folded(name: str, inside: str) -> str:
+    """Return what opens at a click: long lists would hide what stands below them."""
+    return tag("details", tag("summary", escape(name)), inside)
 
 
 def _shown(nodes: Sequence[Address], count: int, which: str) -> Iterable[str]:

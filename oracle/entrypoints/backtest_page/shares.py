@@ -72,7 +72,7 @@ def _row(sides: Sequence[Side], node: Address, top: float, axis: Axis) -> list[s
 
 def lorenz_curves(compared: Comparison, sides: Sequence[Side]) -> str:
     """Draw which share of tasks the poorest part of the nodes has, actual and by system."""
-    across, up = Axis(0, UNIT, 40, _SQUARE - 10), Axis(0, UNIT, _SQUARE - 40, 10)
+    across, up = Axis(0, UNIT, 40, _SQUARE - 24), Axis(0, UNIT, _SQUARE - 40, 24)
     parts = []
     for mark in across.marks(4):
         x, y, said = across.at(mark), up.at(mark), f"{100 * mark // UNIT} %"

@@ -27,9 +27,11 @@ _MARKS = 5
 
 
 def timeline(sides: Sequence[Side], nodes: Sequence[Address], history: History) -> str:
-    """Draw a lane for each node and system: bars for exclusion, marks for kickouts."""
+    """Draw a lane for each node and system with rules: bars for exclusion, marks for kickouts."""
     axis = Axis(history.from_time, history.to_time, _NAMES, _WIDTH - 40)
-    row = _LANE * len(sides) + _BETWEEN
+    # A system keeps its colour, whatever stands beside it.
+    ruled = [(number, side) for number, side in enumerate(sides) if side.column.has_rules]
+    row = _LANE * len(ruled) + _BETWEEN
     height = 24 + row * len(nodes)
     span = history.to_time - history.from_time
     parts = []
@@ -39,8 +41,8 @@ def timeline(sides: Sequence[Side], nodes: Sequence[Address], history: History) 
     for place, node in enumerate(nodes):
         top = 24 + row * place
         parts.append(label(short(node), 0, top + (row - _BETWEEN) / 2 + 4, class_="name"))
-        for number, side in enumerate(sides):
-            parts += _lane(side, node, number, top + _LANE * number, axis)
+        for lane, (number, side) in enumerate(ruled):
+            parts += _lane(side, node, number, top + _LANE * lane, axis)
     return plot(_WIDTH, height, "Exclusions and kickouts due over time, by node and system", parts)
 
 

@@ -34,9 +34,11 @@ h3{{font-size:1rem;margin:1.5rem 0 .25rem}}
 p{{margin:.3rem 0 .8rem;max-width:50rem}}
 .soft{{color:var(--soft)}}
 code,td.number,.mono{{font-family:ui-monospace,monospace;font-size:.86em}}
+details{{margin:.3rem 0}}
+summary{{cursor:pointer;color:var(--soft)}}
 .wide{{overflow-x:auto;margin:.5rem 0 1rem}}
 table{{border-collapse:collapse;font-size:.92em}}
-th,td{{padding:.28rem .8rem .28rem 0;text-align:left;vertical-align:top;
+th,td{{padding:.28rem .8rem .28rem 0;text-align:left;vertical-align:baseline;
 border-bottom:1px solid var(--rule)}}
 th{{color:var(--soft);font-weight:600;white-space:nowrap}}
 td{{overflow-wrap:break-word;max-width:24rem}}
