@@ -22,6 +22,7 @@ from oracle.domain.views import (
 from oracle.services.comparing import factors_answer, rounds_answer, tally_answer
 from oracle.services.explaining import Explanation, OnChain, Sent
 from oracle.services.observing import NodeRow, Overview
+from oracle.store.rule_sets import RuleSet, named_by
 
 
 def status_answer(seen: Overview) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def status_answer(seen: Overview) -> dict[str, Any]:
         "version": __version__,
         "chain_id": seen.chain_id,
         "start_block": seen.start_block,
+        "rules": None if seen.rules is None else _rule_set(seen.rules),
         "folded": None if seen.folded is None else seen.folded._asdict(),
         "final": seen.final,
         "anomalies": seen.anomalies,
@@ -65,6 +67,7 @@ def node_answer(row: NodeRow) -> dict[str, Any]:
     said = {} if found is None else tally_answer(found.tally) | factors_answer(found)
     return {
         "node": row.node.address,
+        "rules": _rule_set(row.rules),
         "status": row.status,
         "excluded": row.is_excluded,
         "kickout_due": row.is_kickout_due,
@@ -92,6 +95,8 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "node": node.address,
         "as_of": told.as_of._asdict(),
         "rules": rules.name,
+        "rules_version": rules.version,
+        "rules_sha256": named_by(rules).sha256,
         "status": status_of(node),
         "pool": {
             "scores": list(told.pool),
@@ -135,6 +140,7 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "rank": entry.rank,
         "elapsed": entry.elapsed,
         "score": entry.score,
+        "rules": _rule_set(told.scored_by[entry.seq]) if entry.seq in told.scored_by else None,
         "time": entry.time,
         **_place(entry.at),
         "transaction": told.transactions.get(entry.at),
@@ -149,6 +155,10 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
             if member.task != entry.task
         ],
     }
+
+
+def _rule_set(rules: RuleSet) -> dict[str, Any]:
+    return {"name": rules.name, "version": rules.version, "sha256": rules.sha256}
 
 
 def _change(told: Explanation, change: ReliabilityChange) -> dict[str, Any]:

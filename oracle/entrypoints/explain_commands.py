@@ -20,7 +20,7 @@ from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
-    open_app,
+    open_folded,
     print_json,
 )
 from oracle.entrypoints.status_commands import shown_lane, shown_time
@@ -67,7 +67,7 @@ def explain(
         raise InputError(f"{node}: a node is named by its address, 0x and 40 hex digits")
     if at is not None and of_round is not None:
         raise InputError("--at and --round name two blocks; give one of them")
-    with open_app(config) as app:
+    with open_folded(config) as app:
         as_of = _block(app, at, of_round)
         archive = Archive(app.store, app.reader, app.rules)
         told = explain_node(archive, Address(node.lower()), as_of)
@@ -86,7 +86,8 @@ def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
 def _lines(told: Explanation) -> Iterator[str]:
     yield f"node {told.node.address}"
     when = shown_time(told.as_of.time)
-    yield f"as of block {told.as_of.number}, {when}; rules {told.rules.name}"
+    rules = f"{told.rules.name} version {told.rules.version}"
+    yield f"as of block {told.as_of.number}, {when}; rules {rules}"
     yield f"status {status_of(told.node).replace('_', ' ')}"
     yield ""
     if told.rules.legacy is None:

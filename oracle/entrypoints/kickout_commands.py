@@ -13,7 +13,7 @@ from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
-    open_app,
+    open_folded,
     print_json,
 )
 from oracle.entrypoints.sending import published
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 @kickout.command("list", epilog="Example: qos-oracle kickout list --json")
 def list_kickouts(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """List the nodes whose kickout is due, and what stands against it."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         looks = _looks(app)
     if as_json:
         print_json([_answer(look) for look in looks])
@@ -65,7 +65,7 @@ def evidence(
     ] = None,
 ) -> None:
     """Print the evidence against a node, or write it to a file named by its hash."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         look = _look(app, node)
         with app.store.reading() as unit:
             found = look.evidence or evidence_at(unit, app.rules, look.spell)
@@ -84,7 +84,7 @@ def propose(
     as_json: JsonOption = False,
 ) -> None:
     """Propose the kickout of a node that is due; a dry run unless --publish."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         app.require_oracle()
         look = _look(app, node)
         if look.obstacle is not None:
@@ -107,7 +107,7 @@ def execute(
     as_json: JsonOption = False,
 ) -> None:
     """Execute the proposed kickout of a node; a dry run unless --publish."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         app.require_oracle()
         look = _look(app, node)
         kick = look.kick

@@ -1,6 +1,8 @@
 """Options that several commands share, and how a command prints what it found."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +10,7 @@ import typer
 
 from oracle.app import App
 from oracle.config import load
+from oracle.services.ruling import refuse_other_rules
 
 ConfigOption = Annotated[
     Path,
@@ -34,6 +37,19 @@ def open_app(config: Path) -> App:
         InputError: the configuration has faults; all of them in one message.
     """
     return App(load(config))
+
+
+@contextmanager
+def open_folded(config: Path) -> Iterator[App]:
+    """The same, for who reads what was folded: only through the rules that folded it.
+
+    Raises:
+        InputError: the configuration has faults, or names other rules than the database's.
+    """
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            refuse_other_rules(unit, app.rules)
+        yield app
 
 
 def print_json(value: object) -> None:

@@ -19,7 +19,7 @@ from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
-    open_app,
+    open_folded,
     print_json,
 )
 from oracle.entrypoints.sending import published
@@ -58,7 +58,7 @@ def show(
 
     The computed report is compared with the one that was cut; exit code 1 if they differ.
     """
-    with open_app(config) as app:
+    with open_folded(config) as app:
         if period is None:
             _list(app, as_json=as_json)
             return
@@ -73,7 +73,7 @@ def push(
     as_json: JsonOption = False,
 ) -> None:
     """Push the newest report that is due; a dry run unless --publish."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         app.require_oracle()
         with app.store.reading() as unit:
             waiting = [one for one in unit.reports.due() if one.digest is None]

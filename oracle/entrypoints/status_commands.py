@@ -15,10 +15,11 @@ from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
-    open_app,
+    open_folded,
     print_json,
 )
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
+from oracle.services.ruling import shown
 
 _PIPE_WIDTH = 160
 _COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Say how far the database has come and what is under way."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         seen = overview(app.store)
     if as_json:
         print_json(status_answer(seen))
@@ -43,7 +44,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 
 def nodes(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """List every node, the best first, as of the last block folded."""
-    with open_app(config) as app:
+    with open_folded(config) as app:
         rows = node_rows(app.store, app.rules)
     if as_json:
         print_json([node_answer(row) for row in rows])
@@ -94,6 +95,8 @@ def _lines(seen: Overview) -> Iterator[tuple[str, str]]:
         yield "chain", "not known yet; `qos-oracle run --once` indexes it"
         return
     yield "chain", f"{seen.chain_id}, from block {seen.start_block}"
+    if seen.rules is not None:
+        yield "rules", shown(seen.rules)
     if seen.folded is None:
         yield "folded", "nothing yet"
     else:

@@ -22,6 +22,7 @@ from oracle.domain.views import scores_counted
 from oracle.errors import InputError, TransientError
 from oracle.services.ports import Chain, Reader
 from oracle.services.recalling import folded_up_to
+from oracle.store.rule_sets import RuleSet
 from oracle.store.store import Store, Unit
 
 # More changes than a node can have.
@@ -68,6 +69,8 @@ class Explanation:
     node: Node
     pool: bytes
     scores: list[ScoreEntry]
+    # By `seq`, the rules that made each of them, where the database knows.
+    scored_by: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
     groups: dict[Position, tuple[GroupMember, ...]]
@@ -115,6 +118,7 @@ def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
             node=node,
             pool=_pool(node, scores, as_of.time, rules),
             scores=scores,
+            scored_by=unit.scores.scored_by(address, [entry.seq for entry in scores]),
             changes=changes,
             kickouts=kickouts,
             groups=_groups(unit, scores),

@@ -20,8 +20,10 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.services.ruling import folded_by
 from oracle.store.outbox_rows import IntentKind, IntentState
 from oracle.store.reports import StoredReport
+from oracle.store.rule_sets import RuleSet, named_by
 from oracle.store.store import Store, Unit
 from oracle.telemetry.metrics import Census
 
@@ -33,12 +35,14 @@ _NO_INTENTS = {(kind.value, state.value): 0 for kind in IntentKind for state in 
 class Overview:
     """The database at its cursor; `nodes` by status, `outbox` by (kind, state).
 
-    `folded` None: nothing is indexed yet. `round_age` in seconds of block time, None before the
-    first round. `lease` names who works on the database, None: nobody.
+    `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
+    seconds of block time, None before the first round. `lease` names who works on the database,
+    None: nobody.
     """
 
     chain_id: int | None
     start_block: int | None
+    rules: RuleSet | None
     folded: BlockRef | None
     final: int | None
     anomalies: int
@@ -60,6 +64,7 @@ def overview(store: Store) -> Overview:
         return Overview(
             chain_id=identity.chain_id if identity else None,
             start_block=identity.start_block if identity else None,
+            rules=folded_by(unit),
             folded=unit.blocks.at(cursor.number) if cursor else None,
             final=cursor.final_number if cursor else None,
             anomalies=unit.anomalies.count(),
@@ -82,6 +87,8 @@ class NodeRow:
     """
 
     node: Node
+    # Whose score this is.
+    rules: RuleSet
     status: str
     long_term: int
     reliability: int
@@ -103,7 +110,8 @@ def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
             return []
         rounds = unit.rounds.load()
         nodes = list(unit.nodes.all())
-        seen = _Seen(cursor.time, rules, peers_at(nodes, cursor.time, rules), rounds)
+        peers = peers_at(nodes, cursor.time, rules)
+        seen = _Seen(cursor.time, rules, named_by(rules), peers, rounds)
         rows = [_row(node, seen) for node in nodes]
     return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
 
@@ -114,6 +122,7 @@ class _Seen:
 
     time: int
     rules: Rules
+    named: RuleSet
     peers: Peers | None
     rounds: Rounds
 
@@ -123,6 +132,7 @@ def _row(node: Node, seen: _Seen) -> NodeRow:
     qos = qos_at(node, time, rules, seen.peers)
     return NodeRow(
         node=node,
+        rules=seen.named,
         status=status_of(node),
         long_term=long_term(node, rules, time),
         reliability=reliability_at(node, time, rules),

@@ -64,12 +64,14 @@ class ScoreRoom:
 
         A score is left out that is older than the numbers of rule sets (migration 0002).
         """
+        if not seqs:
+            return {}
         by_rules = (
             select(score.c.seq, rule_set.c.name, rule_set.c.version, rule_set.c.sha256)
             .join_from(score, rule_set, score.c.rule_set == rule_set.c.id)
             .where(score.c.node == raw(node), score.c.seq.between(min(seqs), max(seqs)))
         )
-        rows = self._connection.execute(by_rules) if seqs else ()
+        rows = self._connection.execute(by_rules)
         return {seq: RuleSet(name, version, sha256.hex()) for seq, name, version, sha256 in rows}
 
     def _newest(self, chosen: Select[*tuple[Any, ...]], last: int) -> list[ScoreEntry]:
