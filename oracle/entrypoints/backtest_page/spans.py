@@ -28,7 +28,7 @@ _MARKS = 5
 
 def timeline(sides: Sequence[Side], nodes: Sequence[Address], history: History) -> str:
     """Draw a lane for each node and system with rules: bars for exclusion, marks for kickouts."""
-    axis = Axis(history.from_time, history.to_time, _NAMES, _WIDTH - 40)
+    axis = Axis(history.from_time, history.to_time, _NAMES, _WIDTH - 52)
     # A system keeps its colour, whatever stands beside it.
     ruled = [(number, side) for number, side in enumerate(sides) if side.column.has_rules]
     row = _LANE * len(ruled) + _BETWEEN
@@ -79,4 +79,4 @@ def _kickout(due: Kickout, side: Side, number: int, top: float, axis: Axis) -> s
     )
     corners = ((x - half, y), (x, y - half), (x + half, y), (x, y + half))
     points = " ".join(f"{across:.1f},{down:.1f}" for across, down in corners)
-    return tag("polygon", tip(said), points=points, class_=f"mark f{number}")
+    return tag("polygon", tip(said), points=points, class_=f"due l{number}")

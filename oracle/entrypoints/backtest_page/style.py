@@ -53,6 +53,7 @@ svg{{display:block;width:100%;height:auto;margin:.25rem 0 .5rem}}
 .taken{{fill:none;stroke:var(--soft);stroke-width:2;stroke-dasharray:6 3}}
 .curve{{fill:none;stroke-width:2;stroke-linejoin:round}}
 .mark{{stroke:var(--page);stroke-width:1}}
+.due{{fill:var(--page);stroke-width:2}}
 .legend{{display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;margin:.4rem 0;font-size:.9em}}
 .legend span{{display:inline-flex;align-items:center;gap:.4rem}}
 .legend i{{width:.85em;height:.85em;border-radius:2px;display:inline-block}}
