@@ -21,6 +21,7 @@ QUICK: dict[str, list[str]] = {
     "insert": ["--windows", "15"],
     "backfill": ["--events", "60000", "--plain-events", "4000"],
     "rollback": ["--history", "10000"],
+    "selection": ["--nodes", "20000"],
     "latency": ["--blocks", "60"],
 }
 

@@ -7,11 +7,12 @@ from functools import lru_cache
 from itertools import compress
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import ONE, UNIT, decay, recovered, times
+from oracle.domain.fixed_point import ONE, UNIT, decay
 from oracle.domain.ids import Address
 from oracle.domain.rules import Rules
 from oracle.systems.crynux.weighting import Weighting, stake_score, weight_of
 
+_ONE_BITS = ONE.bit_length() - 1
 # Elapsed times recur from block to block, each for other nodes.
 _decay = lru_cache(maxsize=1 << 16)(decay)
 
@@ -32,6 +33,16 @@ class Standing:
     since: int
     barred_below: int
     score: int = 0
+
+    @property
+    def heals(self) -> bool:
+        """Tell whether weight and exclusion change with time."""
+        return self.free and self.base != UNIT
+
+    @property
+    def is_offered(self) -> bool:
+        """Tell whether it is a candidate with H = 1."""
+        return self.free and self.base == UNIT and self.barred_below <= UNIT
 
 
 class Offer(NamedTuple):
@@ -97,8 +108,7 @@ class Shelf:
     def settle(self, time: int, largest: int) -> None:
         """Make the weights true at a block time, `largest` being the network's largest stake."""
         if largest != self._largest:
-            for place in range(len(self._rows)):
-                self._appraise(place, largest)
+            self._appraise_all(largest)
             self._largest, self._time = largest, None
         if time != self._time:
             self._heal_until(time)
@@ -129,24 +139,42 @@ class Shelf:
         """Weigh a place that does not heal; note one that does."""
         row = self._rows[place]
         row.score = stake_score(row.stake, largest)
-        self._heal[place] = row.free and row.base != UNIT
-        self._offered[place] = row.free and row.barred_below <= UNIT
-        if self._offered[place] and not self._heal[place]:
-            weight = weight_of(row.boost, row.score, row.long_term, self._weighting)
-        else:
-            weight = 0
-        self._weights[place] = weight
+        self._heal[place] = row.heals
+        self._offered[place] = row.is_offered
+        self._weights[place] = self._settled_weight(row)
+
+    def _appraise_all(self, largest: int) -> None:
+        """Weigh every place anew; many stakes are equal."""
+        scores: dict[int, int] = {}
+        for row in self._rows:
+            score = scores.get(row.stake)
+            if score is None:
+                score = scores[row.stake] = stake_score(row.stake, largest)
+            row.score = score
+        self._weights = [self._settled_weight(row) for row in self._rows]
+        self._heal = bytearray(row.heals for row in self._rows)
+        self._offered = bytearray(row.is_offered for row in self._rows)
+
+    def _settled_weight(self, row: Standing) -> int:
+        """Return the weight of a candidate whose H is 1; 0 of all others."""
+        if not row.is_offered:
+            return 0
+        return weight_of(row.boost, row.score, row.long_term, self._weighting)
 
     def _heal_until(self, time: int) -> None:
         rows, weights, offered = self._rows, self._weights, self._offered
-        weighting, tau = self._weighting, self._rules.tau_seconds
+        least, tau = self._weighting.weight_floor, self._rules.tau_seconds
         for place in compress(range(len(rows)), self._heal):
             row = rows[place]
             left = _decay(time - row.since, tau) if time > row.since else ONE
-            reliability = recovered(row.base, left)
+            # `recovered`, `times` and `weight_of` without their calls: here selection waits.
+            reliability = row.base + ((UNIT - row.base) * (ONE - left) >> _ONE_BITS)
             if reliability < row.barred_below:
                 weights[place] = offered[place] = 0
                 continue
-            qos = times(row.long_term, reliability)
-            weights[place] = weight_of(row.boost, row.score, qos, weighting)
+            qos = row.long_term * reliability // UNIT
+            score = row.score
+            both = score + qos
+            weight = row.boost * score * qos // both // UNIT if both else 0
+            weights[place] = max(least, weight)
             offered[place] = 1
