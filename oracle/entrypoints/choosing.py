@@ -19,6 +19,7 @@ from oracle.services.explaining import Archive
 from oracle.services.surveying import Question, Survey, survey_events, survey_store
 from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.rule_sets import SEED
+from oracle.systems.legacy.policy import LegacyPolicy
 from oracle.systems.policy import Policy
 from oracle.systems.registry import policy_named, rule_set, systems
 
@@ -86,20 +87,50 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
         InputError: no such policy, no such rule, or a rule missing that has no default.
     """
     wanted = name or ground.rules.name
-    system = systems().get(wanted)
-    try:
-        policy = policy_named(wanted) if system is None else system.policy
-    except ValueError as error:
-        raise InputError(f"--policy: {error}") from None
-    policy = _with_floor(policy, ground)
+    policy, system = _policy(wanted, ground), systems().get(wanted)
+    if system is None and not changes and _is_bare(policy, ground):
+        return _excluding_nobody(policy, ground)
     own = system is not None and system.has_rules
     base = wanted if own else ground.rules.name
     if base == ground.rules.name and not changes:
         return Choice(policy, ground.rules, remembers=not own)
     try:
-        return Choice(policy, rule_set(base, {**_set(base, ground), **changes}), not own)
+        rules = rule_set(base, {**_set(base, ground), **changes})
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
+    return Choice(policy, rules, remembers=not own)
+
+
+def chosen_for_queue(name: str | None, ground: Ground) -> Choice:
+    """Return the same for a queue, which asks of rules only who is excluded.
+
+    So the numbers that the legacy rules lack are not needed: that system excludes nobody.
+
+    Raises:
+        InputError: no such policy.
+    """
+    policy = _policy(name or ground.rules.name, ground)
+    if _is_bare(policy, ground):
+        return _excluding_nobody(policy, ground)
+    return chosen(name, {}, ground)
+
+
+def _is_bare(policy: Policy, ground: Ground) -> bool:
+    """Tell whether a policy of the legacy system has to do without the legacy rules."""
+    return isinstance(policy, LegacyPolicy) and ground.rules.legacy is None
+
+
+def _excluding_nobody(policy: Policy, ground: Ground) -> Choice:
+    """Where a timeout costs nothing, H stays 1, as in the legacy system."""
+    inert = replace(ground.rules, penalty=UNIT, first_penalty=None)
+    return Choice(policy, inert, remembers=False)
+
+
+def _policy(name: str, ground: Ground) -> Policy:
+    try:
+        return _with_floor(policy_named(name), ground)
+    except ValueError as error:
+        raise InputError(f"--policy: {error}") from None
 
 
 def _set(base: str, ground: Ground) -> Mapping[str, str]:

@@ -4,20 +4,22 @@ from typing import Any
 
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.entrypoints.select_answers import task_answer
-from oracle.services.queueing import Head, Offer, Room
+from oracle.services.queueing import Head, Line, Offer, Room, TrioOffer
 from oracle.services.surveying import Survey
-from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, Waiting
+from oracle.systems.crynux.task_queue import QueueGroup, Waiting
+from oracle.systems.legacy.task_queue import Offer as LegacyOffer, TaskGroup
 
 
 def queue_answer(
-    queue: TaskQueue, survey: Survey, room: Room | None, offer: Offer | None
+    line: Line, survey: Survey, room: Room | None, offer: Offer | TrioOffer | None
 ) -> dict[str, Any]:
     """Return what `queue --json` says; `gpu` null: the Any group, values in wei a second."""
+    queue = line.queue
     return {
         "as_of": {"block": survey.block, "time": survey.time},
         "waiting": len(queue),
         "groups": [
-            {**_group(group), "tasks": [_waiting(queue, survey, each) for each in entries]}
+            {**_group(group), "tasks": [_waiting(line, survey, each) for each in entries]}
             for group, entries in queue.groups().items()
         ],
         "order": [each.key for each in queue.in_order()],
@@ -26,17 +28,19 @@ def queue_answer(
     }
 
 
-def _group(group: QueueGroup) -> dict[str, Any]:
+def _group(group: QueueGroup | TaskGroup) -> dict[str, Any]:
+    if isinstance(group, TaskGroup):
+        return {"vram": group.vram, "kind": "gpt" if group.gpt else "sd"}
     return {"vram": group.vram, "gpu": group.gpu}
 
 
-def _waiting(queue: TaskQueue, survey: Survey, waiting: Waiting) -> dict[str, Any]:
+def _waiting(line: Line, survey: Survey, waiting: Waiting) -> dict[str, Any]:
     task = waiting.task
     return {
         **task_answer(task),
         "created": {"block": waiting.created.block, "log": waiting.created.log},
         "queued": task.queued,
-        "estimated_seconds": decimal_text(int(queue.pricing.estimated_seconds(task) * UNIT)),
+        "estimated_seconds": decimal_text(int(line.pricing.estimated_seconds(task) * UNIT)),
         "value": decimal_text(int(waiting.value * UNIT)),
         "drawn": survey.drawn.get(task.key),
     }
@@ -50,7 +54,14 @@ def _room(room: Room) -> dict[str, Any]:
     }
 
 
-def _offer(offer: Offer) -> dict[str, Any]:
+def _offer(offer: Offer | TrioOffer) -> dict[str, Any]:
+    if isinstance(offer, TrioOffer):
+        return {
+            "node": offer.node,
+            "why_not": offer.unfit,
+            "takes": offer.offers[0].waiting.key if offer.offers else None,
+            "heads": [_trio(each) for each in offer.offers],
+        }
     return {
         "node": offer.node,
         "why_not": offer.unfit,
@@ -65,4 +76,19 @@ def _head(head: Head) -> dict[str, Any]:
         "task": head.waiting.key,
         "value": decimal_text(int(head.waiting.value * UNIT)),
         "why_not": head.why_not,
+    }
+
+
+def _trio(offer: LegacyOffer) -> dict[str, Any]:
+    """One group's head, and the nodes of which two would run it with the freed one."""
+    combination = offer.combination
+    return {
+        **_group(offer.group),
+        "task": offer.waiting.key,
+        "value": decimal_text(int(offer.waiting.value * UNIT)),
+        "trio": {
+            "vram": combination.vram,
+            "gpu": None if combination.card is None else combination.card.model,
+            "partners": [node.address for node in offer.partners],
+        },
     }

@@ -11,10 +11,9 @@ from oracle.domain.events import TaskKind
 from oracle.domain.ids import Address
 from oracle.entrypoints.choosing import (
     AtOption,
-    Choice,
     EventsOption,
     Ground,
-    chosen,
+    chosen_for_queue,
     ground_of,
     pairs_of,
 )
@@ -23,12 +22,9 @@ from oracle.entrypoints.queue_answers import queue_answer
 from oracle.entrypoints.queue_tables import show_offer, show_queue
 from oracle.entrypoints.terminal import foreign
 from oracle.errors import InputError
-from oracle.services.queueing import offer_to, room_in
+from oracle.services.queueing import line_up, offer_to, room_in
 from oracle.services.surveying import Question
-from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.task_queue import TaskQueue
-from oracle.systems.crynux.weighting import Weighting
 
 _EXAMPLE = "Example: qos-oracle queue --node 0x… --fixed sd=5 --unit sd=2"
 _DECIMAL = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
@@ -86,17 +82,17 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     address = None if node is None else _address(node)
     written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
     with ground_of(events, config) as ground:
-        choice = chosen(policy, {}, ground)
+        choice = chosen_for_queue(policy, ground)
         numbers = _with_settings(written, ground)
-        pricing, weighting = _pricing(numbers), _weighting(choice)
+        pricing = _pricing(numbers)
         survey = ground.survey(Question(choice.rules, at))
-    waiting = TaskQueue(pricing, weighting, survey.waiting)
-    room = None if numbers.alpha is None else room_in(waiting, survey, numbers.alpha)
-    offer = None if address is None else offer_to(waiting, survey, address)
+    line = line_up(survey, choice.policy, pricing)
+    room = None if numbers.alpha is None else room_in(line, survey, numbers.alpha)
+    offer = None if address is None else offer_to(line, survey, address)
     if as_json:
-        print_json(queue_answer(waiting, survey, room, offer))
+        print_json(queue_answer(line, survey, room, offer))
         return
-    show_queue(waiting, survey, room)
+    show_queue(line, survey, room)
     if offer is not None:
         show_offer(offer)
 
@@ -158,9 +154,3 @@ def _pricing(numbers: _Numbers) -> Pricing:
         {kind: numbers.fixed[kind] for kind in TaskKind},
         {kind: numbers.unit[kind] for kind in TaskKind},
     )
-
-
-def _weighting(choice: Choice) -> Weighting:
-    if not isinstance(choice.policy, CrynuxPolicy):
-        raise InputError(f"--policy: {choice.policy.name} has no queue of its own")
-    return choice.policy.weighting

@@ -30,6 +30,7 @@ def selection_answer(chosen: Selection, survey: Survey) -> dict[str, Any]:
             for judged in chosen.judged
         ],
         "seed": None if chosen.lots is None else "0x" + chosen.lots.seed.hex(),
+        "card": _card(chosen),
         "draws": [drawn_answer(drawn) for drawn in chosen.drawn],
         "predownload": chosen.scarce and [_scarce(each) for each in chosen.scarce],
     }
@@ -63,6 +64,15 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "parts": dict(verdict.parts),
         "p": None if judged.chance is None else decimal_text(judged.chance),
     }
+
+
+def _card(chosen: Selection) -> dict[str, Any] | None:
+    """The card group that was drawn before its nodes, and the draw."""
+    trio = chosen.trio
+    if trio is None or trio.card is None or trio.lot is None:
+        return None
+    lot = {"digest": trio.lot.digest, "x": str(trio.lot.x), "sum": str(trio.lot.total)}
+    return {"gpu": trio.card.model, "vram": trio.card.vram, **lot}
 
 
 def _scarce(scarce: Scarce) -> dict[str, Any]:

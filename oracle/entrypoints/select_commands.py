@@ -148,4 +148,4 @@ def _lots(seed: str | None, draws: int | None) -> Lots | None:
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
         raise InputError(f"--seed {foreign(seed)}: must be 32 bytes, as 64 hex digits")
-    return Lots(bytes.fromhex(seed.removeprefix("0x")), draws or 1)
+    return Lots(bytes.fromhex(seed.removeprefix("0x")), draws)

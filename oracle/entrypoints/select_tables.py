@@ -11,15 +11,20 @@ from oracle.entrypoints.status_commands import shown_time
 from oracle.entrypoints.terminal import foreign, print_table
 from oracle.services.selecting import Judged, Lots, Selection
 from oracle.services.surveying import Survey
+from oracle.systems.policy import Verdict
 
 # On a terminal; --json has them all.
 _MOST_ROWS = 50
 # Digits of a fraction that fit beside an address.
 _SHOWN = len("0.123456")
 _MOST_MODELS = 3
-_LONGEST = 200
-# The part in which a policy tells everything at once.
+# Fractions that fit beside an address.
+_MOST_PARTS = 4
+# The part in which a policy tells everything at once, and how long it may be.
 _SENTENCE = "why"
+_LONGEST = 200
+_MADE_OF = "made of"
+_TEXT = (_SENTENCE, _MADE_OF)
 
 
 def show_selection(chosen: Selection, survey: Survey) -> None:
@@ -86,28 +91,45 @@ def _why_not(judged: Judged) -> str:
 
 def _show_candidates(inside: Sequence[Judged], places: dict[Address, int]) -> None:
     shown = [j for n, j in enumerate(inside) if n < _MOST_ROWS or j.verdict.node in places]
-    parts = list(dict.fromkeys(name for judged in shown for name in judged.verdict.parts))
-    if _SENTENCE in parts:
-        # Too many numbers for a line; they are all in --json.
-        parts = [_SENTENCE]
+    names, cells = _parts([judged.verdict for judged in shown])
     rows = [
         (
             judged.verdict.node,
             str(places.get(judged.verdict.node, "")),
             _short(decimal_text(judged.chance or 0)),
-            *(_short(judged.verdict.parts.get(name, "-")) for name in parts),
+            *made_of,
         )
-        for judged in shown
+        for judged, made_of in zip(shown, cells, strict=True)
     ]
-    print_table(("node", "drawn", "p", *parts), rows, left=(_SENTENCE,))
+    print_table(("node", "drawn", "p", *names), rows, left=_TEXT)
     _more(len(inside))
+
+
+def _parts(shown: Sequence[Verdict]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the columns that say what the probabilities are made of, and their cells.
+
+    What does not fit beside an address stands in one column of text; --json has everything.
+    """
+    names = list(dict.fromkeys(name for verdict in shown for name in verdict.parts))
+    if _SENTENCE in names:
+        return [_SENTENCE], [(foreign(each.parts[_SENTENCE], _LONGEST),) for each in shown]
+    if len(names) <= _MOST_PARTS:
+        return names, [[_short(each.parts.get(name, "-")) for name in names] for each in shown]
+    return [_MADE_OF], [
+        (
+            "; ".join(
+                f"{name.replace('_', ' ')} {_short(said)}" for name, said in each.parts.items()
+            ),
+        )
+        for each in shown
+    ]
 
 
 def _short(part: str) -> str:
     """Cut a fraction with 18 digits; anything else stays."""
     whole, dot, digits = part.partition(".")
     fraction = dot and whole.isdigit() and digits.isdigit()
-    return part[:_SHOWN] if fraction else foreign(part, _LONGEST)
+    return part[:_SHOWN] if fraction else foreign(part)
 
 
 def _more(rows: int) -> None:
@@ -120,10 +142,13 @@ def _show_draws(chosen: Selection, lots: Lots) -> None:
     if not chosen.drawn:
         typer.echo("nobody: there is no candidate")
         return
+    trio = chosen.trio
+    if trio is not None and trio.card is not None and trio.lot is not None:
+        typer.echo(f"card {foreign(trio.card.text)}: {trio.lot.x} of {trio.lot.total} nodes")
     rows = [
         (str(place), drawn.node, str(drawn.x), str(drawn.total))
         for place, drawn in enumerate(chosen.drawn, start=1)
     ]
     print_table(("", "node", "x", "of"), rows)
-    if len(rows) < lots.draws:
+    if len(rows) < (lots.draws or 1):
         typer.echo(f"{lots.draws} were wanted; there are no more candidates")

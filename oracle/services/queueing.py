@@ -8,8 +8,21 @@ from oracle.domain.ids import Address
 from oracle.domain.nodes import Membership, Node
 from oracle.errors import InputError
 from oracle.services.surveying import Survey
+from oracle.systems.crynux.policy import CrynuxPolicy
+from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
 from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, Waiting, room_for
+from oracle.systems.legacy.policy import LegacyPolicy
+from oracle.systems.legacy.task_queue import LegacyQueue, Offer as LegacyOffer
+from oracle.systems.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The waiting tasks in the groups of one system, and by what they are valued."""
+
+    queue: TaskQueue | LegacyQueue
+    pricing: Pricing
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,33 @@ HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
 DRAWN_FOR_ANOTHER = "drawn_for_another"
 
 
-def room_in(queue: TaskQueue, survey: Survey, alpha: Fraction) -> Room:
+@dataclass(frozen=True, slots=True)
+class TrioOffer:
+    """What a node would take together with two others if it were freed now (legacy system).
+
+    `offers`: one for each group of which three nodes could run a task, the best first, which is
+    taken. `unfit`: why the node would get nothing at all.
+    """
+
+    node: Address
+    unfit: Out | None
+    offers: Sequence[LegacyOffer]
+
+
+def line_up(survey: Survey, policy: Policy, pricing: Pricing) -> Line:
+    """Put the waiting tasks into the groups of a policy's system.
+
+    Raises:
+        InputError: the policy's system has no queue.
+    """
+    if isinstance(policy, LegacyPolicy):
+        return Line(LegacyQueue(pricing.value_of, survey.waiting), pricing)
+    if isinstance(policy, CrynuxPolicy):
+        return Line(TaskQueue(pricing, policy.weighting, survey.waiting), pricing)
+    raise InputError(f"--policy: {policy.name} has no queue")
+
+
+def room_in(line: Line, survey: Survey, alpha: Fraction) -> Room:
     """Say how many tasks may wait: floor(alpha * members), at least 1 (scoring.md 7).
 
     Raises:
@@ -67,10 +106,10 @@ def room_in(queue: TaskQueue, survey: Survey, alpha: Fraction) -> Room:
     member = Membership.MEMBER
     members = sum(node.membership is member for node in survey.nodes.values())
     most = room_for(members, alpha)
-    return Room(members, most, queue.overflow(most - 1))
+    return Room(members, most, line.queue.overflow(most - 1))
 
 
-def offer_to(queue: TaskQueue, survey: Survey, address: Address) -> Offer:
+def offer_to(line: Line, survey: Survey, address: Address) -> Offer | TrioOffer:
     """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
 
     Tasks of a group of which it had one already, and tasks drawn for another, are not for it.
@@ -78,11 +117,20 @@ def offer_to(queue: TaskQueue, survey: Survey, address: Address) -> Offer:
     Raises:
         InputError: the network never mentioned this node.
     """
-    known = survey.nodes.get(address)
-    if known is None:
-        raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
-    node = replace(known, running=0)
-    open_to_it = [task for task in survey.waiting if address not in survey.given_in(task.group)]
+    node = _freed(survey, address)
+    if isinstance(line.queue, LegacyQueue):
+        return _trio_with(line.queue, survey, node)
+    return _alone(line.queue, survey, node)
+
+
+def _alone(queue: TaskQueue, survey: Survey, node: Node) -> Offer:
+    address = node.address
+    open_to_it = [
+        task
+        for task in survey.waiting
+        if address not in survey.given_in(task.group)
+        and survey.drawn.get(task.key, address) == address
+    ]
     own = TaskQueue(queue.pricing, queue.weighting, open_to_it)
     offered, best = own.heads_for(node), own.next_for(node)
     heads = []
@@ -93,6 +141,23 @@ def offer_to(queue: TaskQueue, survey: Survey, address: Address) -> Offer:
         else:
             heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
     return Offer(address, unavailable(node, survey.time, survey.rules), heads)
+
+
+def _trio_with(queue: LegacyQueue, survey: Survey, node: Node) -> TrioOffer:
+    available = [
+        each
+        for each in survey.nodes.values()
+        if unavailable(each, survey.time, survey.rules) is None
+    ]
+    unfit = unavailable(node, survey.time, survey.rules)
+    return TrioOffer(node.address, unfit, [] if unfit else queue.offers_for(node, available))
+
+
+def _freed(survey: Survey, address: Address) -> Node:
+    known = survey.nodes.get(address)
+    if known is None:
+        raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
+    return replace(known, running=0)
 
 
 def _why_not(queue: TaskQueue, survey: Survey, node: Node, waiting: Waiting) -> str:

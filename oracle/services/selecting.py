@@ -9,20 +9,27 @@ from oracle.domain.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.rules import Rules
 from oracle.domain.tasks import Task
+from oracle.errors import InputError
 from oracle.services.surveying import Survey
 from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.requirements import unavailable
 from oracle.systems.draw import Drawn, draw
+from oracle.systems.legacy.choosing import Choice
+from oracle.systems.legacy.grading import TRIO
+from oracle.systems.legacy.policy import LegacyPolicy
 from oracle.systems.policy import Follower, Policy, Scene, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Lots:
-    """How to draw: the seed of 32 bytes, and how many nodes."""
+    """How to draw: the seed of 32 bytes, and how many nodes.
+
+    `draws` None: as many as the system gives a task to, three in the legacy one and else one.
+    """
 
     seed: bytes
-    draws: int
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +57,9 @@ class Selection:
     """What a policy says of a task; `judged` ascending by address, one for each member.
 
     `total` is the sum of weights as the first draw counts them. `lots` None: nothing was drawn,
-    and `drawn` is empty. `scarce`: what the start of the task would have others download, the
-    nodes drawn being busy then; None: the policy knows no such thing.
+    and `drawn` is empty. `trio`: how a legacy system drew its three, by a card group first where
+    the task wants one card; None: not that way. `scarce`: what the start of the task would have
+    others download, the nodes drawn being busy then; None: the policy knows no such thing.
     """
 
     policy: str
@@ -61,6 +69,7 @@ class Selection:
     total: int
     lots: Lots | None
     drawn: Sequence[Drawn]
+    trio: Choice | None
     scarce: Sequence[Scarce] | None
 
 
@@ -71,12 +80,15 @@ def select(
 
     `follower` is the policy's, and has seen what the survey was made of if the policy remembers.
     Nodes that had another task of the same group, or are drawn for another task, are out.
+
+    Raises:
+        InputError: another number of draws than the system can make.
     """
     scene = Scene(survey.nodes, survey.rules, survey.time, survey.taken_from(task))
     verdicts = follower.verdicts(task, scene)
     weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
     total = sum(weight for _, weight in weights)
-    drawn = draw(weights, lots.seed, lots.draws) if lots else []
+    drawn, trio = _draws(policy, task, scene, lots, weights)
     return Selection(
         policy=policy.name,
         version=policy.version,
@@ -85,6 +97,7 @@ def select(
         total=total or len(weights),
         lots=lots,
         drawn=drawn,
+        trio=trio,
         scarce=_scarce(policy, task, scene, drawn),
     )
 
@@ -94,6 +107,23 @@ def wanted_task(said: TaskCreated, rules: Rules) -> Task:
     fold = Fold(rules)
     fold.many([said])
     return fold.ledger.tasks[said.task]
+
+
+def _draws(
+    policy: Policy,
+    task: Task,
+    scene: Scene,
+    lots: Lots | None,
+    weights: Sequence[tuple[Address, int]],
+) -> tuple[Sequence[Drawn], Choice | None]:
+    if lots is None:
+        return [], None
+    if not isinstance(policy, LegacyPolicy):
+        return draw(weights, lots.seed, 1 if lots.draws is None else lots.draws), None
+    if lots.draws not in (None, TRIO):
+        raise InputError(f"the legacy system draws {TRIO} nodes, not {lots.draws}")
+    trio = policy.choose(task, scene, lots.seed)
+    return ([], None) if trio is None else (trio.nodes, trio)
 
 
 def _chance(verdict: Verdict, total: int, candidates: int) -> int | None:

@@ -41,6 +41,25 @@ def events(tmp_path):
     return events_in(tmp_path, figure())
 
 
+def legacy_figure() -> History:
+    """The figure of the legacy page (crynux.md 1.6): three RTX 4090 of 24 GB are there."""
+    history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
+    history.joins("D", gpu_name="RTX 3060", gpu_vram=12).creates("0").starts("0", "A").after(10)
+    kinds = {"GPT": TaskKind.LLM, "SD": TaskKind.SD}
+    for group, prices in (
+        ("GPT 40", (60, 50, 40)),
+        ("SD 16", (40, 30, 20)),
+        ("SD 8", (30, 20, 10)),
+        ("GPT 24", (40, 30, 20)),
+        ("GPT 16", (30, 20, 10)),
+    ):
+        name, vram = group.split()
+        for price in prices:
+            key = f"{group} {price}"
+            history.creates(key, kind=kinds[name], min_vram=int(vram), fee=10 * price)
+    return history
+
+
 def told(capsys, *arguments):
     assert run(["queue", *PRICES, *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -118,6 +137,39 @@ def test_the_tables_fit_a_terminal(capsys, events):
     assert "24 GB, any GPU: 3" in text
     assert f"takes\n  {task('4080 a')}" in text
     assert "12 may wait, with 2 members; one more would drop" in text
+
+
+def test_a_freed_node_of_the_legacy_system_brings_two_others(capsys, tmp_path):
+    events = events_in(tmp_path, legacy_figure())
+    answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node("A"))
+    offer = answer["offer"]
+
+    assert {(head["task"], head["kind"], head["vram"]) for head in offer["heads"]} == {
+        (task("SD 16 40"), "sd", 16),
+        (task("SD 8 30"), "sd", 8),
+        (task("GPT 24 40"), "gpt", 24),
+        (task("GPT 16 30"), "gpt", 16),
+    }
+    # Of the two that are worth 40 the older.
+    assert offer["takes"] == task("SD 16 40")
+    trio = offer["heads"][0]["trio"]
+    assert trio == {"vram": 24, "gpu": "RTX 4090", "partners": [node("B"), node("C")]}
+
+
+def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
+    events = events_in(tmp_path, legacy_figure())
+    options = ["--policy", "legacy", "--events", str(events), "--node", node("A")]
+    assert run(["queue", *PRICES, *options]) == 0
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "GPT/40GB: 3" in text
+    assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, RTX 4090, 24 GB" in text
+
+
+def test_a_policy_without_a_queue_says_so(capsys, events):
+    line = refused(capsys, "queue", "--events", events, *PRICES, "--policy", "pocket")
+    assert "article has no queue" in line
 
 
 def test_without_seconds_it_says_what_to_set(capsys, events):

@@ -152,6 +152,63 @@ def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch)
     assert answer["task"] == {"task": task("7"), "min_vram": 16, "models": []}
 
 
+def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
+    history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
+    history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
+    events = events_in(tmp_path, history)
+    asked = task_in(tmp_path, kind="llm", min_vram=8)
+    options = ["--task", asked, "--events", events, "--policy", "legacy-equal", "--seed", SEED]
+
+    answer = told(capsys, *options)
+    rows = by_node(answer)
+
+    assert {each["node"] for each in answer["draws"]} == {node(name) for name in "ABC"}
+    assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
+    assert rows[node("D")]["why_not"] == "too_few_of_its_card"
+    assert rows[node("A")]["p"] == "0.333333333333333333"
+    assert max(map(len, printed(capsys, *options).splitlines())) <= 100
+    assert "draws 3 nodes, not 2" in refused(capsys, "select", *options, "--draws", "2")
+
+
+def test_legacy_weights_have_to_be_given(capsys, events, asked):
+    line = refused(capsys, "select", "--task", asked, "--events", events, "--policy", "legacy")
+    assert "legacy.vram_weight" in line
+    assert "\n" not in line
+
+
+def test_pocket_shows_a_sentence_for_every_candidate(capsys, events, asked):
+    options = ["--task", asked, "--events", events, "--policy", "pocket"]
+    answer = told(capsys, *options)
+
+    assert answer["policy"] == "article"
+    assert {row["node"]: row["weight"] for row in answer["nodes"] if row["candidate"]} == {
+        node("A"): "10",
+        node("B"): "10",
+    }
+    assert answer["predownload"] is None
+    text = printed(capsys, *options)
+    assert "10 of 10 tickets" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_model_that_few_have_is_to_be_downloaded_by_others(capsys, tmp_path, asked):
+    history = network().joins("G", "H", stake=TOKENS, **CARD)
+    answer = told(capsys, "--task", asked, "--events", events_in(tmp_path, history))
+
+    # Of the nodes that could run it and lack it, by weight; equal ones by address.
+    assert answer["predownload"] == [
+        {"model": "base", "holders": 2, "ask": [node("G"), node("H")]},
+    ]
+
+
+def test_a_drawn_node_is_busy_when_models_are_counted(capsys, tmp_path, asked):
+    history = network().joins("G", stake=TOKENS, **CARD)
+    options = ["--task", asked, "--events", events_in(tmp_path, history), "--seed", SEED]
+    assert told(capsys, *options)["predownload"] == [
+        {"model": "base", "holders": 1, "ask": [node("G")]}
+    ]
+
+
 def test_names_of_others_cannot_act_on_a_terminal(capsys, tmp_path, events):
     asked = task_in(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
     text = printed(capsys, "--task", asked, "--events", events)
