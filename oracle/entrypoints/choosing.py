@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.jsonl import parse_events
 from oracle.domain.rules import Rules
 from oracle.entrypoints.event_files import lines_of
-from oracle.entrypoints.options import open_app
+from oracle.entrypoints.options import open_folded
 from oracle.errors import InputError
 from oracle.services.explaining import Archive
 from oracle.services.surveying import Question, Survey, survey_events, survey_store
@@ -65,10 +65,11 @@ def ground_of(events: str | None, config: Path) -> Iterator[Ground]:
     """Open what is to be looked at. A file of events needs no configuration.
 
     Raises:
-        InputError: the file or the configuration has faults.
+        InputError: the file or the configuration has faults, or the database was folded by
+            other rules than the configured ones.
     """
     if events is None:
-        with open_app(config) as app:
+        with open_folded(config) as app:
             archive = Archive(app.store, app.reader, app.rules)
             yield Ground(app.rules, lambda asked: survey_store(archive, asked), app)
         return

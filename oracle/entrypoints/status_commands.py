@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,8 +19,17 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
+from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 from oracle.services.ruling import shown
+
+_WithoutTaskOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-task",
+        help="Only members without a task score in this window: a system task is for them.",
+    ),
+]
 
 _PIPE_WIDTH = 160
 _COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
@@ -42,10 +52,19 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         typer.echo(f"{name:<14}{value}")
 
 
-def nodes(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+def nodes(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    without_task: _WithoutTaskOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """List every node, the best first, as of the last block folded."""
     with open_folded(config) as app:
+        if without_task and app.rules.legacy is None:
+            raise InputError(f"--without-task: the rules {app.rules.name} count by no window")
         rows = node_rows(app.store, app.rules)
+    if without_task:
+        rows = [row for row in rows if row.factors is not None and not row.factors.tally.tasks]
     if as_json:
         print_json([node_answer(row) for row in rows])
         return
