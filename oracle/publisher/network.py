@@ -1,11 +1,17 @@
 """The network contract as the dispatcher sees it: whose word it takes, and the calls we make."""
 
+from functools import cache
+
+from oracle.chain.abi import load
 from oracle.chain.calldata import call_input, call_output
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.errors import InputError
 from oracle.publisher.line import Lines, RefusedError
 
 CONTRACT = "TaskNetwork"
+
+# Hex digits of a selector with its 0x, and of a word.
+_SELECTOR, _WORD = 10, 64
 
 # TaskNetwork's Reason.FeeTooLow.
 _FEE_TOO_LOW = 4
@@ -14,6 +20,17 @@ _FEE_TOO_LOW = 4
 def start_as_of_call(task: TaskKey, node: Address, number: int, block_hash: Hash) -> str:
     """Return the calldata that starts a task on a chain that has this block, and on no other."""
     return call_input(CONTRACT, "startTaskAsOf", _raw(task), node, number, _raw(block_hash))
+
+
+def without_as_of(calldata: str) -> str:
+    """Return the plain start that a start as of a block is, but for the check of that block.
+
+    A call that is tried on the newest block runs in that block, which cannot see its own hash.
+    """
+    selector, arguments = calldata[:_SELECTOR], calldata[_SELECTOR:]
+    if selector != _selector("startTaskAsOf"):
+        return calldata
+    return _selector("startTask") + arguments[: 2 * _WORD]
 
 
 def start_call(task: TaskKey, node: Address) -> str:
@@ -49,6 +66,11 @@ def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> Non
             f"the dispatcher of {network} is {found.lower()}, keys.dispatcher_keystore holds "
             f"{dispatcher}: name it by setDispatcher, or use the other key"
         )
+
+
+@cache
+def _selector(function: str) -> str:
+    return load(CONTRACT).functions[function].digest[:_SELECTOR]
 
 
 def _raw(word: str) -> bytes:

@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from oracle.chain.heads import Heads
 from oracle.publisher.fees import Fees, gas_limit
+from oracle.publisher.network import without_as_of
 from oracle.publisher.preflight import Outcome, Verdict, preflight_all
 from oracle.publisher.receipts import Call, balance_of
 from oracle.publisher.sender import send_all
@@ -221,10 +222,18 @@ def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look
         is_blind = desk.dispatch is None or not desk.is_at_head(unit, heads)
         wanted = {} if desk.dispatch is None or is_blind else wanted_now(unit, desk.dispatch)
     alive = [one for one in intents if About(one.wish.kind, one.wish.subject) in wanted]
-    calls = [Call(one.wish.account.address, one.wish.contract, one.wish.calldata) for one in alive]
+    calls = [_trial(one, heads) for one in alive]
     tried = preflight_all(desk.publisher.lines, calls) if calls else []
     verdicts = {one.id: verdict for one, verdict in zip(alive, tried, strict=True)}
     return [_Look(one, is_blind, verdicts.get(one.id)) for one in intents]
+
+
+def _trial(intent: Intent, heads: Heads) -> Call:
+    """Return what to try: a start as of the newest block without the check of that block."""
+    wish = intent.wish
+    is_newest = wish.as_of_block is not None and wish.as_of_block >= heads.latest.number
+    calldata = without_as_of(wish.calldata) if is_newest else wish.calldata
+    return Call(wish.account.address, wish.contract, calldata)
 
 
 def _turn_away(desk: Desk, look: _Look, heads: Heads) -> Step | None:
