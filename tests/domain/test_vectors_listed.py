@@ -10,6 +10,7 @@ from tests.domain import (
 )
 from tests.domain.vectors import RUN, entries, is_listed, listed
 from tests.systems.crynux import test_draw_vectors, test_vectors_queue, test_vectors_selection
+from tests.systems.legacy import test_vectors_legacy
 from tests.systems.pocket import test_vectors_ranking, test_vectors_sequences
 
 # Importing them fills RUN.
@@ -23,6 +24,7 @@ MODULES = (
     test_draw_vectors,
     test_vectors_queue,
     test_vectors_selection,
+    test_vectors_legacy,
 )
 
 
