@@ -1,0 +1,26 @@
+"""What docs/operating.md shows of `select` and `queue` is what they print."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from oracle.entrypoints.cli import run
+
+DOCS = Path(__file__).parents[2] / "docs"
+_SHOWN = re.compile(
+    r"^```\n\$ qos-oracle ((?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+EXAMPLES = _SHOWN.findall((DOCS / "operating.md").read_text(encoding="utf-8"))
+
+
+def test_both_commands_are_shown():
+    assert [command.split()[0] for command, _ in EXAMPLES] == ["select", "queue"]
+
+
+@pytest.mark.parametrize(("command", "shown"), EXAMPLES)
+def test_an_example_of_the_manual_prints_what_it_shows(command, shown, capsys, monkeypatch):
+    monkeypatch.chdir(DOCS / "examples")
+    assert run(shlex.split(command.replace("\\\n", ""))) == 0
+    assert capsys.readouterr().out == shown
