@@ -90,6 +90,10 @@ class Drawer:
         armed = armed_in(line, standing, self._pool_at(sight, block, standing)) if line else ()
         self.plan, self.at = Plan(dict(standing), frozenset(armed)), block.number
 
+    def rest(self, block: int) -> None:
+        """Stand at the end of `block`: up to there nobody waits and no draw stands."""
+        self.plan, self.at = NOTHING_PLANNED, block
+
     def turn(self, sight: Sight, block: BlockRef) -> Turn:
         """Go on to the end of `block`; the first one starts from an empty plan.
 

@@ -1,0 +1,151 @@
+"""An office that dispatches as well: a key of its own, draws in the fold, starts on a real chain."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from web3 import Web3
+
+from oracle.domain.events import TaskKind
+from oracle.domain.ids import Address, TaskKey
+from oracle.publisher.publisher import Publisher
+from oracle.publisher.signer import Signer
+from oracle.publisher.typed_data import Domain
+from oracle.services.assigning import Assigner, check_dispatch
+from oracle.services.confirming import confirm_all
+from oracle.services.convoying import convoy_next
+from oracle.services.desk import Desk, Step
+from oracle.services.dispatch_settings import DispatchSettings
+from oracle.services.dispatching import plan_dispatch
+from oracle.services.folding import Folder
+from oracle.services.reconciling import reconcile
+from oracle.services.reporting import Reporter
+from oracle.store.draws import StoredDraw
+from oracle.store.outbox_rows import IntentKind
+from oracle.store.store import Store
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.weighting import SEED_WEIGHTING
+from tests.evm.chain import Chain
+from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, key_files
+
+ETHER = 10**18
+_SECOND = Fraction(1)
+# A task's value is its fee in wei a second of one second.
+PRICING = Pricing(dict.fromkeys(TaskKind, _SECOND), dict.fromkeys(TaskKind, Fraction(0)))
+
+
+def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
+    plain = DispatchSettings(
+        start_block=start_block,
+        rules=RULES,
+        policy="seed",
+        weighting=SEED_WEIGHTING,
+        pricing=PRICING,
+        alpha=Fraction(100),
+        max_in_flight=200,
+    )
+    return replace(plain, **changes)
+
+
+def dispatcher_of(premises: Premises) -> Signer:
+    """The dispatcher's key, unlocked anew for every daemon."""
+    return Signer.open(
+        premises.key_folder / "dispatcher.json", premises.key_folder / "dispatcher.password"
+    )
+
+
+def with_dispatcher(premises: Premises) -> Premises:
+    """Let a key of ours start the tasks of the premises' network."""
+    chain, network = premises.chain, premises.network
+    signer = Signer.open(*key_files(premises.key_folder, "dispatcher"))
+    chain.send(network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin)
+    chain.rpc("anvil_setBalance", signer.address, hex(10 * ETHER))
+    return premises
+
+
+class DispatchOffice(Office):
+    """One daemon with `[dispatch]`."""
+
+    dispatch: DispatchSettings | None = None
+    starts: Desk
+
+    def open(self) -> None:
+        super().open()
+        premises = self.premises
+        if self.dispatch is None:
+            self.dispatch = settings()
+        with self.store.transaction() as unit:
+            check_dispatch(unit, self.dispatch)
+        reporter = Reporter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        self.folder = Folder(RULES, self._reader, reporter, Assigner(self.dispatch))
+        network = Address(premises.network.contract.address.lower())
+        publisher = Publisher(
+            self.urls,
+            domain=Domain(CHAIN_ID, network),
+            caps=self.caps,
+            keys=dispatcher_of(premises),
+        )
+        self.starts = replace(self.desk, publisher=publisher, dispatch=self.dispatch)
+        reconcile(self.starts)
+
+    def close(self) -> None:
+        super().close()
+        self.starts.publisher.close()
+
+    def turn(self) -> list[Step]:
+        """One turn of the scheduler for the dispatcher alone."""
+        self.index()
+        done: list[Step] = []
+        for step in (confirm_all, plan_dispatch, convoy_next):
+            while (one := step(self.starts, self.source.heads())) is not None:
+                done.append(one)
+                assert len(done) < 100, done
+        self.steps += done
+        return done
+
+    def block(self) -> None:
+        """One block, and what the daemon makes of it."""
+        self.mine()
+        self.turn()
+
+    def draws(self, task: bytes) -> list[StoredDraw]:
+        with self.store.reading() as unit:
+            return unit.draws.of_task(key_of(task))
+
+    def standing(self) -> Mapping[TaskKey, Address]:
+        with self.store.reading() as unit:
+            return {one.task: one.node for one in unit.draws.standing()}
+
+    def start_states(self) -> list[str]:
+        return self.states(IntentKind.START_TASK)
+
+    def node_of(self, task: bytes) -> str:
+        """Who runs it, by the contract's book."""
+        return str(self.premises.network.does.taskOf(task).call()[3]).lower()
+
+
+def key_of(task: bytes) -> TaskKey:
+    return TaskKey("0x" + task.hex())
+
+
+@pytest.fixture(scope="module")
+def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Premises:
+    premises = Premises.built(fresh_chain, tmp_path_factory.mktemp("keys"))
+    return with_dispatcher(premises)
+
+
+@pytest.fixture
+def premises(fresh_stage: Premises, chain: Chain) -> Premises:
+    """What the test does to the chain is undone."""
+    return fresh_stage
+
+
+@pytest.fixture
+def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchOffice]:
+    with Store.open(sqlite_url) as opened:
+        office = DispatchOffice(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
