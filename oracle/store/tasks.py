@@ -32,7 +32,7 @@ from oracle.store.node_tables import task
 
 _BEFORE_ALL = Position(-1, -1, -1, -1)
 # As the index `waiting_task` has it, so that it is used.
-_WAITING = (
+IS_WAITING = (
     task.c.created_at.is_not(None)
     & task.c.node.is_(None)
     & task.c.runs.is_(None)
@@ -52,7 +52,7 @@ class TaskRoom:
     def waiting(self) -> list[Task]:
         """Return the tasks that were created and neither started nor ended, by creation."""
         # Positions are text in the table, which sorts otherwise than they do.
-        return sorted(self._where(_WAITING), key=_creation_of)
+        return sorted(self._where(IS_WAITING), key=_creation_of)
 
     def of_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
         """Return the tasks of these groups that no group has scored yet, by creation.

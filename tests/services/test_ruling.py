@@ -1,11 +1,21 @@
 """A database is folded by one rule set; another one is refused until everything is folded anew."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from oracle.errors import InputError
-from oracle.services.ruling import adopt_rules, check_period, check_rules
+from oracle.services.ruling import (
+    adopt_rules,
+    check_period,
+    check_rules,
+    folded_by,
+    is_folded_by,
+    refuse_other_rules,
+    shown,
+)
+from oracle.store.rule_sets import named_by
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 
@@ -22,6 +32,32 @@ def test_other_rules_are_refused_with_what_to_do(store: Store, other):
         check_rules(unit, SEED)
         with pytest.raises(InputError, match=r"folded by the rules seed.*resync refold"):
             check_rules(unit, other)
+
+
+def test_the_refusal_names_both(store: Store):
+    with store.transaction() as unit:
+        check_rules(unit, SEED)
+        changed = replace(SEED, tau_seconds=900)
+        theirs, ours = shown(named_by(changed)), shown(named_by(SEED))
+        assert theirs != ours
+        said = re.escape(f"by the rules {ours}, and the configuration says {theirs}:")
+        with pytest.raises(InputError, match=said):
+            refuse_other_rules(unit, changed)
+
+
+def test_an_empty_database_may_be_read_by_any_rules(store: Store):
+    with store.reading() as unit:
+        refuse_other_rules(unit, RELAY)
+        assert folded_by(unit) is None
+        assert not is_folded_by(unit, RELAY)
+
+
+def test_a_database_knows_who_folded_it(store: Store):
+    with store.transaction() as unit:
+        check_rules(unit, RELAY)
+        assert folded_by(unit) == named_by(RELAY)
+        assert is_folded_by(unit, RELAY)
+        assert not is_folded_by(unit, SEED)
 
 
 def test_after_folding_anew_the_new_rules_may_go_on(store: Store):

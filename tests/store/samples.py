@@ -111,6 +111,11 @@ nodes = st.builds(
     restarts=st.integers(0, 3),
     kickout_due_since=st.none() | positions,
     changed_at=whole,
+    window=whole,
+    window_sum=whole,
+    window_count=whole,
+    online_since=st.none() | whole,
+    online_seconds=whole,
 )
 
 runs = st.builds(

@@ -7,9 +7,11 @@ from hypothesis import given, settings, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.ledger import Changes, KickoutDue, LastEvent, PreImages
+from oracle.domain.nodes import Node
 from oracle.domain.rounds import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.errors import FatalError
 from oracle.store.store import Store, Unit
+from tests.store import samples
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.store.samples import address, block, node, task, task_key
 
@@ -156,6 +158,19 @@ def test_of_one_row_in_one_block_the_first_pre_image_counts(store: Store):
         journaled(5, before=2, after=3, unit=unit)
         unit.undo.rollback_to(4)
         assert stake(unit) == 1
+
+
+@thorough
+@given(before=samples.nodes, after=samples.nodes)
+def test_every_column_of_a_node_goes_back(store: Store, before: Node, after: Node):
+    after = replace(after, address=before.address)
+    images = PreImages(5, {before.address: before}, {}, {}, ())
+    with store.transaction() as unit:
+        forget_everything(unit)
+        unit.cursor.move_to(block(9), None, 0)
+        unit.changes(Changes(nodes={before.address: after}, pre_images=[images]), 1)
+        unit.undo.rollback_to(4)
+        assert list(unit.nodes.all()) == [before]
 
 
 def test_a_journal_that_ends_above_is_not_used(store: Store):

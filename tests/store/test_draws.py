@@ -1,0 +1,86 @@
+"""The record of draws: one of a task at a time, and a rewind is as if nothing had come after."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from sqlalchemy.exc import IntegrityError
+
+from oracle.store.draws import StoredDraw
+from oracle.store.store import Store, Unit
+from tests.store.samples import a_hash, address, block, task_key
+
+LAST = 12
+TASKS = range(1, 4)
+# Each task is drawn, or its draw is void, at blocks that ascend.
+turns = st.fixed_dictionaries(
+    {number: st.lists(st.integers(1, LAST), unique=True).map(sorted) for number in TASKS}
+)
+
+
+def draw(unit: Unit, task: int, seed: int, node: int) -> None:
+    unit.draws.add(task_key(task), block(seed), address(node))
+
+
+def played(unit: Unit, turns_of: dict[int, list[int]], last: int) -> None:
+    """Draw each task at its first block, make it void at its second, and so on."""
+    for task, blocks in turns_of.items():
+        for turn, number in enumerate(at for at in blocks if at <= last):
+            if turn % 2:
+                unit.draws.void(task_key(task), number)
+            else:
+                draw(unit, task, number, task + number)
+
+
+def everything(unit: Unit) -> list[list[StoredDraw]]:
+    return [unit.draws.of_task(task_key(task)) for task in TASKS] + [unit.draws.standing()]
+
+
+@settings(max_examples=25)
+@given(turns_of=turns, ancestor=st.integers(0, LAST))
+def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: int):
+    with store.transaction() as unit:
+        unit.draws.take_back_above(-1)
+        played(unit, turns_of, LAST)
+        unit.draws.take_back_above(ancestor)
+        left = everything(unit)
+        unit.draws.take_back_above(-1)
+        assert everything(unit) == [[], [], [], []]
+        played(unit, turns_of, ancestor)
+        assert left == everything(unit)
+
+
+def test_a_draw_stands_until_it_is_void(store: Store):
+    with store.transaction() as unit:
+        draw(unit, task=1, seed=5, node=7)
+        draw(unit, task=2, seed=4, node=8)
+        first = StoredDraw(task_key(1), 5, block(5).hash, address(7), None)
+        other = StoredDraw(task_key(2), 4, block(4).hash, address(8), None)
+        assert unit.draws.standing() == [other, first]
+
+        unit.draws.void(task_key(1), 9)
+        draw(unit, task=1, seed=10, node=9)
+
+        over, again = unit.draws.of_task(task_key(1))
+        assert (over.node, over.void_block) == (address(7), 9)
+        assert unit.draws.standing() == [other, again]
+
+
+def test_a_task_has_one_draw_at_a_time(store: Store):
+    with store.transaction() as unit:
+        draw(unit, task=1, seed=5, node=7)
+    with pytest.raises(IntegrityError), store.transaction() as unit:
+        draw(unit, task=1, seed=6, node=8)
+
+
+def test_what_does_not_stand_cannot_become_void(store: Store):
+    with store.transaction() as unit:
+        draw(unit, task=1, seed=5, node=7)
+        unit.draws.void(task_key(1), 6)
+        with pytest.raises(ValueError, match=f"no draw of task {a_hash(1)} stands"):
+            unit.draws.void(task_key(1), 7)
+
+
+def test_folding_anew_leaves_the_record(store: Store):
+    with store.transaction() as unit:
+        draw(unit, task=1, seed=5, node=7)
+        unit.projections.clear()
+        assert len(unit.draws.standing()) == 1

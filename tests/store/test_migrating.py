@@ -1,0 +1,148 @@
+"""A database of the first version is brought up with everything that is in it."""
+
+from collections.abc import Callable
+
+import pytest
+from alembic import command
+from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import IntegrityError
+
+from oracle.domain.events import DomainEvent
+from oracle.domain.fold import Fold
+from oracle.domain.rules import Rules
+from oracle.store.outbox_rows import IntentKind, IntentState
+from oracle.store.rule_sets import named_by
+from oracle.store.schema import SchemaAge, migrate
+from oracle.store.store import Store, Unit
+from oracle.systems.registry import rule_set
+from tests.histories import History, node, task
+from tests.store.samples import block
+from tests.store.test_outbox import ME, NOW, kick, live, ready, wish
+from tests.store.test_schema import connected, layout, migrations
+
+ANCESTOR, FINAL = 6, 2
+SEED = rule_set("seed")
+
+
+def history() -> History:
+    """Blocks 1 to 9: members, scores, a timeout, a task that waits."""
+    said = History().joins("A", "B", stake=5)
+    said = said.after(9).scores("A", 10, 0, 5).after(9).creates("late", of="group")
+    return said.updates("B", gpu_name="card", gpu_vram=8).quits("B")
+
+
+def fill(unit: Unit, rules: Rules) -> None:
+    """Fold with a journal, and send: every kind of row that the migration touches."""
+    folding = Fold(rules)
+    by_block: dict[int, list[DomainEvent]] = {}
+    for event in history().events:
+        by_block.setdefault(event.at.block, []).append(event)
+    for number, events in by_block.items():
+        folding.block(number, events, journal=number > FINAL)
+    unit.changes(folding.drain(), unit.rule_sets.number_of(rules))
+    unit.undo.prune_to(FINAL)
+    unit.cursor.move_to(block(max(by_block)), None, 0)
+    unit.progress.set("folded_by_rules", f"{rules.name} {named_by(rules).sha256}")
+    _, attempt = live(unit.outbox, kick("kick:1"))
+    given_up = ready(unit.outbox, wish())
+    heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
+    unit.outbox.intents.move(given_up, IntentState.SUPERSEDED, NOW, heir)
+
+
+def seen(store: Store) -> list[object]:
+    """All that the database says, outbox and names of rule sets included."""
+    with store.reading() as unit:
+        slots = unit.outbox.slots.watched(ME)
+        return [
+            list(unit.projections.dump()),
+            unit.outbox.intents.newest(9),
+            [(slot, unit.outbox.slots.attempts(slot)) for slot in slots],
+            unit.scores.scored_by(node("A"), [1, 2, 3]),
+        ]
+
+
+@pytest.fixture
+def first_version(empty_database_url: str) -> Callable[[Rules], list[object]]:
+    """Make the database one of revision 0001 with rows; returns what it said before."""
+
+    def make(rules: Rules) -> list[object]:
+        with Store.open(empty_database_url, create=True) as store:
+            with store.transaction() as unit:
+                fill(unit, rules)
+            said = seen(store)
+        with connected(empty_database_url) as connection:
+            command.downgrade(migrations(connection), "0001")
+        return said
+
+    return make
+
+
+def test_going_down_makes_the_tables_of_the_first_version(
+    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+):
+    first_version(SEED)
+    with connected(empty_database_url) as connection:
+        down = layout(connection)
+        assert score_columns(connection)[-1] == "time"
+        command.downgrade(migrations(connection), "base")
+        command.upgrade(migrations(connection), "0001")
+        assert layout(connection) == down
+
+
+def score_columns(connection: Connection) -> list[str]:
+    return [column["name"] for column in inspect(connection).get_columns("score")]
+
+
+@pytest.mark.parametrize("rules", [SEED, rule_set("relay")])
+def test_every_row_of_the_first_version_stays_what_it_was(
+    empty_database_url: str, first_version: Callable[[Rules], list[object]], rules: Rules
+):
+    before = first_version(rules)
+    assert migrate(empty_database_url).age is SchemaAge.OLDER
+    with Store.open(empty_database_url) as store:
+        assert seen(store) == before
+        assert before[-1] == dict.fromkeys((1, 2, 3), named_by(rules))
+        with store.transaction() as unit:
+            assert [each.key for each in unit.tasks.waiting()] == [task("late")]
+            ready(unit.outbox, wish("start:1", kind=IntentKind.START_TASK, subject="task=1"))
+            live(unit.outbox, wish("push:2"), "e")
+
+
+def test_the_journal_of_the_first_version_still_goes_back(
+    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+):
+    first_version(SEED)
+    migrate(empty_database_url)
+    with Store.open(empty_database_url) as store, store.transaction() as unit:
+        unit.undo.rollback_to(ANCESTOR)
+        after = list(unit.projections.dump())
+        unit.projections.clear()
+        folding = Fold(SEED)
+        folding.many(event for event in history().events if event.at.block <= ANCESTOR)
+        unit.changes(folding.drain(), unit.rule_sets.number_of(SEED))
+        assert after == list(unit.projections.dump())
+
+
+def test_scores_by_rules_that_nobody_knows_are_left_without_a_name(
+    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+):
+    first_version(rule_set("seed", {"tau_seconds": "900"}))
+    migrate(empty_database_url)
+    with Store.open(empty_database_url) as store, store.reading() as unit:
+        assert unit.scores.scored_by(node("A"), [1, 2, 3]) == {}
+        assert [entry.score for entry in unit.scores.of_node(node("A"))] == [10, 0, 5]
+
+
+def test_rows_that_refer_to_intents_still_find_them(
+    empty_sqlite_url: str,
+):
+    with Store.open(empty_sqlite_url, create=True) as store, store.transaction() as unit:
+        fill(unit, SEED)
+    with connected(empty_sqlite_url) as connection:
+        command.downgrade(migrations(connection), "0001")
+    migrate(empty_sqlite_url)
+    with connected(empty_sqlite_url) as connection:
+        assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+        connection.exec_driver_sql("DELETE FROM pub_attempt")
+        with pytest.raises(IntegrityError):
+            connection.exec_driver_sql("DELETE FROM pub_intent")

@@ -1,0 +1,67 @@
+"""Every score names the rules that made it, whatever number they have here."""
+
+from dataclasses import replace
+
+from oracle.domain.fold import Fold
+from oracle.store.rule_sets import named_by
+from oracle.store.store import Store, Unit
+from oracle.systems.crynux.rule_sets import RELAY, SEED
+from tests.histories import History, node
+
+OTHER = replace(SEED, tau_seconds=900)
+
+
+def fold(unit: Unit, rules=SEED) -> None:
+    """Two scores of A, and one of who was faster once, by these rules."""
+    folding = Fold(rules)
+    folding.many(History().joins("A").scores("A", 10, 5).events)
+    unit.changes(folding.drain(), unit.rule_sets.number_of(rules))
+
+
+def test_a_rule_set_has_one_number(store: Store):
+    with store.transaction() as unit:
+        numbers = [unit.rule_sets.number_of(rules) for rules in (SEED, RELAY, OTHER, SEED)]
+        assert numbers == [1, 2, 3, 1]
+        assert unit.rule_sets.all() == [named_by(SEED), named_by(RELAY), named_by(OTHER)]
+
+
+def test_a_rule_set_is_read_back_whole(store: Store):
+    with store.transaction() as unit:
+        unit.rule_sets.number_of(OTHER)
+        assert unit.rule_sets.with_digest(named_by(OTHER).sha256) == OTHER
+        assert unit.rule_sets.with_digest(named_by(RELAY).sha256) is None
+
+
+def test_a_score_names_its_rules(store: Store):
+    with store.transaction() as unit:
+        unit.rule_sets.number_of(SEED)
+        fold(unit, OTHER)
+        found = unit.scores.scored_by(node("A"), [1, 2])
+        assert found == {1: named_by(OTHER), 2: named_by(OTHER)}
+        assert unit.scores.scored_by(node("A"), [2]) == {2: named_by(OTHER)}
+        assert unit.scores.scored_by(node("A"), []) == {}
+
+
+def test_the_dump_is_the_same_under_another_number(store: Store):
+    dumps = []
+    with store.transaction() as unit:
+        fold(unit)
+        dumps.append(list(unit.projections.dump()))
+        unit.projections.clear()
+        unit.rule_sets.number_of(RELAY)
+        fold(unit, OTHER)
+        dumps.append(list(unit.projections.dump()))
+        unit.projections.clear()
+        fold(unit)
+        dumps.append(list(unit.projections.dump()))
+    assert dumps[0] == dumps[2]
+    scores = [[line for line in dump if line.startswith("score ")] for dump in dumps]
+    assert len(scores[0]) == len(scores[1]) == 3
+    assert not set(scores[0]) & set(scores[1])
+
+
+def test_rule_sets_outlive_what_they_scored(store: Store):
+    with store.transaction() as unit:
+        fold(unit)
+        unit.projections.clear()
+        assert unit.rule_sets.all() == [named_by(SEED)]
