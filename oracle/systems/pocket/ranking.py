@@ -16,12 +16,12 @@ from oracle.systems.pocket.standing import Effect, Standing, looked_at, setting,
 
 
 class Reason(StrEnum):
-    """Why a node has the tickets it has; the first that applies from below upwards.
+    """Why a node has the tickets it has.
 
-    `flagged`, `shelved`: no ticket, for a standing flag or for failing alone. `probation_one`:
-    the same with too few attempts to be sure, one ticket. `low_success`: one ticket. `zeroed`,
-    `penalised`: latency took all tickets, or some. `untested`: no outcome lately. `top_tier`:
-    every ticket.
+    `untested`: all of them, for it has no outcome lately. `top_tier`: all of them. `penalised`,
+    `zeroed`: latency took some, or all. `low_success`: one, for its success rate. `flagged`,
+    `shelved`: none, for a standing flag, or for failing alone; `probation_one`: one, for either
+    with too few attempts to be sure.
     """
 
     UNTESTED = "untested"

@@ -142,6 +142,26 @@ def test_kinds_of_work_are_scopes_of_their_own():
     assert judged(history, one_scope, llm)["A"].weight == 0
 
 
+def test_a_task_that_is_created_again_stays_what_it_was():
+    history = History().joins("A").creates("t", kind=TaskKind.SD).creates("t", kind=TaskKind.LLM)
+    history.starts("t", "A").after(5).submits("t").succeeds("t")
+    assert judged(history)["A"].parts["attempts"] == "1"
+
+
+def test_a_size_counts_where_durations_are_scaled_by_it():
+    special = replace(ARTICLE, params=compute(1, expected_per_size=2))
+    history = History().joins("A").creates("t", kind=TaskKind.SD, size=7)
+    history.starts("t", "A").after(30).submits("t").succeeds("t")
+    assert judged(history, special)["A"].parts["median"] == "2.00000"
+
+
+def test_a_timeout_long_before_its_time_removes_a_node_where_that_is_asked_for():
+    strict = replace(ARTICLE, params=replace(ARTICLE.params, early_failures=1))
+    history = History().joins("A").creates("t", kind=TaskKind.SD, timeout=60)
+    history.starts("t", "A").after(5).times_out("t")
+    assert judged(history, strict)["A"].out == "left_out"
+
+
 def test_a_scope_may_have_parameters_of_its_own():
     special = PocketPolicy("compute", 1, ARTICLE.params, special={"sd": compute(20)})
     history = does(does(does(History().joins("A", "B", "C"), "A"), "B", seconds=30), "C")

@@ -163,6 +163,14 @@ def test_where_all_are_shelved_all_have_the_same_chance_and_the_callers_order():
     assert [pick(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
 
 
+def test_where_all_are_shelved_latency_is_no_order():
+    slow = Standing(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
+    fast = Standing(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
+    ranking = rank([slow, fast], 0, ARTICLE)
+    assert [row.node for row in ranking.rows] == ["fast", "slow"]
+    assert [pick(ranking, u) for u in (0, 0.5)] == ["slow", "fast"]
+
+
 def test_the_least_bad_stands_in_where_that_is_asked_for():
     ranking = rank(shelved(), 0, replace(ARTICLE, all_shelved=AllShelved.LEAST_BAD))
     assert ranking.degraded
