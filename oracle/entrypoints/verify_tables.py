@@ -1,12 +1,13 @@
 """What `select --verify` shows: which block drew, among whom, and what happened instead or so."""
 
+from textwrap import fill
 from typing import Any
 
 import typer
 
 from oracle.entrypoints.select_answers import drawn_answer
 from oracle.entrypoints.status_commands import shown_time
-from oracle.entrypoints.terminal import print_table
+from oracle.entrypoints.terminal import WIDTH, print_table
 from oracle.services.verifying import DrawCheck
 from oracle.systems.dispatching import Drawing
 
@@ -52,7 +53,7 @@ def show_check(check: DrawCheck) -> None:
     for each in check.recorded:
         over = "stands" if each.over_block is None else f"over at block {each.over_block}"
         typer.echo(f"recorded   {each.node} by block {each.seed_block}, {over}")
-    typer.echo(f"{check.verdict.value.replace('_', ' ')}: {check.why}")
+    typer.echo(fill(f"{check.verdict.value.replace('_', ' ')}: {check.why}", WIDTH))
 
 
 def _show_drawing(drawing: Drawing) -> None:
