@@ -1,4 +1,4 @@
-"""An office that dispatches as well: a key of its own, draws in the fold, starts on a real chain."""
+"""An office that dispatches as well: its own key, draws in the fold, starts on a real chain."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -61,7 +61,9 @@ def with_dispatcher(premises: Premises) -> Premises:
     """Let a key of ours start the tasks of the premises' network."""
     chain, network = premises.chain, premises.network
     signer = Signer.open(*key_files(premises.key_folder, "dispatcher"))
-    chain.send(network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin)
+    chain.send(
+        network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin
+    )
     chain.rpc("anvil_setBalance", signer.address, hex(10 * ETHER))
     return premises
 
@@ -147,5 +149,14 @@ def premises(fresh_stage: Premises, chain: Chain) -> Premises:
 def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchOffice]:
     with Store.open(sqlite_url) as opened:
         office = DispatchOffice(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
+
+
+@pytest.fixture
+def plain_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
+    """A daemon on the same premises, without `[dispatch]`."""
+    with Store.open(sqlite_url) as opened:
+        office = Office(premises, opened, tmp_path / "evidence")
         yield office
         office.close()

@@ -4,27 +4,27 @@ from fractions import Fraction
 
 import pytest
 
-from oracle.chain.heads import Heads
-from oracle.domain.ids import Address
-from oracle.services import convoying
-from oracle.services.convoying import convoy_next
+from oracle.errors import InputError
+from oracle.services.assigning import check_dispatch
 from oracle.services.dispatching import plan_dispatch
-from oracle.services.publishing import publish_next
+from oracle.services.folding import Folder
 from oracle.services.verifying import DrawCheck, DrawVerdict, verify_draw
 from oracle.store.outbox_rows import IntentKind
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
+from tests.office import RULES, Office
 from tests.services.dispatch_office import (
     DispatchOffice,
     fresh_stage,
     key_of,
     office,
+    plain_office,
     premises,
     settings,
 )
 from tests.services.office_fixtures import fresh_chain
 
-__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "plain_office", "premises"]
 
 
 def verified(office: DispatchOffice, task: bytes) -> DrawCheck:
@@ -56,11 +56,13 @@ def test_the_drawn_node_gets_the_task_two_blocks_after_its_creation(office: Disp
 
 def test_of_two_tasks_for_one_node_the_more_valuable_starts(office: DispatchOffice):
     network = office.premises.network
-    for node in network.nodes[1:3]:
+    for node in network.nodes[:3]:
         network.by(node, network.does.pause())
     cheap, dear = network.create(fee=ETHER), network.create(fee=2 * ETHER)
     office.turn()
-    for _ in range(3):
+    network.by(network.nodes[0], network.does.resume())
+    office.turn()
+    for _ in range(2):
         office.block()
 
     assert network.status(dear) is Status.STARTED
@@ -155,12 +157,104 @@ def test_a_dispatcher_that_picks_for_itself_is_found_out(office: DispatchOffice)
 
 def test_a_start_without_any_draw_is_found_out(office: DispatchOffice):
     network = office.premises.network
-    task = network.create()
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
+    task = network.create()
+    # In the very next block, whose hash is to draw.
     network.start(task, network.nodes[0])
     office.index()
 
-    # Drawn at the end of the block in between, by whatever its hash says.
     check = verified(office, task)
-    agrees = check.drawings[-1].node == network.nodes[0].lower()
-    assert check.verdict is (DrawVerdict.AGREES if agrees else DrawVerdict.DIFFERS)
+    assert (check.verdict, check.drawings) == (DrawVerdict.DIFFERS, ())
+
+
+def test_a_start_drawn_on_a_block_that_left_the_chain_fails_and_is_drawn_anew(
+    office: DispatchOffice,
+):
+    network, chain = office.premises.network, office.premises.chain
+    task = network.create()
+    office.turn()
+    # The seed block: what is in it goes with the reorg, so that it gets another hash.
+    network.by(network.nodes[0], network.does.addModel("sdxl"))
+    office.turn()
+    assert office.start_states() == ["live"]
+    (before,) = office.draws(task)
+
+    chain.rpc("anvil_reorg", 1, [])
+    office.turn()
+    (after,) = office.draws(task)
+    assert after.seed_block == before.seed_block
+    assert after.seed_hash != before.seed_hash
+    office.block()
+    for _ in range(6):
+        office.block()
+
+    assert office.start_states() == ["reverted", "final"]
+    assert network.status(task) is Status.STARTED
+    assert office.node_of(task) == after.node
+    assert verified(office, task).verdict is DrawVerdict.AGREES
+
+
+def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: DispatchOffice):
+    network, chain = office.premises.network, office.premises.chain
+    task = network.create()
+    office.index()
+    time = chain.time + 10
+    draws = []
+    # One fork, another, and the first one again: the same block by the same time.
+    for seconds in (0, 1, 0):
+        fork = chain.rpc("evm_snapshot")
+        chain.at(time + seconds)
+        chain.mine()
+        office.index()
+        plan_dispatch(office.starts, office.source.heads())
+        draws += office.draws(task)
+        if len(draws) < 3:
+            chain.rpc("evm_revert", fork)
+    for _ in range(2):
+        office.turn()
+        office.mine()
+    office.turn()
+
+    assert draws[0] == draws[2] != draws[1]
+    assert network.status(task) is Status.STARTED
+    assert sorted(office.start_states()) == ["expired", "expired", "mined"]
+
+
+def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice):
+    later = office.premises.chain.block + 3
+    office.restart(dispatch=settings(later))
+    task = office.premises.network.create()
+    office.turn()
+    office.block()
+    assert office.draws(task) == []
+    while office.premises.chain.block < later + 1:
+        office.block()
+    assert office.draws(task)[0].seed_block == later + 1
+    assert verified(office, task).verdict is DrawVerdict.WAITING
+
+
+def test_draws_leave_no_gap(office: DispatchOffice):
+    office.index()
+    folder, office.folder = office.folder, Folder(RULES, office.folder.reader, None)
+    office.mine()
+    office.index()
+    office.folder = folder
+    assert office.dispatch is not None
+    with office.store.reading() as unit, pytest.raises(InputError, match="were folded without"):
+        check_dispatch(unit, office.dispatch)
+    with office.store.reading() as unit, pytest.raises(InputError, match="with other settings"):
+        check_dispatch(unit, settings(start_block=1))
+
+
+def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office):
+    office = plain_office
+    network = office.premises.network
+    task = network.create()
+    for _ in range(3):
+        office.tick()
+        office.mine()
+
+    assert network.status(task) is Status.CREATED
+    assert office.intents() == []
+    with office.store.reading() as unit:
+        assert unit.draws.standing() == []

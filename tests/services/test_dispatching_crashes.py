@@ -1,0 +1,93 @@
+"""The daemon dies at every commit and send of a start; the next one finishes it, once."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from oracle.publisher.line import Lines
+from oracle.publisher.sender import Sent, send_all
+from oracle.services import convoying
+from oracle.store.store import Store
+from tests.evm.chain import Chain
+from tests.evm.fixtures import chain
+from tests.evm.network import Status
+from tests.office import Premises
+from tests.services.conftest import NewStore
+from tests.services.dispatch_office import DispatchOffice, dispatcher_of, fresh_stage, premises
+from tests.services.office_fixtures import fresh_chain
+from tests.services.test_publishing_crashes import Crash, Fuse, FusedStore
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
+
+
+@contextmanager
+def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
+    """The dispatching side runs on the fuse."""
+
+    def fused_send(lines: Lines, raws: Sequence[bytes]) -> list[Sent]:
+        fuse.point("before a send")
+        sent = send_all(lines, raws)
+        fuse.point("after a send")
+        return sent
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(convoying, "send_all", fused_send)
+        fused_store = cast("Store", FusedStore(office.store, fuse))
+        office.starts = replace(office.starts, store=fused_store)
+        yield
+
+
+def play(office: DispatchOffice) -> None:
+    """From the seed block to the finality of the starts."""
+    for _ in range(8):
+        office.turn()
+        office.mine()
+    office.turn()
+
+
+def drawn(premises: Premises, store: Store, evidence: Path) -> tuple[DispatchOffice, list[bytes]]:
+    """Two tasks, each with its draw."""
+    office = DispatchOffice(premises, store, evidence)
+    tasks = [premises.network.create() for _ in range(2)]
+    office.mine()
+    office.index()
+    return office, tasks
+
+
+def nonce(premises: Premises) -> int:
+    """How many transactions of the dispatcher are mined."""
+    sender = dispatcher_of(premises).address
+    return int(premises.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
+
+
+def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
+    premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+):
+    with fresh_chain.undone(), new_sqlite_store() as store:
+        office, _ = drawn(premises, store, tmp_path)
+        fuse = Fuse()
+        with fused(office, fuse):
+            play(office)
+        office.close()
+    passed = fuse.passed
+    # Planned, ready, assigned, signed, sent: both at once; then each is mined, and final.
+    assert passed.count("after a commit") == 9
+    assert passed.count("after a send") == 1
+
+    for number, name in enumerate(passed):
+        with fresh_chain.undone(), new_sqlite_store() as store:
+            office, tasks = drawn(premises, store, tmp_path)
+            with pytest.raises(Crash), fused(office, Fuse(number)):
+                play(office)
+            office.restart()
+            play(office)
+
+            where = f"{name} {number}"
+            assert nonce(premises) == 2, where
+            assert office.start_states() == ["final", "final"], where
+            assert {premises.network.status(task) for task in tasks} == {Status.STARTED}, where
+            office.close()
