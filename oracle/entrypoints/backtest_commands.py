@@ -80,9 +80,13 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     events: EventsOption = None,
     draws: Annotated[
         int,
-        typer.Option("--draws", min=0, help="Starts judged at most, a sample of more; 0: none."),
+        typer.Option(
+            "--draws", min=0, metavar="N", help="Starts judged at most, a sample of more; 0: none."
+        ),
     ] = MOST_DRAWS,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Tells which sample.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Tells which sample.")
+    ] = 0,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes; default: the cores."),

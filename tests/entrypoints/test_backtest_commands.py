@@ -9,6 +9,7 @@ import pytest
 
 from oracle.domain.jsonl import event_to_json
 from oracle.entrypoints.cli import run
+from oracle.services.backtest import running
 from tests.histories import History, node
 
 GPU = '<script src="http://evil.example/x.js">\u202e'
@@ -82,7 +83,8 @@ def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_path):
+def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "ALONE_BELOW", 0)
     page, seen = tmp_path / "page.html", []
     for jobs in ("1", "2"):
         rules = ("--rules", "seed", "--rules", "relay", "--set", "penalty=0.05")

@@ -4,6 +4,7 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
+from oracle.services.backtest import running
 from oracle.services.backtest.columns import Basis, Setting, columns_of
 from oracle.services.backtest.comparing import differing
 from oracle.services.backtest.conducting import Wanted, compare
@@ -86,7 +87,8 @@ def test_only_rules_that_differ_are_listed():
     assert "name" not in found
 
 
-def test_one_job_and_two_make_the_same_comparison():
+def test_one_job_and_two_make_the_same_comparison(monkeypatch):
+    monkeypatch.setattr(running, "ALONE_BELOW", 0)
     events = two_of_unequal_luck().events
     both = columns("seed", "relay")
     one = compare(events, both, Wanted(jobs=1, instants=5))

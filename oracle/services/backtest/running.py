@@ -1,11 +1,13 @@
 """Folds a history under several systems at once, each in a process of its own."""
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from threading import current_thread, main_thread
 from typing import Any
 
 from oracle.errors import FatalError
@@ -15,6 +17,8 @@ from oracle.services.backtest.measuring import Asked, measure
 from oracle.services.backtest.results import Measured
 from oracle.systems.registry import policy_named
 
+# A process takes a second or two to begin; shorter histories are folded sooner without.
+ALONE_BELOW = 30_000
 # How often progress is told, in seconds.
 _GLANCE_SECONDS = 0.2
 
@@ -39,7 +43,7 @@ def measure_all(
         FatalError: a process ended before its work was done.
         ValueError: there is no policy of a column's name.
     """
-    if bench.jobs == 1 or len(columns) == 1:
+    if bench.jobs == 1 or len(columns) == 1 or bench.history.folded < ALONE_BELOW:
         return [_alone(column, bench, told, place) for place, column in enumerate(columns)]
     return _together(columns, bench, told)
 
@@ -59,7 +63,8 @@ def _together(
     folded = context.Array("Q", len(columns) + 1)
     workers = min(bench.jobs, len(columns))
     with ProcessPoolExecutor(workers, context, _begin, (folded, bench)) as pool:
-        working = [pool.submit(_measured, place, each) for place, each in enumerate(columns)]
+        with _deaf():
+            working = [pool.submit(_measured, place, each) for place, each in enumerate(columns)]
         try:
             _attend(working, lambda: told(sum(folded[:-1])))
             return [each.result() for each in working]
@@ -71,6 +76,22 @@ def _together(
         finally:
             folded[-1] = 1
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes that begin here inherit that they do not hear of the user breaking off.
+
+    The one that started them hears it, and tells them to stop.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _attend(working: Sequence[Future[Measured]], glance: Callable[[], None]) -> None:
@@ -99,8 +120,7 @@ _posts: list[_Post] = []
 
 
 def _begin(folded: Any, bench: Bench) -> None:  # noqa: ANN401 - ctypes' array has no type
-    """Begin a process; that the user breaks off is heard by the one that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Begin a process."""
     _posts.append(_Post(folded, bench))
 
 
