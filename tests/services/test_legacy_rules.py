@@ -1,0 +1,195 @@
+"""The daemon's parts under legacy rules, where a node's score hangs on all the others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from oracle.chain.reader import Decoded
+from oracle.domain.fold import Fold
+from oracle.domain.jsonl import event_to_json, parse_events
+from oracle.domain.report import Report, ReportSettings, cut, wanted_words
+from oracle.domain.rounds import Rounds
+from oracle.entrypoints.answers import explain_answer, node_answer
+from oracle.entrypoints.explain_commands import _lines as explained
+from oracle.services.accusing import due_spells, evidence_at, looks_at
+from oracle.services.explaining import Archive, explain
+from oracle.services.folding import Folder, Stretch
+from oracle.services.observing import census, node_rows
+from oracle.services.replaying import replay
+from oracle.services.reporting import Reporter
+from tests.histories import History, node, task
+from tests.services.test_reporting import Unread, block, indexes_for
+from tests.systems.legacy.histories import histories
+from tests.systems.legacy.networks import RULES, legacy_with, ran
+
+SETTINGS = ReportSettings(deviation=1)
+HOURLY = replace(RULES, legacy=legacy_with(window_seconds=3600))
+MONTH = 31 * 86_400
+
+
+def from_nothing(events, as_of) -> Report:
+    fold, rounds = Fold(HOURLY), Rounds()
+    fold.many([event for event in events if event.at.block <= as_of.number])
+    known = [event for event in indexes_for(events) if event.at.block <= as_of.number]
+    rounds.block(as_of.number, known, journal=False)
+    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, HOURLY)
+    return cut(as_of, rounds, wanted, SETTINGS)
+
+
+def stops_of(events, numbers, wait):
+    """A stop after each of these blocks, some seconds after what it said, or later blocks."""
+    last = events[0].time
+    stops = []
+    for number in sorted(numbers):
+        last = max([last] + [event.time for event in events if event.at.block <= number])
+        stops.append(block(number, last + wait))
+    return stops
+
+
+@settings(max_examples=40)
+@given(
+    histories().map(lambda lines: parse_events(map(json.dumps, lines))),
+    st.sets(st.integers(0, 30), max_size=6),
+    st.sampled_from([0, 60, 4000]),
+)
+def test_a_report_looks_at_everybody_as_soon_as_one_has_changed(
+    new_sqlite_store, events, numbers, wait
+):
+    stops = stops_of(events, numbers, wait)
+    reporter = Reporter(HOURLY, SETTINGS, anchor_window=256)
+    drawn = []
+    last = max([event.at.block for event in events] + [stop.number for stop in stops])
+    stretch = Stretch(last, Decoded(events, indexes_for(events)), -1, stops)
+    with new_sqlite_store() as store, store.transaction() as unit:
+        Folder(HOURLY, Unread(), reporter).fold(
+            unit,
+            stretch,
+            lambda unit, rounds, as_of: drawn.append(reporter.draw_up(unit, rounds, as_of)),
+        )
+    assert drawn == [from_nothing(events, stop) for stop in stops]
+
+
+def low() -> History:
+    """Three tasks; A is last in both rounds of each, C the best."""
+    history = History().joins("A", gpu_vram=8, timeout=120).joins("B", gpu_vram=16, timeout=60)
+    history.joins("C", gpu_vram=24, timeout=300)
+    for name in "123":
+        ran(history, name, "CBA", "CBA")
+    return history
+
+
+def stored(unit, history: History, later: int = 0):
+    """Fold a history into a database whose cursor is some seconds later."""
+    last = history.block + 1
+    stretch = Stretch(last, Decoded(history.events, indexes_for(history.events)), last)
+    Folder(RULES, Unread(), None).fold(unit, stretch)
+    as_of = block(last, history.time + later)
+    unit.cursor.move_to(as_of, as_of, 0)
+    return as_of
+
+
+@pytest.mark.parametrize("later", [0, MONTH])
+def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_store, later):
+    with new_sqlite_store() as store, store.transaction() as unit:
+        stored(unit, low(), later)
+        open_, due = unit.kickouts.open(), due_spells(unit, RULES)
+        looks = looks_at(unit, RULES, 2000)
+    assert [spell.node for spell in open_] == [node("A")]
+    assert due == ([] if later else open_)
+    assert [look.node for look in looks] == [spell.node for spell in due]
+
+
+def test_the_evidence_is_the_window(new_sqlite_store):
+    with new_sqlite_store() as store, store.transaction() as unit:
+        stored(unit, low())
+        (spell,) = unit.kickouts.open()
+        told = json.loads(evidence_at(unit, RULES, spell).text)
+    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
+    assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
+
+
+def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
+    history = History().joins("A", "B", "C")
+    for name in "12345":
+        ran(history, name, "ABC", "ABC")
+    history.is_kicked_out("A").after(1).joins("A")
+    for name in "678":
+        ran(history, name, "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as unit:
+        stored(unit, history)
+        (spell,) = due_spells(unit, RULES)
+        told = json.loads(evidence_at(unit, RULES, spell).text)
+    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
+
+
+def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_store):
+    history = ran(History().joins("A", "B", "C"), "0", "ABC", "ABC").after(MONTH)
+    for name in "123":
+        ran(history, name, "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as unit:
+        stored(unit, history)
+        (spell,) = due_spells(unit, RULES)
+        told = json.loads(evidence_at(unit, RULES, spell).text)
+    assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
+
+
+def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
+    with new_sqlite_store() as store:
+        with store.transaction() as unit:
+            as_of = stored(unit, low())
+        told = explain(Archive(store, Unread(), RULES), node("B"), as_of)
+        rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
+        counted = census(store, RULES, None)
+    answer = explain_answer(told)
+    assert answer["pool"]["scores"] == [10, 10, 10]
+    legacy = answer["legacy"]
+    assert [rounds["task"] for rounds in legacy["rounds"]] == [task(name) for name in "123"]
+    # R = 16/24, P = 1, B = 10/20.
+    assert [legacy[name][:6] for name in "RPBQ"] == ["0.6666", "1.0000", "0.5000", "0.6666"]
+    assert answer["qos"] == legacy["Q"] == rows[node("B")]["qos"]
+    assert rows[node("B")]["legacy"] == {
+        name: value for name, value in legacy.items() if name != "rounds"
+    }
+    assert counted is not None
+    assert sorted(counted.qos)[1] == pytest.approx(2 / 3)
+
+    text = "\n".join(explained(told))
+    assert f"#3 score 10 at block {told.scores[-1].at.block}" in text
+    assert f"task {task('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
+    assert "Node score = 30 / 3 = 10.000000000000000000" in text
+    assert "P = 1.000000000000000000 (a timeout of 60 s, from 60 to 300 s)" in text
+    assert "(the best node score is 20.000000000000000000)" in text
+    assert f"QoS = Q = {answer['qos']}" in text
+
+
+def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
+    with new_sqlite_store() as store:
+        with store.transaction() as unit:
+            as_of = stored(unit, low().quits("B"), MONTH)
+        told = explain(Archive(store, Unread(), RULES), node("B"), as_of)
+    answer = explain_answer(told)
+    assert (answer["qos"], answer["legacy"]["Q"], answer["legacy"]["tasks"]) == (None, None, 0)
+    text = "\n".join(explained(told))
+    assert "Node score: none, no task has ended in this window" in text
+    assert "QoS: none, it is no member" in text
+
+
+def test_a_replay_tells_windows_rounds_and_shares():
+    history = low().starts("9", "A", place=0).after(60).aborts("9")
+    lines = [event_to_json(event) for event in history.events]
+    told = json.loads(replay(lines, RULES, None, None))
+    assert [row["task_scores"] for row in told["nodes"]] == [[4] * 3, [10] * 3, [20] * 3]
+    assert told["nodes"][0]["long_term"] == "0.200000000000000000"
+    assert [row["kickout_due"] for row in told["nodes"]] == [True, False, False]
+    assert [row["scored"] for row in told["legacy"]] == [True, True, True, False]
+    assert told["legacy"][0]["nodes"][2] == {
+        "node": node("A"),
+        "round": 2,
+        "commitment": {"rank": 3, "score": 2},
+        "disclosure": {"rank": 3, "score": 2},
+        "score": 4,
+    }
+    shares = [row["legacy"]["incentive_share"] for row in told["nodes"]]
+    assert sum(int(share.replace(".", "")) for share in shares) in range(10**18 - 3, 10**18 + 1)
