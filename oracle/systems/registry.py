@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.rules import Rules
-from oracle.systems.changing import changed, texts_of
+from oracle.systems.changing import changeable, changed, texts_of
 from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
@@ -125,6 +125,16 @@ def published(name: str) -> Mapping[str, str]:
         ValueError: there is no rule set of that name.
     """
     return texts_of(_values(name))
+
+
+def unpublished(name: str) -> tuple[str, ...]:
+    """Return the rules of a set that nobody ever published: changes have to give them.
+
+    Raises:
+        ValueError: there is no rule set of that name.
+    """
+    known = published(name)
+    return tuple(rule for rule in changeable(_values(name)) if rule not in known)
 
 
 def changes_in(rules: Rules) -> dict[str, str]:

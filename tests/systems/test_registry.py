@@ -2,7 +2,17 @@
 
 import pytest
 
-from oracle.systems.registry import policies, policy_named, rule_sets, systems
+from oracle.systems.meanings import MEANINGS
+from oracle.systems.registry import (
+    policies,
+    policy_named,
+    published,
+    rule_sets,
+    systems,
+    unpublished,
+)
+
+LINE = 80
 
 
 def test_a_system_and_its_policy_have_one_name_and_version():
@@ -20,6 +30,13 @@ def test_every_policy_is_found_by_its_name():
     assert policies().keys() == known
     for name, policy in policies().items():
         assert policy_named(name) is policy
+
+
+def test_every_rule_has_a_meaning():
+    named = {rule for name in rule_sets() for rule in (*published(name), *unpublished(name))}
+    assert MEANINGS.keys() == named
+    # One line of a table, whatever stands before it.
+    assert all(len(meaning) <= LINE for meaning in MEANINGS.values())
 
 
 def test_a_policy_that_nobody_has_is_refused_with_those_there_are():

@@ -1,0 +1,114 @@
+"""`rules list` and `rules show`: the systems there are, and every number of a rule set."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from oracle.domain.rules import Rules
+from oracle.entrypoints.choosing import SetOption, pairs_of
+from oracle.entrypoints.options import JsonOption, print_json
+from oracle.entrypoints.terminal import print_table
+from oracle.errors import InputError
+from oracle.store.rule_sets import named_by
+from oracle.systems.meanings import MEANINGS
+from oracle.systems.registry import changes_in, published, rule_set, systems, unpublished
+
+rules = typer.Typer(no_args_is_help=True)
+
+_UNPUBLISHED = "to be chosen"
+_EMPTY_LIST = "(empty)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One rule as text; `published` None: nobody ever published it, `value` None: not chosen."""
+
+    value: str | None
+    published: str | None
+
+    def cells(self) -> tuple[str, str]:
+        """Return the value, and what was published where that is another, for people."""
+        value = _UNPUBLISHED if self.value is None else self.value or _EMPTY_LIST
+        if self.published is None or self.published == self.value:
+            return value, ""
+        return value, self.published or _EMPTY_LIST
+
+
+def register(app: typer.Typer) -> None:
+    """Put `rules` on the command line."""
+    app.add_typer(rules, name="rules", help="The systems there are, and their numbers.")
+
+
+@rules.command("list", epilog="Example: qos-oracle rules list --json")
+def list_systems(*, as_json: JsonOption = False) -> None:
+    """List the systems: each pairs a rule set with a policy; Pocket's have a policy alone."""
+    known = list(systems().values())
+    if as_json:
+        print_json([
+            {
+                "name": one.name,
+                "version": one.version,
+                "rules": one.has_rules,
+                "policy": one.policy.name,
+                "source": one.source,
+                "summary": one.summary,
+            }
+            for one in known
+        ])  # fmt: skip
+        return
+    columns = ("name", "version", "rules", "source", "summary")
+    rows = [
+        (one.name, str(one.version), "yes" if one.has_rules else "no", one.source, one.summary)
+        for one in known
+    ]
+    print_table(columns, rows, left=("name", "rules", "source", "summary"))
+
+
+@rules.command(epilog="Example: qos-oracle rules show relay --set tau_seconds=900 --json")
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The rule set.")],
+    *,
+    changes: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every rule of a set, with what it means and where that is said.
+
+    The value is written as `--set` and `rules.change` take it.
+    """
+    wanted = pairs_of("--set", changes)
+    try:
+        known = published(name)
+        lacking = [rule for rule in unpublished(name) if rule not in wanted]
+        # A set that lacks numbers is shown; only whole it scores, and has a hash.
+        whole = rule_set(name, wanted) if wanted or not lacking else None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    values = known if whole is None else {**known, **changes_in(whole)}
+    every = [rule for rule in MEANINGS if rule in known or rule in unpublished(name)]
+    found = {rule: _Shown(values.get(rule), known.get(rule)) for rule in every}
+    if as_json:
+        print_json(_answer(name, whole, found))
+        return
+    typer.echo(_title(name, whole))
+    rows = [(rule, *one.cells(), MEANINGS[rule]) for rule, one in found.items()]
+    print_table(("rule", "value", "published", "meaning"), rows, left=("rule", "meaning"))
+
+
+def _answer(name: str, whole: Rules | None, found: Mapping[str, _Shown]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "version": None if whole is None else whole.version,
+        "sha256": None if whole is None else named_by(whole).sha256,
+        "rules": {
+            rule: {"value": one.value, "published": one.published, "meaning": MEANINGS[rule]}
+            for rule, one in found.items()
+        },
+    }
+
+
+def _title(name: str, whole: Rules | None) -> str:
+    if whole is None:
+        return f"{name}: give what is to be chosen by --set, or in rules.change"
+    return f"{name}, version {whole.version}, sha256 {named_by(whole).sha256}"
