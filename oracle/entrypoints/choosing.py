@@ -1,8 +1,10 @@
 """Which network, policy and rules a command works with: options that several commands share."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +24,8 @@ from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.legacy.policy import LegacyPolicy
 from oracle.systems.policy import Policy
 from oracle.systems.registry import policy_named, rule_set, systems
+
+_FLOOR = "weight_floor"
 
 EventsOption = Annotated[
     str | None,
@@ -82,13 +86,16 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
     """Return the policy of a name, or the one of the ground's rules, with its rules.
 
     The policy of a system that has rules of its own gets those, with the changes; any other
-    looks at the ground's.
+    looks at the ground's. `weight_floor` among the changes is the policy's own.
 
     Raises:
         InputError: no such policy, no such rule, or a rule missing that has no default.
     """
     wanted = name or ground.rules.name
     policy, system = _policy(wanted, ground), systems().get(wanted)
+    if _FLOOR in changes:
+        policy = _with_floor(policy, _decimal(changes[_FLOOR]))
+        changes = {key: text for key, text in changes.items() if key != _FLOOR}
     if system is None and not changes and _is_bare(policy, ground):
         return _excluding_nobody(policy, ground)
     own = system is not None and system.has_rules
@@ -129,9 +136,12 @@ def _excluding_nobody(policy: Policy, ground: Ground) -> Choice:
 
 def _policy(name: str, ground: Ground) -> Policy:
     try:
-        return _with_floor(policy_named(name), ground)
+        policy = policy_named(name)
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
+    if ground.app is None or not isinstance(policy, CrynuxPolicy):
+        return policy
+    return _with_floor(policy, ground.app.config.dispatch.weight_floor)
 
 
 def _set(base: str, ground: Ground) -> Mapping[str, str]:
@@ -139,12 +149,17 @@ def _set(base: str, ground: Ground) -> Mapping[str, str]:
     return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
 
 
-def _with_floor(policy: Policy, ground: Ground) -> Policy:
+def _with_floor(policy: Policy, floor: Decimal) -> Policy:
     """The least weight is a setting of who dispatches, and no rule of scoring."""
-    if ground.app is None or not isinstance(policy, CrynuxPolicy):
-        return policy
-    floor = int(ground.app.config.dispatch.weight_floor * UNIT)
-    return replace(policy, weighting=replace(policy.weighting, weight_floor=floor))
+    if not isinstance(policy, CrynuxPolicy):
+        raise InputError(f"--set {_FLOOR}: the policy {policy.name} has none")
+    return replace(policy, weighting=replace(policy.weighting, weight_floor=int(floor * UNIT)))
+
+
+def _decimal(text: str) -> Decimal:
+    if re.fullmatch(r"\d{1,9}(\.\d{1,18})?", text, re.ASCII) is None:
+        raise InputError(f"--set {_FLOOR}: must be a decimal, such as 0.01")
+    return Decimal(text)
 
 
 def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:

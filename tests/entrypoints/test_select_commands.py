@@ -152,6 +152,17 @@ def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch)
     assert answer["task"] == {"task": task("7"), "min_vram": 16, "models": []}
 
 
+def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
+    history = network().joins("G", stake=0, models=("base",), **CARD)
+    options = ["--task", asked, "--events", events_in(tmp_path, history)]
+
+    assert by_node(told(capsys, *options))[node("G")]["p"] == "0.000000000000000000"
+    raised = by_node(told(capsys, *options, "--set", "weight_floor=0.01"))
+    assert raised[node("G")]["weight"] == "10000000000000000"
+    floor = ["--set", "weight_floor=-1"]
+    assert "must be a decimal" in refused(capsys, "select", *options, *floor)
+
+
 def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)

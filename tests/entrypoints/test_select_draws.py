@@ -12,7 +12,7 @@ from tests.domain.vectors import entries, vectors_of
 from tests.entrypoints.local_network import write
 from tests.entrypoints.task_files import events_in, task_in
 from tests.histories import History, node
-from tests.systems.crynux.making import NOW
+from tests.systems.crynux.making import NOW, a_node
 from tests.systems.crynux.test_draw_vectors import node_of
 
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
@@ -41,20 +41,39 @@ def check(answer, vector):
     assert answer["sum"] == drawn[0]["sum"]
 
 
-@vectors_of("draws", file="draw")
-def test_a_worked_draw_is_reproduced_from_the_database(
-    capsys, vector, sound, sqlite_url, tmp_path
-):
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
-        unit.nodes.save(map(node_of, vector["nodes"]))
-        unit.cursor.move_to(HEAD, None, 0)
+@pytest.fixture
+def database(sound, sqlite_url):
+    """Settings over a database that holds the nodes it is given, at the head."""
     sound["database"]["url"] = sqlite_url
-    config = write(sound, tmp_path / "config.toml")
+
+    def holding(nodes):
+        with Store.open(sqlite_url) as store, store.transaction() as unit:
+            unit.nodes.save(nodes)
+            unit.cursor.move_to(HEAD, None, 0)
+        return sound
+
+    return holding
+
+
+@vectors_of("draws", file="draw")
+def test_a_worked_draw_is_reproduced_from_the_database(capsys, vector, database, tmp_path):
+    config = write(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
 
     answer = answered(capsys, vector, tmp_path, "--config", config)
 
     assert answer["as_of"] == {"block": HEAD.number, "time": NOW}
     check(answer, vector)
+
+
+def test_the_least_weight_of_the_settings_counts_by_hand_too(capsys, database, tmp_path):
+    settings = database([a_node("poor", stake=0), a_node("rich")])
+    settings["dispatch"] = {"weight_floor": 0.25}
+    path = write(settings, tmp_path / "config.toml")
+    asked = task_in(tmp_path, kind="sd")
+
+    assert run(["select", "--task", str(asked), "--config", str(path), "--json"]) == 0
+    rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
+    assert rows[node("poor")]["weight"] == "250000000000000000"
 
 
 @pytest.mark.parametrize("name", BY_EVENTS)

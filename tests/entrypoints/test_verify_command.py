@@ -42,7 +42,7 @@ def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
     """Create tasks in one block, each in a group of its own, and mine on; their keys by name."""
     stage, ids = network.stage, {name: sha256(name.encode()).digest() for name in names}
     # TaskNetwork's struct Order: any card, no model, for an hour.
-    orders = [
+    orders: list[tuple[object, ...]] = [
         (each, sha256(each).digest(), 3, 0, 0, "", 0, [], *VERSION, 1, 3600)
         for each in ids.values()
     ]
