@@ -73,6 +73,9 @@ def check(
             found.attempt("chain", lambda: _chain(app, found))
             if app.config.oracle.address is not None and "chain" in found.facts:
                 _try_contract(app, found)
+        if app.dispatch_settings is not None:
+            is_online = "chain" in found.facts
+            found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
     else:
@@ -111,6 +114,18 @@ def _keys(app: App) -> str:
     if app.keys is None:
         return "none: reports and kickouts can be computed, not sent"
     return f"signer {app.keys.signer.address}, transmitter {app.keys.transmitter.address}"
+
+
+def _dispatch(app: App, found: _Findings, *, is_online: bool) -> str:
+    """Say by what tasks are given out; the network must take it from our key."""
+    told = app.config.dispatch
+    by = f"by {told.policy} from block {told.start_block} on, {told.queue_alpha} tasks a member"
+    if app.dispatcher is None:
+        return f"{by}; no key: nodes are drawn, nothing is started"
+    sender = app.dispatcher.address
+    if is_online and balance_of(app.dispatch_publisher.lines, sender) == 0:
+        found.warnings.append(f"the dispatcher {sender} has no ether: nothing can be started")
+    return f"{by}, dispatcher {sender}"
 
 
 def _chain(app: App, found: _Findings) -> str:

@@ -1,7 +1,7 @@
 """The daemon's loops: each turn is one service's step, and what to say about it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oracle.app import App
 from oracle.entrypoints.watch import Watch, count_window
@@ -10,6 +10,7 @@ from oracle.scheduler import Step
 from oracle.services.confirming import confirm_all, confirm_next
 from oracle.services.convoying import convoy_next
 from oracle.services.desk import Desk, Step as Done
+from oracle.services.dispatch_census import dispatch_census
 from oracle.services.dispatching import plan_dispatch
 from oracle.services.indexing import Indexed, Pace, index_next
 from oracle.services.kicking import plan_kick
@@ -102,8 +103,16 @@ class Work:
             balance = balance_of(self.desk.publisher.lines, self.desk.account.address)
         seen = census(self.app.store, self.app.rules, balance)
         if seen is not None:
-            metrics.show(seen)
+            metrics.show(replace(seen, dispatch=self._dispatching()))
         return None
+
+    def _dispatching(self) -> metrics.DispatchCensus | None:
+        if self.app.dispatch_settings is None:
+            return None
+        left, starts = None, self.starts
+        if starts is not None:
+            left = balance_of(starts.publisher.lines, starts.account.address)
+        return dispatch_census(self.app.store, left)
 
 
 def steps_of(work: Work) -> list[Step]:

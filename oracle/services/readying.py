@@ -13,7 +13,7 @@ from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
 _AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
 # Why a call of the dispatcher is given up.
-NOT_WANTED = "the draw, or the place in the queue, is no longer so"
+NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
 # What a kickout call is about, before the number of its lane.
 LANE_SUBJECT = "ix="
 

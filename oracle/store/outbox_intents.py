@@ -9,6 +9,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 from oracle.store.outbox_journal import Journal
 from oracle.store.outbox_rows import (
+    FAILED,
     ON_ITS_WAY,
     UNFINISHED,
     About,
@@ -150,6 +151,23 @@ class Intents:
             )
         )
         return {(row[0], row[1]): row[2] for row in rows}
+
+    def failures(self, kind: IntentKind) -> dict[str, int]:
+        """Count the intents of a kind that did not come to what they were for, by the reason."""
+        rows = self._connection.execute(
+            select(pub_intent.c.error_class, func.count())
+            .where(
+                pub_intent.c.kind == kind.value,
+                pub_intent.c.state.in_([state.value for state in FAILED]),
+            )
+            .group_by(pub_intent.c.error_class)
+        )
+        counts: dict[str, int] = {}
+        for error_class, count in rows:
+            # The contract's own word, without its arguments.
+            reason = (error_class or "unknown").split("(", maxsplit=1)[0]
+            counts[reason] = counts.get(reason, 0) + count
+        return counts
 
     def forget_above(self, block: int, stamp: Stamp) -> int:
         """End what was planned on blocks above `block` and has no nonce; count them.

@@ -43,6 +43,13 @@ ON_ITS_WAY = (
     IntentState.LIVE,
 )
 UNFINISHED = (*ON_ITS_WAY, IntentState.MINED)
+FAILED = (
+    IntentState.REVERTED,
+    IntentState.SUPERSEDED,
+    IntentState.EXPIRED,
+    IntentState.REJECTED,
+    IntentState.HELD,
+)
 
 
 class SlotState(StrEnum):

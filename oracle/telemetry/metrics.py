@@ -91,12 +91,27 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
+class DispatchCensus:
+    """What dispatching has to do, at one folded block.
+
+    `oldest_blocks`: blocks since the oldest draw that stands, 0 where none does. `failures`:
+    starts that did not land, by reason. `balance_wei` None while unknown.
+    """
+
+    waiting: int = 0
+    standing: int = 0
+    oldest_blocks: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    balance_wei: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """What is counted from the database, at one folded block.
 
     `nodes` by status; `kickouts` by state (`due`, `done`); `outbox` by (kind, state). The three
     distributions hold one share (0 to 1) per member. `round_age` in seconds of block time, None
-    before the first round; `balance_wei` None while unknown.
+    before the first round; `balance_wei` None while unknown. `dispatch` None: nobody is drawn.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -112,6 +127,7 @@ class Census:
     gas_used: int = 0
     spent_wei: int = 0
     balance_wei: int | None = None
+    dispatch: DispatchCensus | None = None
 
 
 class _CensusCollector(Collector):
@@ -165,6 +181,35 @@ class _CensusCollector(Collector):
                 "What the transmitter has left.",
                 value=census.balance_wei,
             )
+        if census.dispatch is not None:
+            yield from _of_dispatch(census.dispatch)
+
+
+def _of_dispatch(census: DispatchCensus) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "oracle_tasks_waiting", "Tasks created, not started, not ended.", value=census.waiting
+    )
+    yield GaugeMetricFamily(
+        "oracle_draws_standing", "Tasks drawn for, not started yet.", value=census.standing
+    )
+    yield GaugeMetricFamily(
+        "oracle_oldest_draw_blocks",
+        "Blocks since the oldest draw that stands.",
+        value=census.oldest_blocks,
+    )
+    failures = CounterMetricFamily(
+        "oracle_starts_failed", "Starts that did not land, by reason.", labels=["reason"]
+    )
+    # Alerts see a zero before the first.
+    for reason, count in sorted({"reverted": 0, **census.failures}.items()):
+        failures.add_metric([reason], count)
+    yield failures
+    if census.balance_wei is not None:
+        yield GaugeMetricFamily(
+            "oracle_dispatcher_balance_wei",
+            "What the dispatcher has left.",
+            value=census.balance_wei,
+        )
 
 
 _COLLECTOR = _CensusCollector()

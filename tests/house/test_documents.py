@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from oracle.config import Config, load
 from oracle.shipped import shipped
 from oracle.telemetry import metrics
-from oracle.telemetry.metrics import Census
+from oracle.telemetry.metrics import Census, DispatchCensus
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATING = (ROOT / "docs" / "operating.md").read_text("utf-8")
@@ -35,6 +35,7 @@ def metric_names() -> list[str]:
         outbox={("push", "live"): 1},
         round_age=1,
         balance_wei=1,
+        dispatch=DispatchCensus(balance_wei=1),
     )
     metrics.show(full)
     try:
