@@ -100,9 +100,10 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
             left -= cost
             affordable.append((look.intent, limit, cost))
     if affordable:
+        stamp = desk.stamp
         with desk.writing() as unit:
             for intent, limit, cost in affordable:
-                unit.outbox.intents.make_ready(intent, limit, cost, desk.stamp)
+                unit.outbox.intents.make_ready(intent, limit, cost, stamp)
         steps.insert(0, _step("ready", [intent for intent, _, _ in affordable]))
     return steps
 
@@ -111,21 +112,22 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if not _ready(unit, desk):
             return None
+    stamp = desk.stamp
     with desk.writing() as unit:
         outbox, account = unit.outbox, desk.account
         # Looked at once more, in the commit that gives the nonces.
         ready = _ready(unit, desk)
         left = desk.publisher.caps.cost_per_day
-        left -= outbox.slots.committed_since(account, desk.stamp.at - DAY)
+        left -= outbox.slots.committed_since(account, stamp.at - DAY)
         for intent in ready:
             left -= intent.max_cost_wei or 0
             if left < 0:
                 why = ("day_cap", "max_cost_per_day_wei is spent or reserved")
-                outbox.intents.postpone(intent, heads.latest.time + 1, why, desk.stamp)
+                outbox.intents.postpone(intent, heads.latest.time + 1, why, stamp)
                 continue
             vacant = outbox.slots.vacant(account)
             nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
-            outbox.slots.open(intent, nonce, desk.stamp)
+            outbox.slots.open(intent, nonce, stamp)
     return _step("assigned", ready) if ready else None
 
 
@@ -156,9 +158,10 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
         dearer = ("dearer", "gas or fees rose above the reserved cost")
         return wait(desk, work[0][1], heads, dearer)
     signed = [(slot, signed_call(desk, intent, slot.nonce, fees)) for slot, intent in good]
+    stamp = desk.stamp
     with desk.writing() as unit:
         for slot, call in signed:
-            unit.outbox.slots.sign(slot, call, desk.stamp)
+            unit.outbox.slots.sign(slot, call, stamp)
     return _step("signed", [intent for _, intent in good])
 
 
@@ -182,9 +185,10 @@ def _unsigned(unit: Unit, desk: Desk) -> list[_Work]:
 def _give_back(desk: Desk, work: Sequence[_Work], heads: Heads) -> Step:
     """Take the nonces back that lie above a vacant one; their calls get the lowest ones anew."""
     why = ("lower_nonce", "a lower nonce became free")
+    stamp = desk.stamp
     with desk.writing() as unit:
         for _, intent in work:
-            unit.outbox.intents.postpone(intent, heads.latest.time, why, desk.stamp)
+            unit.outbox.intents.postpone(intent, heads.latest.time, why, stamp)
     return _step("gave back", [intent for _, intent in work])
 
 
@@ -204,13 +208,14 @@ def _send_all(desk: Desk, heads: Heads) -> Step | None:
     if not unsent:
         return None
     answers = send_all(desk.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
+    stamp = desk.stamp
     with desk.writing() as unit:
         for (slot, attempt), sent in zip(unsent, answers, strict=True):
             error = None if sent.is_accepted else sent.answer.value
-            unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
+            unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, stamp)
             if sent.answer in HOPELESS:
                 reason = f"{sent.answer}: {sent.text}"
-                unit.outbox.senders.pause(desk.account, reason, desk.stamp)
+                unit.outbox.senders.pause(desk.account, reason, stamp)
     refused = [sent.text for sent in answers if not sent.is_accepted]
     said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
     return Step("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")

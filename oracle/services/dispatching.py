@@ -59,8 +59,9 @@ def plan_dispatch(desk: Desk, heads: Heads) -> Step | None:
         wishes = list(_wishes(desk, unit, heads, desk.dispatch))
     if not wishes:
         return None
+    stamp = desk.stamp
     with desk.writing() as unit:
-        added = [unit.outbox.intents.add(wish, desk.stamp) for wish in wishes]
+        added = [unit.outbox.intents.add(wish, stamp) for wish in wishes]
     kinds = [wish.kind.value for wish in wishes]
     detail = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     return Step("dispatch planned", added[0], detail)
