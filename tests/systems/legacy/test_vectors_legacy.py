@@ -129,8 +129,11 @@ _SCORES = {
 }
 
 
+PROFILE = the_vector("profiles/legacy_doc")
+
+
 def test_the_rules_are_those_of_the_document():
-    said, numbers = the_vector("profiles/legacy_doc"), json.loads(RULES.to_json())
+    said, numbers = PROFILE, json.loads(RULES.to_json())
     assert numbers["rank_scores"] == said["round_scores"]
     assert numbers["absent_score"] == said["timeout_score"]
     assert numbers["q_max"] == said["max_task_score"]
