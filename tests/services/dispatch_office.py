@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 from web3 import Web3
 
 from oracle.domain.events import TaskKind
@@ -74,6 +75,7 @@ class DispatchOffice(Office):
     dispatch: DispatchSettings | None = None
     starts: Desk
 
+    @override
     def open(self) -> None:
         super().open()
         premises = self.premises
@@ -93,6 +95,7 @@ class DispatchOffice(Office):
         self.starts = replace(self.desk, publisher=publisher, dispatch=self.dispatch)
         reconcile(self.starts)
 
+    @override
     def close(self) -> None:
         super().close()
         self.starts.publisher.close()

@@ -1,0 +1,237 @@
+"""The plan of draws: one node for one task, the dear before the cheap, by the chain alone."""
+
+from collections.abc import Sequence, Set as AbstractSet
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import sha256
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.block import BlockRef, Position
+from oracle.domain.events import AbortReason
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from oracle.domain.tasks import Task, new_task
+from oracle.systems.dispatching import (
+    NOTHING_PLANNED,
+    InLine,
+    Plan,
+    Turn,
+    armed_in,
+    line_of,
+    next_plan,
+    queue_of,
+)
+
+NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
+GROUP = GroupKey("0x" + "9" * 64)
+
+
+def key(number: int) -> TaskKey:
+    return TaskKey(f"0x{number:064x}")
+
+
+def block(number: int, fork: int = 0) -> BlockRef:
+    digest = sha256(f"{number} {fork}".encode()).hexdigest()
+    return BlockRef(number, Hash("0x" + digest), Hash("0x" + "0" * 64), 10 * number)
+
+
+@dataclass
+class Free:
+    """A pool of nodes: who is free, and what each may not run."""
+
+    weights: dict[Address, int]
+    unfit: AbstractSet[tuple[Address, TaskKey]] = frozenset()
+
+    def candidates(self, task: Task, taken: AbstractSet[Address]) -> list[tuple[Address, int]]:
+        return [
+            (node, weight)
+            for node, weight in self.weights.items()
+            if node not in taken and (node, task.key) not in self.unfit
+        ]
+
+    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+        return bool(self.candidates(task, taken))
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        return node in self.weights and (node, task.key) not in self.unfit
+
+
+def task(number: int, *, fee: int = 1, group: GroupKey | None = None, at: int = 0) -> Task:
+    made = new_task(key(number))
+    made.created_at, made.fee, made.group = Position(at, number, 0), fee, group
+    return made
+
+
+def line(*tasks: Task, fellows: Sequence[Task] = ()) -> list[InLine]:
+    return line_of(tasks, fellows, lambda one: Fraction(one.fee or 0))
+
+
+@dataclass
+class World:
+    """One block after the other of a network that a test makes up."""
+
+    plan: Plan = NOTHING_PLANNED
+    turns: list[Turn] = field(default_factory=list)
+
+    def go(self, number: int, waiting: list[InLine], pool: Free, fork: int = 0) -> Turn:
+        turn = next_plan(self.plan, block(number, fork), waiting, pool)
+        self.plan = turn.plan
+        self.turns.append(turn)
+        return turn
+
+
+def test_a_task_is_armed_where_a_candidate_is_and_drawn_by_the_next_block():
+    world, waiting = World(), line(task(1))
+    assert world.go(1, waiting, Free({})).plan == NOTHING_PLANNED
+    assert world.go(2, waiting, Free({NODES[0]: 5})).plan.armed == {key(1)}
+    (drawn,) = world.go(3, waiting, Free({NODES[0]: 5, NODES[1]: 0})).drawn
+
+    assert drawn.node == NODES[0]
+    assert drawn.block == block(3)
+    hashed = bytes.fromhex(block(3).hash[2:]) + bytes.fromhex(key(1)[2:])
+    assert drawn.seed == sha256(hashed).digest()
+    assert drawn.candidates == ((NODES[0], 5), (NODES[1], 0))
+
+
+def test_a_task_whose_candidate_is_gone_by_the_seed_block_waits_again():
+    world, waiting = World(), line(task(1))
+    world.go(1, waiting, Free({NODES[0]: 1}))
+    turn = world.go(2, waiting, Free({}))
+    assert (turn.drawn, turn.plan) == ((), NOTHING_PLANNED)
+
+
+def test_one_node_goes_to_the_most_valuable_and_of_equals_to_the_older():
+    cheap, dear, old = task(1, fee=1), task(2, fee=3), task(3, fee=3, at=-1)
+    world, pool = World(), Free({NODES[0]: 1})
+    world.go(1, line(cheap, dear, old), pool)
+    turn = world.go(2, line(cheap, dear, old), pool)
+    assert turn.plan.standing == {key(3): NODES[0]}
+    assert turn.plan.armed == frozenset()
+
+
+def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
+    world, waiting = World(), line(task(1))
+    world.go(1, waiting, Free({NODES[0]: 1}))
+    world.go(2, waiting, Free({NODES[0]: 1}))
+    fallen = world.go(3, waiting, Free({NODES[1]: 1}))
+    assert (fallen.over, fallen.drawn) == ((key(1),), ())
+    assert fallen.plan == Plan({}, frozenset({key(1)}))
+    assert world.go(4, waiting, Free({NODES[1]: 1})).plan.standing == {key(1): NODES[1]}
+
+
+def test_nobody_gives_a_second_opinion_on_its_own_result():
+    fellow = task(9, group=GROUP)
+    fellow.node = NODES[0]
+    waiting = line(task(1, group=GROUP), fellows=[fellow])
+    assert waiting[0].barred == {NODES[0]}
+    world = World()
+    assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed == frozenset()
+
+
+def test_a_draw_falls_when_its_node_is_given_another_task_of_the_group():
+    one, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    world, pool = World(), Free({NODES[0]: 1})
+    world.go(1, line(one, fellows=[fellow]), pool)
+    world.go(2, line(one, fellows=[fellow]), pool)
+    fellow.node = NODES[0]
+    assert world.go(3, line(one, fellows=[fellow]), pool).plan == NOTHING_PLANNED
+
+
+def test_a_group_that_was_given_up_starts_no_task_any_more():
+    fellow = task(9, group=GROUP)
+    fellow.abort_reason = AbortReason.GROUP_TIMEOUT
+    assert line(task(1, group=GROUP), fellows=[fellow]) == []
+
+
+def test_a_new_task_is_in_the_queue_from_the_block_after_on():
+    old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
+    plan = Plan({key(3): NODES[0]}, frozenset())
+    waiting = line(old, new, drawn)
+    assert [one.task.key for one in queue_of(waiting, plan, 5)] == [key(1)]
+    assert [one.task.key for one in queue_of(waiting, plan, 6)] == [key(2), key(1)]
+
+
+# --- whatever happens ---
+
+Scene = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+
+scenes = st.lists(
+    st.tuples(
+        # Waiting tasks with their fees, and free nodes with their weights.
+        st.lists(st.tuples(st.integers(1, 8), st.integers(0, 3)), unique_by=lambda one: one[0]),
+        st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), unique_by=lambda one: one[0]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def staged(scene: Scene) -> tuple[list[InLine], Free]:
+    wanted, free = scene
+    waiting = line(*(task(number, fee=fee) for number, fee in wanted))
+    # A node does not fit every task: the sixth runs even ones only.
+    unfit = {(NODES[5], key(number)) for number in range(1, 9, 2)}
+    return waiting, Free({NODES[place]: weight for place, weight in free}, unfit)
+
+
+@given(scenes)
+def test_no_node_stands_for_two_tasks_and_none_that_cannot_run_it(history):
+    world = World()
+    for number, scene in enumerate(history):
+        waiting, pool = staged(scene)
+        turn = world.go(number, waiting, pool)
+        keys = {one.task.key for one in waiting}
+        standing = turn.plan.standing
+        assert len(set(standing.values())) == len(standing)
+        assert standing.keys() <= keys
+        for one in waiting:
+            if one.task.key in standing:
+                assert pool.is_eligible(one.task, standing[one.task.key])
+
+
+@given(scenes)
+def test_what_is_drawn_was_armed_and_nobody_more_valuable_was_passed_over(history):
+    world = World()
+    for number, scene in enumerate(history):
+        waiting, pool = staged(scene)
+        armed = world.plan.armed
+        turn = world.go(number, waiting, pool)
+        drawn = {one.task: one.node for one in turn.drawn}
+        assert drawn.keys() <= armed
+        for place, one in enumerate(waiting):
+            if one.task.key in armed and one.task.key not in turn.plan.standing:
+                cheaper = {other.task.key for other in waiting[place + 1 :]} & drawn.keys()
+                assert not any(pool.is_eligible(one.task, drawn[other]) for other in cheaper)
+
+
+@given(scenes)
+def test_a_new_task_does_not_wait_for_the_queue(history):
+    world = World()
+    for number, scene in enumerate(history):
+        waiting, pool = staged(scene)
+        turn = world.go(number, waiting, pool)
+        taken = set(turn.plan.standing.values())
+        for one in waiting:
+            if one.task.key not in turn.plan.standing:
+                assert (one.task.key in turn.plan.armed) == pool.has_candidate(one.task, taken)
+
+
+@given(scenes, st.integers(0, 7))
+def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
+    through = World()
+    stages = [staged(scene) for scene in history]
+    for number, (waiting, pool) in enumerate(stages):
+        through.go(number, waiting, pool)
+
+    other, kept = World(), list[Plan]()
+    for number, (waiting, pool) in enumerate(stages):
+        other.go(number, waiting, pool)
+        # All that a database remembers is who stands; what is armed follows.
+        standing = dict(other.plan.standing)
+        other.plan = Plan(standing, armed_in(waiting, standing, pool))
+        kept.append(other.plan)
+        if number == back:
+            # Another fork for a block, and back.
+            fork = World(plan=kept[-2] if number else NOTHING_PLANNED)
+            fork.go(number, waiting, pool, fork=1)
+    assert other.turns == through.turns
