@@ -47,7 +47,7 @@ PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 @contextmanager
 def daemon(configuration: Path, log: Path, program: Sequence[str] = PROGRAM) -> Iterator[Daemon]:
     """Run the daemon with this configuration, sending turned on."""
-    command = [*program, "run", "--config", str(configuration), "--publish"]
+    command = [*program, "run", "--config", str(configuration), "--publish", "--dispatch"]
     with (
         log.open("wb") as lines,
         subprocess.Popen(command, stdout=lines, stderr=lines) as running,  # noqa: S603 - ourselves

@@ -8,7 +8,7 @@ from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.demo.cast import CAST
 from oracle.demo.configuration import write_configuration
 from oracle.demo.show import START_TIME, Key, keys_in, made_for, report_settings
-from oracle.demo.stage import ACCOUNTS, Clock, Stage, set_stage
+from oracle.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.demo.traffic import Traffic
 from oracle.domain.report import rules_id
 from oracle.errors import InputError
@@ -37,7 +37,8 @@ def devnet(folder: Path, port: int, block_seconds: float, say: Callable[[str], N
             write_configuration(folder / "devnet.toml", made)
             say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
             say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
-            say(f"run the daemon: qos-oracle run --publish --config {folder / 'devnet.toml'}")
+            say("run the daemon, which also gives out the tasks:")
+            say(f"qos-oracle run --publish --dispatch --config {folder / 'devnet.toml'}")
             say("Ctrl-C ends it")
             _play(stage, clock, block_seconds)
         finally:
@@ -48,19 +49,16 @@ def _staged(chain: LocalChain, clock: Clock, keys: Mapping[str, Key]) -> Stage:
     return set_stage(
         chain,
         clock,
-        signer=keys["signer"].address,
-        transmitter=keys["transmitter"].address,
+        Roles(**{role: key.address for role, key in keys.items()}),
         rules_hash=rules_id(SEED, "reference", report_settings()),
     )
 
 
 def _play(stage: Stage, clock: Clock, block_seconds: float) -> None:
     """Play waves for ever, a block every so many seconds of the wall clock."""
-    traffic, number = Traffic(stage, _SEED), 0
-    due = time.monotonic()
+    traffic, due = Traffic(stage, _SEED), time.monotonic()
     while True:
-        for transactions in traffic.wave(number):
-            stage.chain.mine(clock.next_block(), transactions)
-            due += block_seconds
-            time.sleep(max(0.0, due - time.monotonic()))
-        number += 1
+        head = int(stage.chain.ask("eth_blockNumber"), 16)
+        stage.chain.mine(clock.next_block(), traffic.next_block(head))
+        due += block_seconds
+        time.sleep(max(0.0, due - time.monotonic()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oracle.config import load
-from oracle.demo.anvil import LocalChain, anvil
+from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.demo.cast import CAST, HOPELESS
 from oracle.demo.configuration import write_configuration
 from oracle.demo.daemon import PROGRAM, Daemon, daemon
@@ -17,7 +17,7 @@ from oracle.demo.ending import Summary, end_of_the_hopeless, summed_up
 from oracle.demo.news import news
 from oracle.demo.screen import Screen
 from oracle.demo.sight import Gallery, Sight
-from oracle.demo.stage import ACCOUNTS, LIMITS, Clock, Stage, set_stage
+from oracle.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
 from oracle.demo.traffic import Traffic, Transaction
 from oracle.demo.verify import verdict_of
 from oracle.domain.ids import Address
@@ -25,14 +25,15 @@ from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rounds import KickState
 from oracle.publisher.keys import create_keystore
 from oracle.shipped import shipped
+from oracle.store.outbox_rows import Account
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
 
 # A round number of chain seconds, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# The chain waits for a daemon that is farther behind than this: a slow machine shows the same.
-_PATIENCE_BLOCKS = 6
+# The chain waits so long for a daemon that has something to do: a slow machine shows the same.
+_PATIENCE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
 # After the last act the last report has this many blocks to land.
 _LAST_BLOCKS = 60
@@ -48,7 +49,7 @@ class Options:
     """
 
     waves: int = 80
-    block_seconds: float = 0.12
+    block_seconds: float = 0.08
     port: int = 0
     program: Sequence[str] = PROGRAM
     through: Callable[[str], str] | None = None
@@ -59,6 +60,7 @@ class Show:
 
     def __init__(self, stage: Stage, clock: Clock, screen: Screen, gallery: Gallery) -> None:
         self._stage = stage
+        self._dispatcher = Account(CHAIN_ID, stage.dispatcher)
         self._clock = clock
         self._screen = screen
         self._gallery = gallery
@@ -70,11 +72,12 @@ class Show:
     def play(self, running: Daemon, options: Options) -> None:
         """Play waves until the hopeless node is out, at most `options.waves`."""
         traffic = Traffic(self._stage, _SEED)
-        for number in range(options.waves):
-            for transactions in traffic.wave(number):
-                self._next_block(transactions, running, options.block_seconds)
-            if self._is_kicked_out():
+        self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
+        while not self._is_kicked_out():
+            transactions = traffic.next_block(self._head)
+            if traffic.wave >= options.waves:
                 return
+            self._next_block(transactions, running, options.block_seconds)
 
     def end(self, running: Daemon, options: Options) -> Summary:
         """Let the stake be withdrawn and the last report land; then ask for the verdict."""
@@ -99,8 +102,9 @@ class Show:
         self._stage.chain.mine(self._clock.next_block(), transactions)
         self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
         self._due = max(self._due + seconds, time.monotonic())
+        patience = time.monotonic() + _PATIENCE_SECONDS
         self._look(running)
-        while self._is_too_far_behind() or time.monotonic() < self._due:
+        while time.monotonic() < self._due or self._is_waited_for(patience):
             # The pace of the show; nothing is waited for here but the wall clock and the daemon.
             time.sleep(0.01)
             self._look(running)
@@ -117,9 +121,10 @@ class Show:
         self._screen.show(sight, lines, head=self._head)
         self._sight = sight
 
-    def _is_too_far_behind(self) -> bool:
-        folded = -1 if self._sight is None else self._sight.block
-        return self._head - folded > _PATIENCE_BLOCKS
+    def _is_waited_for(self, until: float) -> bool:
+        if time.monotonic() >= until:
+            return False
+        return self._gallery.is_behind(self._head, self._dispatcher)
 
     def _is_kicked_out(self) -> bool:
         kicks = () if self._sight is None else self._sight.kicks
@@ -146,7 +151,7 @@ def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[
         configuration = load(path)
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
-        screen.say("starting the daemon: qos-oracle run --publish")
+        screen.say("starting the daemon: qos-oracle run --publish --dispatch")
         running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
         gallery = Gallery(store, stage, SEED, {one.name: one.part for one in CAST})
         web = f"http://{configuration.web.host}:{configuration.web.port}"
@@ -168,8 +173,7 @@ def _prepared(
     stage = set_stage(
         chain,
         clock,
-        signer=keys["signer"].address,
-        transmitter=keys["transmitter"].address,
+        Roles(**{role: key.address for role, key in keys.items()}),
         rules_hash=rules_id(SEED, "reference", report_settings()),
     )
     screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
@@ -191,9 +195,9 @@ class Key:
 
 
 def keys_in(folder: Path) -> dict[str, Key]:
-    """Make the two keys of a daemon: `signer` and `transmitter`."""
+    """Make the keys of a daemon, one for each role."""
     keys = {}
-    for role in ("signer", "transmitter"):
+    for role in ("signer", "transmitter", "dispatcher"):
         files = (folder / f"{role}.json", folder / f"{role}.password")
         keys[role] = Key(*files, create_keystore(*files, iterations=_KEY_ITERATIONS))
     return keys

@@ -12,10 +12,13 @@ from oracle.domain.peers import Peers, peers_at
 from oracle.domain.rounds import Kick, Rounds
 from oracle.domain.rules import Rules
 from oracle.domain.views import is_excluded, long_term, qos_at, reliability_at, status_of
+from oracle.store.outbox_rows import Account, IntentState
 from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
 
 _LANES_IN_QOS = 10_000
+_UNSENT = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT = (IntentState.LIVE, IntentState.MINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,20 @@ class Gallery:
         self._parts = parts
         self._since: dict[Address, int] = {}
         self._shown_up_to = -1
+
+    def is_behind(self, head: int, dispatcher: Account) -> bool:
+        """Tell whether the daemon has blocks to fold, or starts of tasks to send.
+
+        A real block would leave it twelve seconds for that.
+        """
+        with self._store.reading() as unit:
+            cursor = unit.cursor.get()
+            drawn = {(one.seed_block, one.seed_hash) for one in unit.draws.standing()}
+            waiting = unit.outbox.intents.in_states(dispatcher, _UNSENT) if drawn else []
+            sent = unit.outbox.intents.in_states(dispatcher, _SENT) if drawn else []
+        begun = {(one.wish.as_of_block, one.wish.as_of_hash) for one in sent}
+        is_folded = cursor is not None and cursor.number >= head
+        return not is_folded or bool(waiting) or not drawn <= begun
 
     def look(self) -> Sight | None:
         """Return what the database says now; None before the daemon's first block."""

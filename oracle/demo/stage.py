@@ -1,4 +1,4 @@
-"""Sets the stage: contracts deployed, roles given, nodes joined, a transmitter with ether."""
+"""Sets the stage: contracts deployed, roles given, nodes joined, ether for who sends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ GAS = hex(3_000_000)
 _GAS_TO_CREATE = hex(12_000_000)
 _ZERO = "0x" + 40 * "0"
 
-# admin, dispatcher, creator of tasks, treasury; then one account for each node.
-ACCOUNTS = 4 + len(CAST)
+# admin, creator of tasks, treasury; then one account for each node.
+_CROWD = 3
+ACCOUNTS = _CROWD + len(CAST)
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
@@ -45,7 +46,7 @@ class Stage:
     chain: LocalChain
     network: Address
     oracle: Address
-    dispatcher: str
+    dispatcher: Address
     creator: str
     nodes: Mapping[str, Address]
 
@@ -74,24 +75,33 @@ class Clock:
         return self.now
 
 
-def set_stage(
-    chain: LocalChain, clock: Clock, *, signer: Address, transmitter: Address, rules_hash: Hash
-) -> Stage:
-    """Deploy both contracts, let the cast join, and give the transmitter ether for its gas."""
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The daemon's accounts; the last two pay for gas."""
+
+    signer: Address
+    transmitter: Address
+    dispatcher: Address
+
+
+def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash) -> Stage:
+    """Deploy both contracts, let the cast join, and give ether to who sends."""
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
-    admin, dispatcher, creator, treasury = accounts[:4]
+    admin, creator, treasury = accounts[:_CROWD]
     network = _created(
-        chain, clock, admin, creation_code("TaskNetwork", admin, dispatcher, treasury, STAKE)
+        chain, clock, admin, creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE)
     )
-    setup = _setup(network, admin, signer, rules_hash)
+    setup = _setup(network, admin, roles.signer, rules_hash)
     oracle = _created(chain, clock, admin, creation_code("QoSOracle", setup))
     names = [one.name for one in CAST]
-    stage = Stage(
-        chain, network, oracle, dispatcher, creator, dict(zip(names, accounts[4:], strict=True))
-    )
-    ether = {"from": admin, "to": transmitter, "value": hex(10 * ETHER), "gas": GAS}
+    nodes = dict(zip(names, accounts[_CROWD:], strict=True))
+    stage = Stage(chain, network, oracle, roles.dispatcher, creator, nodes)
+    ether = [
+        {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
+        for payer in (roles.transmitter, roles.dispatcher)
+    ]
     chosen = stage.call(admin, "TaskNetwork", "setOracle", oracle)
-    _succeed(chain, chain.mine(clock.next_block(), [chosen, ether]))
+    _succeed(chain, chain.mine(clock.next_block(), [chosen, *ether]))
     _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in CAST]))
     return stage
 

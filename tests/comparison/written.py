@@ -47,6 +47,19 @@ class History:
                 models=[MODEL],
             )
 
+    def order(self, **named: str) -> None:
+        """Create a task, alike in everything."""
+        self.say(
+            "task_created",
+            **named,
+            fee="1000",
+            min_vram=8,
+            models=[MODEL],
+            version=[1, 0, 0],
+            size=1,
+            kind="sd",
+        )
+
     def group(self, order: list[str], silent: tuple[str, ...] = ()) -> None:
         """Run a validation group: `order` by speed, fastest first; the silent time out."""
         self._groups += 1
@@ -54,7 +67,7 @@ class History:
         tasks = {name: key(f"task {self._groups} {name}") for name in members}
         group = key(f"group {self._groups}")
         for name in members:
-            self.say("task_created", task=tasks[name], group=group, fee="1000", **WANTED)
+            self.order(task=tasks[name], group=group)
         for name in members:
             self.say("task_started", task=tasks[name], node=node(name))
         for name, seconds in zip(order, SPEEDS, strict=False):
@@ -71,7 +84,7 @@ class History:
         """Run a task outside of any group, while everybody is free."""
         self._groups += 1
         task = key(f"single {self._groups}")
-        self.say("task_created", task=task, fee="1000", **WANTED)
+        self.order(task=task)
         self.say("task_started", task=task, node=node(name))
         done = self.now + BLOCK_SECONDS
         self.say("task_submitted", at=done, task=task, node=node(name))
@@ -84,9 +97,6 @@ class History:
     def text(self) -> str:
         """Return the file, in order of position."""
         return "\n".join(sorted(self.lines, key=place)) + "\n"
-
-
-WANTED = {"min_vram": 8, "models": [MODEL], "version": [1, 0, 0], "size": 1, "kind": "sd"}
 
 
 def place(line: str) -> tuple[int, int]:

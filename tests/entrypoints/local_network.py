@@ -9,10 +9,11 @@ from typing import Any
 
 from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.demo.show import START_TIME, keys_in, report_settings
-from oracle.demo.stage import ACCOUNTS, Clock, Stage, set_stage
-from oracle.demo.traffic import Traffic
+from oracle.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
+from oracle.domain.ids import Address
 from oracle.domain.report import rules_id
 from oracle.systems.crynux.rule_sets import SEED
+from tests.entrypoints.dealt_traffic import DealtTraffic
 
 Settings = dict[str, dict[str, Any]]
 
@@ -25,10 +26,11 @@ class LocalNetwork:
     clock: Clock
     keys: Path
     waves: int = 0
-    _traffic: Traffic = field(init=False)
+    _traffic: DealtTraffic = field(init=False)
 
     def __post_init__(self) -> None:
-        self._traffic = Traffic(self.stage, seed=20)
+        # The creator deals the tasks out as well: no daemon is asked.
+        self._traffic = DealtTraffic(self.stage, self.stage.creator, seed=20)
 
     @property
     def url(self) -> str:
@@ -96,11 +98,12 @@ def local_network(folder: Path) -> Iterator[LocalNetwork]:
         chain = LocalChain(url)
         clock = Clock(START_TIME)
         keys = keys_in(folder)
+        _, creator, *_ = chain.ask("eth_accounts")
+        signer, transmitter = keys["signer"].address, keys["transmitter"].address
         stage = set_stage(
             chain,
             clock,
-            signer=keys["signer"].address,
-            transmitter=keys["transmitter"].address,
+            Roles(signer, transmitter, dispatcher=Address(creator.lower())),
             rules_hash=rules_id(SEED, "reference", report_settings()),
         )
         try:

@@ -1,0 +1,1 @@
+"""Crynux today: weights, draws and queues, the vectors, and a reference of our own."""

@@ -1,0 +1,186 @@
+"""Traffic without a daemon: in every wave each selectable node gets one task of a group of three.
+
+A wave is eight blocks: tasks are created and started in the first, answered in the following
+ones, and in the last the silent ones time out and the groups are validated.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oracle.chain.calldata import call_input, call_output
+from oracle.demo.cast import (
+    CAST,
+    GROUP_SIZE,
+    HOPELESS,
+    MOODY,
+    TASK_TIMEOUT,
+    TURTLE,
+    Character,
+)
+from oracle.demo.stage import ETHER, MODEL, VERSION, Stage
+from oracle.domain.ids import Address
+
+Transaction = dict[str, str]
+_FEE = ETHER // 10
+_IMAGE = 0
+WAVE_BLOCKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One task of a wave; `blocks` until the node answers, None: never."""
+
+    node: Character
+    id: bytes
+    key: bytes
+    blocks: int | None
+
+
+class DealtTraffic:
+    """Plays wave after wave; the same seed plays the same waves as long as nodes do."""
+
+    def __init__(self, stage: Stage, dispatcher: str, seed: int) -> None:
+        """`dispatcher`: the network's, an unlocked account of the chain."""
+        self._stage = stage
+        self._dispatcher = dispatcher
+        # Not for secrets: the demo has to play the same way every time.
+        self._chance = random.Random(seed)  # noqa: S311
+        self._gone: set[str] = set()
+
+    def leave(self, name: str) -> None:
+        """This node is out of the network; it gets no more tasks."""
+        self._gone.add(name)
+
+    def wave(self, number: int) -> Iterator[list[Transaction]]:
+        """Yield the transactions of the wave's eight blocks."""
+        present = self._selectable(number)
+        groups = groups_of_three(present, self._chance)
+        dealt = [self._deal(number, place, group) for place, group in enumerate(groups)]
+        assignments = [one for group in dealt for one in group]
+        yield [*self._moves(number), *self._starts(number, dealt)]
+        for block in range(1, WAVE_BLOCKS - 1):
+            yield [self._answer(one) for one in assignments if one.blocks == block]
+        silent = [one for one in assignments if one.blocks is None]
+        yield [
+            *(self._say("timeOutTask", one.key) for one in silent),
+            *(
+                self._say("validateGroup", _group_id(number, place), [one.key for one in group])
+                for place, group in enumerate(dealt)
+            ),
+        ]
+
+    def _selectable(self, number: int) -> list[Character]:
+        """Return who may get a task: here, and selectable by the oracle contract's word."""
+        here = [one for one in CAST if one.name not in self._gone and number not in one.away]
+        calls = [
+            ("eth_call", {"to": self._stage.oracle, "data": _is_selectable(self._account(one))})
+            for one in here
+        ]
+        answers = self._stage.chain.ask_all([(*call, "latest") for call in calls])
+        return [
+            one
+            for one, answer in zip(here, answers, strict=True)
+            if call_output("QoSOracle", "isSelectable", answer)[0]
+        ]
+
+    def _deal(self, wave: int, place: int, group: list[Character]) -> list[Assignment]:
+        dealt = []
+        for member, node in enumerate(group):
+            task = _id("task", wave, place, member)
+            blocks = node.answers_after(wave, self._chance)
+            dealt.append(Assignment(node, task, self._key(task), blocks))
+        return dealt
+
+    def _moves(self, number: int) -> list[Transaction]:
+        """Nodes that go away for some waves, and come back."""
+        moves = []
+        for one in (one for one in CAST if one.away and one.name not in self._gone):
+            if number in one.away and number - 1 not in one.away:
+                moves.append(self._stage.call(self._account(one), "TaskNetwork", "pause"))
+            if number not in one.away and number - 1 in one.away:
+                moves.append(self._stage.call(self._account(one), "TaskNetwork", "resume"))
+        return moves
+
+    def _starts(self, number: int, dealt: list[list[Assignment]]) -> list[Transaction]:
+        created = [
+            self._say("createTask", _order(one, _group_id(number, place)), value=_FEE)
+            for place, group in enumerate(dealt)
+            for one in group
+        ]
+        stage = self._stage
+        started = [
+            stage.call(
+                self._dispatcher, "TaskNetwork", "startTask", one.key, self._account(one.node)
+            )
+            for group in dealt
+            for one in group
+        ]
+        return created + started
+
+    def _answer(self, one: Assignment) -> Transaction:
+        """Everybody is honest here: the members of a group find the same result."""
+        result = hashlib.sha256(one.id[:-1]).digest()
+        return self._stage.call(
+            self._account(one.node), "TaskNetwork", "submitResult", one.key, result
+        )
+
+    def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
+        stage = self._stage
+        return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
+
+    def _account(self, node: Character) -> Address:
+        return self._stage.nodes[node.name]
+
+    def _key(self, task: bytes) -> bytes:
+        """Ask the contract how it names this creator's task."""
+        stage = self._stage
+        asked = {
+            "to": stage.network,
+            "data": call_input("TaskNetwork", "keyOf", stage.creator, task),
+        }
+        answer = stage.chain.ask("eth_call", asked, "latest")
+        key: bytes = call_output("TaskNetwork", "keyOf", answer)[0]
+        return key
+
+
+def _order(one: Assignment, group: bytes) -> tuple[object, ...]:
+    """Return TaskNetwork's struct Order."""
+    any_gpu = (0, "", 0)
+    return (one.id, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+
+
+def _is_selectable(node: Address) -> str:
+    return call_input("QoSOracle", "isSelectable", node)
+
+
+def _group_id(wave: int, place: int) -> bytes:
+    return _id("group", wave, place, 0)
+
+
+def _id(kind: str, wave: int, place: int, member: int) -> bytes:
+    """Return 32 bytes that differ in the last one only between the members of a group."""
+    head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
+    return head + bytes([member])
+
+
+# No two of them meet in a group: each is to show its own story.
+_SOLOISTS = (TURTLE, HOPELESS, MOODY)
+
+
+def groups_of_three(present: list[Character], chance: random.Random) -> list[list[Character]]:
+    """Deal the nodes into groups of three; what is left over rests for this wave.
+
+    At most one soloist stands in a group.
+    """
+    count = len(present) // GROUP_SIZE
+    soloists = [one for one in present if one in _SOLOISTS][:count]
+    others = [one for one in present if one not in _SOLOISTS]
+    chance.shuffle(others)
+    groups = [[one] for one in soloists] + [[] for _ in range(count - len(soloists))]
+    for group in groups:
+        while len(group) < GROUP_SIZE:
+            group.append(others.pop())
+        chance.shuffle(group)
+    return groups
