@@ -19,8 +19,10 @@ from oracle.systems.draw import Drawn, picks
 
 # Kinds of task kept ready, the latest: whoever invents requirements must not fill the memory.
 _VIEWS = 64
-# From this share of the members on, it is cheaper to begin a view anew than to change it.
-_MANY = 8
+# With more changes than these, and than one in so many members, it is cheaper to begin a view
+# anew than to change it.
+_FEW = 64
+_ONE_IN = 8
 
 
 @dataclass(slots=True)
@@ -133,8 +135,8 @@ class CandidatePool:
 
     def _view(self, wanted: Requirement, restarts: int, time: int) -> _View:
         view = self._views.pop(wanted, None)
-        many = view is not None and len(view.changed) * _MANY > len(self._members)
-        if view is None or many or view.restarts != restarts:
+        few = _FEW + len(self._members) // _ONE_IN
+        if view is None or len(view.changed) > few or view.restarts != restarts:
             view = self._new_view(wanted, restarts, time)
         for address in view.changed:
             self._look_again(address, wanted, view, time)

@@ -164,6 +164,24 @@ def test_a_verdict_shows_what_the_weight_is_made_of():
     assert said.weight == int(Fraction(said.parts["W"]) * UNIT)
 
 
+def test_a_model_in_use_counts_also_where_its_disk_was_never_told():
+    nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
+    said = verdicts(SEED_POLICY, a_task(models=("base:a", "lora:c")), a_scene(nodes))
+    assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), 1]
+
+
+def test_the_relay_asks_for_base_models_and_looks_at_no_others():
+    nodes = [
+        a_node("A", models=("base:a", "plain"), in_use=("base:a", "lora:c")),
+        a_node("B", models=("base:a", "lora:c"), in_use=("base:a",)),
+    ]
+    task = a_task(models=("base:a", "lora:c", "controlnet:d", "plain"))
+    said = verdicts(RELAY_POLICY, task, a_scene(nodes, RELAY))
+    # A name without a prefix is a base model's.
+    assert [each.out for each in said] == [None, Out.MODELS_NOT_ON_DISK]
+    assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), Fraction(23, 20)]
+
+
 @pytest.mark.parametrize("field", ["weight_floor", "disk_boost", "memory_boost"])
 def test_a_negative_parameter_is_refused_by_name(field):
     values: dict[str, Any] = {field: -1}

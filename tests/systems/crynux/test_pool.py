@@ -21,7 +21,7 @@ from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Wei
 from oracle.systems.draw import draw
 from tests import histories
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
-from tests.systems.crynux.networks import NAMES, ROWS, wishes
+from tests.systems.crynux.networks import NAMES, ROWS, networks, wishes
 
 SETTINGS: list[tuple[Rules, Weighting]] = [
     (SEED, SEED_WEIGHTING),
@@ -42,10 +42,13 @@ class Network(RuleBasedStateMachine):
         self.time = NOW
         self.tasks: list[Task] = [a_task()]
 
-    @initialize(setting=st.sampled_from(SETTINGS))
-    def begin(self, setting: tuple[Rules, Weighting]) -> None:
+    @initialize(setting=st.sampled_from(SETTINGS), nodes=networks())
+    def begin(self, setting: tuple[Rules, Weighting], nodes: list[Node]) -> None:
         self.scoring, self.weighting = setting
         self.pool = CandidatePool(*setting)
+        for each in nodes:
+            self.nodes[each.address] = each
+            self.pool.put(each)
 
     @rule(name=st.sampled_from(NAMES), values=ROWS)
     def changes(self, name: str, values: dict[str, object]) -> None:
@@ -70,7 +73,7 @@ class Network(RuleBasedStateMachine):
     def brings(self, task: Task) -> None:
         self.tasks = [*self.tasks[-2:], task]
 
-    @rule(seconds=st.sampled_from([-40, 1, 12, 600]))
+    @rule(seconds=st.sampled_from([-600, -40, 12, 40, 600]))
     def goes_on(self, seconds: int) -> None:
         self.time += seconds
 
@@ -133,6 +136,40 @@ def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
         weights += [weight for _, weight in pool.candidates(a_task(), NOW)]
     # S is 1, 1/2, 1; QoS is 1/2: harmonic means.
     assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
+
+
+def test_time_may_go_back_to_where_a_node_was_excluded():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool.put(a_node("A", base=UNIT // 20))
+    pool.put(a_node("B"))
+    for seconds, members in ((600, "AB"), (0, "B"), (600, "AB"), (0, "B")):
+        found = [address for address, _ in pool.candidates(a_task(), NOW + seconds)]
+        assert found == [*map(histories.node, members)]
+        drawn = pool.draw(a_task(), NOW + seconds, bytes(32), draws=9)
+        assert {each.node for each in drawn} == set(found)
+
+
+def test_pools_that_were_lost_count_from_then_on():
+    rules = replace(RELAY, restarts=(NOW + 30,))
+    pool = CandidatePool(rules, SEED_WEIGHTING)
+    # A mean of 7.5 that comes back as 7.
+    pool.put(a_node("A", pool=bytes([10, 5])))
+    weights = [pool.candidates(a_task(), NOW + seconds)[0][1] for seconds in (0, 30, 29)]
+    before, after = 75 * UNIT // 175, 7 * UNIT // 17
+    assert weights == [before, after, before]
+
+
+def test_many_changes_at_once_are_all_seen():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
+    for each in nodes:
+        pool.put(each)
+    assert len(pool.candidates(a_task(), NOW)) == len(nodes)
+    for each in nodes[:250]:
+        each.running = 1
+        pool.put(each)
+    found = [address for address, _ in pool.candidates(a_task(), NOW)]
+    assert found == sorted(each.address for each in nodes[250:])
 
 
 def test_invented_requirements_do_not_fill_the_memory():
