@@ -47,18 +47,12 @@ class History:
                 models=[MODEL],
             )
 
-    def order(self, **named: str) -> None:
-        """Create a task, alike in everything."""
-        self.say(
-            "task_created",
-            **named,
-            fee="1000",
-            min_vram=8,
-            models=[MODEL],
-            version=[1, 0, 0],
-            size=1,
-            kind="sd",
-        )
+    def create(self, task: str, group: str | None = None) -> None:
+        """Create a task, alike in everything; in a group where one is named."""
+        event = "task_created"
+        version = [1, 0, 0]
+        wanted = {"fee": "1000", "min_vram": 8, "models": [MODEL], "version": version}
+        self.say(event, at=None, task=task, group=group, size=1, kind="sd", **wanted)
 
     def group(self, order: list[str], silent: tuple[str, ...] = ()) -> None:
         """Run a validation group: `order` by speed, fastest first; the silent time out."""
@@ -67,7 +61,7 @@ class History:
         tasks = {name: key(f"task {self._groups} {name}") for name in members}
         group = key(f"group {self._groups}")
         for name in members:
-            self.order(task=tasks[name], group=group)
+            self.create(task=tasks[name], group=group)
         for name in members:
             self.say("task_started", task=tasks[name], node=node(name))
         for name, seconds in zip(order, SPEEDS, strict=False):
@@ -84,7 +78,7 @@ class History:
         """Run a task outside of any group, while everybody is free."""
         self._groups += 1
         task = key(f"single {self._groups}")
-        self.order(task=task)
+        self.create(task=task)
         self.say("task_started", task=task, node=node(name))
         done = self.now + BLOCK_SECONDS
         self.say("task_submitted", at=done, task=task, node=node(name))
