@@ -1,0 +1,115 @@
+"""`run --dispatch` on a real chain, without any oracle contract: a task starts, once."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from web3 import Web3
+
+from oracle.entrypoints.cli import run
+from oracle.publisher.keys import create_keystore
+from tests.entrypoints.local_network import Settings, write
+from tests.evm.anvil import FREE_BY_HAND, anvil
+from tests.evm.chain import Chain
+from tests.evm.network import ETHER, Network, Status
+from tests.office import CHAIN_ID, QUICK
+
+pytestmark = pytest.mark.evm
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """A chain of its own: what is sent here uses the dispatcher's nonces."""
+    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
+        chain = Chain(url)
+        network = Network.deployed(chain)
+        for node in network.nodes[:2]:
+            network.join(node)
+        yield network
+        chain.close()
+
+
+@pytest.fixture
+def settings(network: Network, tmp_path: Path) -> Settings:
+    """A configuration that dispatches, if it is told to."""
+    files = (tmp_path / "dispatcher.json", tmp_path / "dispatcher.password")
+    sender = Web3.to_checksum_address(create_keystore(*files, iterations=QUICK))
+    network.chain.send(network.does.setDispatcher(sender), sender=network.admin)
+    network.chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    return {
+        "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
+        "chain": {"id": CHAIN_ID, "endpoints": [network.chain.url], "finality_depth": 2},
+        "network": {"contracts": {"TaskNetwork": network.contract.address}},
+        "dispatch": {
+            "start_block": 0,
+            "queue_alpha": 2,
+            "fixed_seconds": {"sd": 5, "llm": 2, "sd_ft": 60},
+            "unit_seconds": {"sd": 1, "llm": 0.05, "sd_ft": 1},
+        },
+        "keys": {
+            "dispatcher_keystore": str(files[0]),
+            "dispatcher_password_file": str(files[1]),
+        },
+        "log": {"format": "json"},
+    }
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    capsys.readouterr()
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def turned(network: Network, path: Path, *flags: str) -> None:
+    """A block, and what a daemon that looks once makes of it."""
+    network.chain.later(1)
+    network.chain.mine()
+    assert run(["run", "--once", *flags, "--config", str(path)]) == 0
+
+
+def test_a_task_is_drawn_for_started_and_verified(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = write(settings, tmp_path / "config.toml")
+    task = network.create()
+    turned(network, path)
+    turned(network, path)
+    # Nothing but the flag, or dispatch.enabled, sends.
+    assert told(capsys, "status", "--config", path)["outbox"] == []
+    turned(network, path, "--dispatch")
+    turned(network, path, "--dispatch")
+    assert network.status(task) is Status.STARTED
+
+    check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
+    assert check["verdict"] == "agrees"
+    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
+
+
+def test_a_key_that_is_not_the_dispatchers_starts_nothing(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    network.chain.send(network.does.setDispatcher(network.admin), sender=network.admin)
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--dispatch", "--config", str(path)]) == 2
+    assert "use the other key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "complaint"),
+    [
+        ("start_block", "dispatch.start_block: is missing"),
+        ("queue_alpha", "dispatch.queue_alpha: is missing"),
+        ("unit_seconds", "dispatch.unit_seconds: is missing for sd, llm, sd_ft"),
+    ],
+)
+def test_what_no_source_ever_published_has_no_default(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], missing, complaint
+):
+    settings["dispatch"]["enabled"] = True
+    del settings["dispatch"][missing]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert complaint in capsys.readouterr().err
