@@ -12,7 +12,7 @@ from oracle.domain.pool import restarts_until
 from oracle.domain.rules import Rules
 from oracle.domain.tasks import Task
 from oracle.domain.views import long_term
-from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of, unavailable
+from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
 from oracle.systems.crynux.shelf import Offer, Shelf, Standing
 from oracle.systems.crynux.weighting import Weighting, largest_stake, locality_boost
 from oracle.systems.draw import Drawn, picks
@@ -93,13 +93,6 @@ class CandidatePool:
     ) -> bool:
         """Tell whether somebody can be given the task."""
         return self._offer(task, time, taken) is not None
-
-    def is_eligible(self, task: Task, node: Address, time: int) -> bool:
-        """Tell whether a node could start the task now, whatever models it has."""
-        member = self._members.get(node)
-        if member is None or unavailable(member, time, self.rules) is not None:
-            return False
-        return misfit(member, requirement_of(task)) is None
 
     def draw(
         self,

@@ -1,6 +1,5 @@
 """What a task asks of a node, and why a node may not have it: a closed list of reasons."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -55,20 +54,6 @@ def requirement_of(task: Task) -> Requirement:
     return Requirement(None, task.min_vram or 0, task.version, models)
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A node's hardware and software as the network said it; None: it never did."""
-
-    gpu_name: str | None
-    gpu_vram: int | None
-    version: Version | None
-
-
-def card_of(node: Node) -> Card:
-    """Return a node's hardware and software."""
-    return Card(node.gpu_name, node.gpu_vram, node.version)
-
-
 def unavailable(node: Node, time: int, rules: Rules) -> Out | None:
     """Return why a node can be given no task at all at a block time; None: it can."""
     if node.membership is not Membership.MEMBER:
@@ -80,7 +65,7 @@ def unavailable(node: Node, time: int, rules: Rules) -> Out | None:
     return Out.EXCLUDED if is_excluded(node, time, rules) else None
 
 
-def misfit(node: Node | Card, wanted: Requirement) -> Out | None:
+def misfit(node: Node, wanted: Requirement) -> Out | None:
     """Return why hardware or version do not suit; None: they do. Models are another matter.
 
     A required card must match by name and video memory exactly; else video memory must be at
@@ -90,7 +75,7 @@ def misfit(node: Node | Card, wanted: Requirement) -> Out | None:
     return wrong or _wrong_version(node.version, wanted.version)
 
 
-def _wrong_card(node: Node | Card, wanted: Requirement) -> Out | None:
+def _wrong_card(node: Node, wanted: Requirement) -> Out | None:
     if node.gpu_name is None:
         return Out.GPU_UNKNOWN
     if node.gpu_name != wanted.gpu:
@@ -100,7 +85,7 @@ def _wrong_card(node: Node | Card, wanted: Requirement) -> Out | None:
     return Out.VRAM_UNKNOWN if node.gpu_vram is None else Out.GPU_VRAM
 
 
-def _too_small(node: Node | Card, least: int) -> Out | None:
+def _too_small(node: Node, least: int) -> Out | None:
     if not least:
         return None
     if node.gpu_vram is None:

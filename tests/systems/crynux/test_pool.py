@@ -15,7 +15,6 @@ from oracle.domain.tasks import Task
 from oracle.systems.crynux import pool as pool_module
 from oracle.systems.crynux.policy import CrynuxFollower
 from oracle.systems.crynux.pool import CandidatePool
-from oracle.systems.crynux.requirements import misfit, requirement_of, unavailable
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from oracle.systems.draw import draw
@@ -96,12 +95,6 @@ class Network(RuleBasedStateMachine):
             expected = self.plainly(task, taken)
             assert self.pool.candidates(task, self.time, taken) == expected
             assert self.pool.has_candidate(task, self.time, taken) == bool(expected)
-            for each in self.nodes.values():
-                eligible = not (
-                    unavailable(each, self.time, self.scoring)
-                    or misfit(each, requirement_of(task))
-                )
-                assert self.pool.is_eligible(task, each.address, self.time) == eligible
 
     def plainly(self, task: Task, taken: frozenset[Address]) -> list[tuple[Address, int]]:
         scene = a_scene(self.nodes.values(), self.scoring, time=self.time, taken=taken)
