@@ -1,6 +1,7 @@
 """Drawn tasks are started on a real chain: by whom, in which order, and never twice."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -8,11 +9,13 @@ from oracle.errors import InputError
 from oracle.services.assigning import check_dispatch
 from oracle.services.dispatching import plan_dispatch
 from oracle.services.folding import Folder
+from oracle.services.indexing import index_next
 from oracle.services.verifying import DrawCheck, DrawVerdict, verify_draw
 from oracle.store.outbox_rows import IntentKind
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import RULES, Office
+from tests.services.conftest import NewStore
 from tests.services.dispatch_office import (
     DispatchOffice,
     fresh_stage,
@@ -218,6 +221,33 @@ def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: Dispa
     assert draws[0] == draws[2] != draws[1]
     assert network.status(task) is Status.STARTED
     assert sorted(office.start_states()) == ["expired", "expired", "mined"]
+
+
+def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
+    office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
+):
+    network = office.premises.network
+    tasks = []
+    for fee in range(1, 5):
+        tasks.append(network.create(fee=fee * ETHER))
+        office.turn()
+        office.block()
+    for _ in range(3):
+        office.block()
+    drawn = [office.draws(task) for task in tasks]
+    assert sum(map(len, drawn)) >= 3
+
+    for blocks, restarts in ((1000, False), (1, False), (2, True)):
+        with new_sqlite_store() as store:
+            other = DispatchOffice(office.premises, store, tmp_path)
+            other.pace.most_blocks = blocks
+            while index_next(other.source, store, other.folder, other.pace) is not None:
+                other.pace.most_blocks = blocks
+                if restarts:
+                    other.restart()
+                    other.pace.most_blocks = blocks
+            assert [other.draws(task) for task in tasks] == drawn
+            other.close()
 
 
 def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice):
