@@ -12,10 +12,12 @@ from oracle.domain.pool import restarts_until
 from oracle.domain.rules import Rules
 from oracle.domain.tasks import Task
 from oracle.domain.views import long_term
+from oracle.systems.crynux.policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
 from oracle.systems.crynux.shelf import Offer, Shelf, Standing
 from oracle.systems.crynux.weighting import Weighting, largest_stake, locality_boost
 from oracle.systems.draw import Drawn, picks
+from oracle.systems.policy import Scene
 
 # Kinds of task kept ready, the latest: whoever invents requirements must not fill the memory.
 _VIEWS = 64
@@ -41,17 +43,13 @@ class _View:
 class CandidatePool:
     """The members under one rule set and weighting. It keeps copies: it must be told of changes.
 
-    Times are block times in seconds, and may go back (a rewind).
-
-    Raises:
-        ValueError: legacy rules, under which every node's score depends on all others.
+    Times are block times in seconds, and may go back (a rewind). Under legacy rules every score
+    depends on all others: there nothing can be kept, and every selection judges every member.
     """
 
     __slots__ = ("_largest", "_members", "_views", "rules", "weighting")
 
     def __init__(self, rules: Rules, weighting: Weighting) -> None:
-        if rules.legacy is not None:
-            raise ValueError("a candidate pool knows no legacy rules")
         self.rules = rules
         self.weighting = weighting
         self._members: dict[Address, Node] = {}
@@ -116,6 +114,8 @@ class CandidatePool:
 
     def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> Offer | None:
         """Return the nodes with all models, else, where the policy falls back, all that fit."""
+        if self.rules.legacy is not None:
+            return self._plainly(task, time, taken)
         if self._largest is None:
             self._largest = largest_stake(self._members.values())
         view = self._view(requirement_of(task), restarts_until(time, self.rules), time)
@@ -125,6 +125,12 @@ class CandidatePool:
             view.far.settle(time, self._largest)
             offer = view.far.offer(taken)
         return offer
+
+    def _plainly(self, task: Task, time: int, taken: AbstractSet[Address]) -> Offer | None:
+        scene = Scene(self._members, self.rules, time, taken)
+        verdicts = CrynuxFollower(self.weighting).verdicts(task, scene)
+        found = {each.node: each.weight for each in verdicts if each.weight is not None}
+        return Offer([*found], [*found.values()], bytearray(b"\1" * len(found))) if found else None
 
     def _view(self, wanted: Requirement, restarts: int, time: int) -> _View:
         view = self._views.pop(wanted, None)

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.legacy_rules import LegacyRules
 from oracle.domain.nodes import Node
 from oracle.domain.rules import Rules
 from oracle.domain.tasks import Task
@@ -18,16 +16,27 @@ from oracle.systems.crynux.pool import CandidatePool
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from oracle.systems.draw import draw
+from oracle.systems.registry import rule_set
 from tests import histories
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
 from tests.systems.crynux.networks import NAMES, ROWS, networks, wishes
 
+LEGACY = {
+    "vram_weight": "0.3",
+    "timeout_weight": "0.2",
+    "speed_weight": "0.5",
+    "least_timeout_seconds": "60",
+    "kickout_below": "2",
+    "kickout_tasks": "10",
+}
 SETTINGS: list[tuple[Rules, Weighting]] = [
     (SEED, SEED_WEIGHTING),
     (SEED, Weighting(weight_floor=UNIT // 50)),
     (RELAY, RELAY_WEIGHTING),
     # All pools are lost in the middle of what is looked at.
     (replace(RELAY, restarts=(NOW + 30,)), SEED_WEIGHTING),
+    # Every score depends on all others.
+    (rule_set("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), SEED_WEIGHTING),
 ]
 TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node), max_size=3)
 
@@ -171,17 +180,3 @@ def test_invented_requirements_do_not_fill_the_memory():
     for vram in range(1, 300):
         assert pool.has_candidate(a_task(min_vram=vram), NOW)
     assert len(pool._views) == pool_module._VIEWS
-
-
-def test_the_legacy_rules_have_a_policy_of_their_own():
-    third = UNIT // 3
-    numbers = LegacyRules(
-        vram_weight=third,
-        timeout_weight=third,
-        speed_weight=third,
-        least_timeout_seconds=60,
-        kickout_below=2 * UNIT,
-        kickout_tasks=10,
-    )
-    with pytest.raises(ValueError, match="legacy"):
-        CandidatePool(replace(SEED, q_max=20, legacy=numbers), SEED_WEIGHTING)
