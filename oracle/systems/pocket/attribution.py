@@ -16,7 +16,8 @@ Terminal = (
     | said.TaskAborted
     | said.TaskTimedOut
 )
-Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted | said.ResultDisclosed
+# What stops a part's clock; a disclosure comes after it.
+Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted
 # Ended tasks that are remembered, so that nothing is made of what a chain says of them later.
 _MOST_ENDED = 100_000
 
@@ -25,7 +26,7 @@ _MOST_ENDED = 100_000
 class Part:
     """One node's part in a task; the only one, unless the network commits and discloses.
 
-    `answered`: when its execution clock stopped, in seconds. `closed`: it can answer no more.
+    `answered`: when its execution clock stopped, in seconds.
     """
 
     node: Address
@@ -33,7 +34,6 @@ class Part:
     started: int
     place: int | None
     answered: int | None = None
-    closed: bool = False
     ended: bool = False
 
 
@@ -102,11 +102,11 @@ class Attribution:
         """Stop a part's clock: at the submission, the commitment or the error report."""
         task = self._open.get(event.task)
         part = None if task is None else task.part_of(event.node)
-        if part is None or part.ended or part.closed or not _is_in_turn(part, event):
+        if part is None or part.ended or part.answered is not None:
             return
-        if part.answered is None:
+        alone = part.place is None
+        if isinstance(event, said.TaskErrorReported) or alone == _is_submission(event):
             part.answered = event.time
-        part.closed = not isinstance(event, said.ResultCommitted)
 
     def ended(self, event: Terminal) -> list[Outcome]:
         """Return how the parts ended that this terminal ends."""
@@ -139,14 +139,8 @@ def _may_start(task: OpenTask, event: said.TaskStarted) -> bool:
     return not alone and not taken
 
 
-def _is_in_turn(part: Part, event: Answer) -> bool:
-    if isinstance(event, said.TaskErrorReported):
-        return True
-    if isinstance(event, said.TaskSubmitted):
-        return part.place is None
-    if part.place is None:
-        return False
-    return (part.answered is None) == isinstance(event, said.ResultCommitted)
+def _is_submission(event: Answer) -> bool:
+    return isinstance(event, said.TaskSubmitted)
 
 
 def _is_meant(part: Part, event: Terminal) -> bool:

@@ -51,7 +51,6 @@ class PocketFollower:
             said.TaskSubmitted: self._tasks.answered,
             said.TaskErrorReported: self._tasks.answered,
             said.ResultCommitted: self._tasks.answered,
-            said.ResultDisclosed: self._tasks.answered,
             said.TaskSucceeded: self._ended,
             said.TaskRefunded: self._ended,
             said.TaskInvalidated: self._ended,
