@@ -71,7 +71,7 @@ class Slots:
         return [_attempt(row) for row in self._connection.execute(chosen)]
 
     def vacant(self, account: Account) -> Slot | None:
-        """Return the lowest nonce that nothing was ever signed for and whose intent has ended."""
+        """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
         signed = exists().where(
             pub_attempt.c.chain_id == pub_slot.c.chain_id,
             pub_attempt.c.sender == pub_slot.c.sender,
@@ -83,7 +83,8 @@ class Slots:
             .where(
                 _of(account),
                 pub_slot.c.state == SlotState.OPEN.value,
-                pub_intent.c.state != IntentState.ASSIGNED.value,
+                (pub_intent.c.state != IntentState.ASSIGNED.value)
+                | (pub_intent.c.nonce != pub_slot.c.nonce),
                 ~signed,
             )
             .order_by(pub_slot.c.nonce)

@@ -1,0 +1,113 @@
+"""Many starts in one turn: no hole below what is signed, and every limit holds for each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.heads import Heads
+from oracle.services.convoying import convoy_next
+from oracle.services.desk import Desk, Step
+from oracle.services.dispatching import plan_dispatch
+from oracle.store.outbox_rows import IntentKind
+from tests.evm.fixtures import chain
+from tests.evm.network import ETHER, Status
+from tests.office import CAPS
+from tests.services.dispatch_office import (
+    DispatchOffice,
+    dispatcher_of,
+    fresh_stage,
+    office,
+    premises,
+    settings,
+)
+from tests.services.office_fixtures import fresh_chain
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+
+Turn = Callable[[Desk, Heads], Step | None]
+
+
+def drawn(office: DispatchOffice, count: int) -> list[bytes]:
+    """So many tasks, each with its draw, none started."""
+    tasks = [office.premises.network.create(fee=(count - one) * ETHER) for one in range(count)]
+    office.mine()
+    office.index()
+    return tasks
+
+
+@pytest.fixture
+def dear(office: DispatchOffice) -> Iterator[Callable[[], None]]:
+    """Lets gas cost something from now on; a snapshot does not take that back."""
+    chain = office.premises.chain
+
+    def begin() -> None:
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
+        office.mine()
+
+    yield begin
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+
+
+def take(office: DispatchOffice, *steps: Turn) -> list[str]:
+    done = [step(office.starts, office.source.heads()) for step in steps]
+    return [one.did for one in done if one is not None]
+
+
+def test_a_call_that_falls_out_leaves_no_hole_below_those_that_are_signed(office: DispatchOffice):
+    network = office.premises.network
+    network.join(network.nodes[3])
+    tasks = drawn(office, 3)
+    assert take(office, plan_dispatch, convoy_next, convoy_next) == [
+        "dispatch planned",
+        "ready",
+        "assigned",
+    ]
+    first = min(office.intents(IntentKind.START_TASK), key=lambda one: one.nonce or 0)
+    (key,) = (key for key in office.standing() if key in first.wish.subject)
+    names = {node.lower(): node for node in network.nodes}
+    network.by(names[office.standing()[key]], network.does.pause())
+    for _ in range(4):
+        office.block()
+
+    assert {network.status(task) for task in tasks} == {Status.STARTED}
+    assert office.start_states().count("mined") == 3
+    nonces = sorted(one.nonce for one in office.intents() if one.nonce is not None)
+    assert nonces == list(range(len(nonces)))
+    assert "gave back" in {step.did for step in office.steps}
+
+
+def test_no_more_starts_are_on_their_way_than_allowed(office: DispatchOffice):
+    office.restart(dispatch=settings(max_in_flight=2))
+    tasks = drawn(office, 3)
+    office.turn()
+    assert office.start_states() == ["live", "live"]
+    for _ in range(3):
+        office.block()
+    assert {office.premises.network.status(task) for task in tasks} == {Status.STARTED}
+
+
+def test_starts_that_cannot_be_paid_for_wait_with_the_reason(
+    office: DispatchOffice, dear: Callable[[], None]
+):
+    premises = office.premises
+    sender = dispatcher_of(premises).address
+    chain = premises.chain
+    tasks = drawn(office, 2)
+    dear()
+    chain.rpc("anvil_setBalance", sender, "0x1")
+    office.turn()
+    assert {one.error_class for one in office.intents()} == {"funds"}
+
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    for _ in range(4):
+        office.block()
+    assert {premises.network.status(task) for task in tasks} == {Status.STARTED}
+
+
+def test_a_day_costs_no_more_than_its_cap(office: DispatchOffice, dear: Callable[[], None]):
+    office.restart(caps=replace(CAPS, cost_per_day=1))
+    drawn(office, 2)
+    dear()
+    office.turn()
+    assert {one.error_class for one in office.intents()} == {"day_cap"}
