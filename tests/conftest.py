@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +25,17 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("house")
+
+
+# Python's own. py_ecc, which web3 brings, raises it to what no C stack bears: a test that reads
+# deeply nested JSON would then end the interpreter (`entrypoints.cli` puts it back as well).
+_MOST_FRAMES = 1000
+
+
+@pytest.fixture(autouse=True)
+def frames_as_many_as_the_stack_bears() -> None:
+    """Whoever was imported meanwhile."""
+    sys.setrecursionlimit(_MOST_FRAMES)
 
 
 @pytest.fixture(autouse=True)
