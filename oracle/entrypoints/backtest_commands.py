@@ -36,7 +36,7 @@ from oracle.services.exporting import stored_events
 
 _EXAMPLE = (
     "Example: qos-oracle backtest --rules seed --rules relay --html backtest.html    "
-    "Another: qos-oracle backtest --events events.jsonl --grid grid.toml --json"
+    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.01" --json'
 )
 # Moments at which the page's lines have a point.
 _INSTANTS = 97
@@ -54,8 +54,9 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         list[str] | None,
         typer.Option(
             "--rules",
-            metavar="NAME|FILE",
-            help="A system to compare, NAME@POLICY with another policy; give it several times.",
+            metavar="SYSTEM",
+            help="A name or a file, NAME@POLICY with another policy; changes of this one alone "
+            'behind it: "seed weight_floor=0.01". Give it several times.',
         ),
     ] = None,
     changes: Annotated[
@@ -63,7 +64,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--set",
             metavar="[NAME:]KEY=VALUE",
-            help="Change a rule of all systems that have it, or of one; may be given again.",
+            help="Change a rule, or a number of the policy, in all systems that have it, or in "
+            "those of one name; may be given again.",
         ),
     ] = None,
     grid: Annotated[
@@ -141,7 +143,21 @@ def _columns(
         raise InputError(str(error)) from None
 
 
-def _basis(option: str, name: str) -> Basis:
+def _basis(option: str, written: str) -> Basis:
+    """Return a system as it is written: a name or a file, and changes behind it."""
+    words = written.split()
+    # A file's name may have blanks, and an equals sign in what is before the last of them.
+    count = next((n for n, word in enumerate(reversed(words)) if "=" not in word), len(words))
+    if not count or Path(written).is_file():
+        return _bare(option, written)
+    basis = _bare(option, written.rsplit(maxsplit=count)[0])
+    try:
+        return basis.changed_by(words[-count:])
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def _bare(option: str, name: str) -> Basis:
     try:
         return Basis.named(name)
     except ValueError as error:

@@ -1,10 +1,8 @@
 """Which network, policy and rules a command works with: options that several commands share."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +21,8 @@ from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.legacy.policy import LegacyPolicy
 from oracle.systems.policy import Policy
-from oracle.systems.registry import policy_named, rule_set, systems
-
-_FLOOR = "weight_floor"
+from oracle.systems.registry import changeable_in, policy_named, rule_set, systems
+from oracle.systems.tuning import sorted_out, tuned
 
 EventsOption = Annotated[
     str | None,
@@ -39,7 +36,9 @@ AtOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a rule; may be given again."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a rule, or the policy; may be given again."
+    ),
 ]
 
 
@@ -86,23 +85,22 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
     """Return the policy of a name, or the one of the ground's rules, with its rules.
 
     The policy of a system that has rules of its own gets those, with the changes; any other
-    looks at the ground's. `weight_floor` among the changes is the policy's own.
+    looks at the ground's. A change of a number of the policy, such as `weight_floor`, is its own.
 
     Raises:
-        InputError: no such policy, no such rule, or a rule missing that has no default.
+        InputError: no such policy, rule or number, or a rule missing that has no default.
     """
     wanted = name or ground.rules.name
     policy, system = _policy(wanted, ground), systems().get(wanted)
-    if _FLOOR in changes:
-        policy = _with_floor(policy, _decimal(changes[_FLOOR]))
-        changes = {key: text for key, text in changes.items() if key != _FLOOR}
-    if system is None and not changes and _is_bare(policy, ground):
-        return _excluding_nobody(policy, ground)
     own = system is not None and system.has_rules
     base = wanted if own else ground.rules.name
-    if base == ground.rules.name and not changes:
-        return Choice(policy, ground.rules, remembers=not own)
     try:
+        changes, tuning = sorted_out(changes, changeable_in(base) if changes else (), policy)
+        policy = tuned(policy, tuning)
+        if system is None and not changes and _is_bare(policy, ground):
+            return _excluding_nobody(policy, ground)
+        if base == ground.rules.name and not changes:
+            return Choice(policy, ground.rules, remembers=not own)
         rules = rule_set(base, {**_set(base, ground), **changes})
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
@@ -141,25 +139,14 @@ def _policy(name: str, ground: Ground) -> Policy:
         raise InputError(f"--policy: {error}") from None
     if ground.app is None or not isinstance(policy, CrynuxPolicy):
         return policy
-    return _with_floor(policy, ground.app.config.dispatch.weight_floor)
+    # The least weight is a setting of who dispatches, and no rule of scoring.
+    floor = int(ground.app.config.dispatch.weight_floor * UNIT)
+    return replace(policy, weighting=replace(policy.weighting, weight_floor=floor))
 
 
 def _set(base: str, ground: Ground) -> Mapping[str, str]:
     """What the configuration changes in a rule set, where it is the one of the ground."""
     return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
-
-
-def _with_floor(policy: Policy, floor: Decimal) -> Policy:
-    """The least weight is a setting of who dispatches, and no rule of scoring."""
-    if not isinstance(policy, CrynuxPolicy):
-        raise InputError(f"--set {_FLOOR}: the policy {policy.name} has none")
-    return replace(policy, weighting=replace(policy.weighting, weight_floor=int(floor * UNIT)))
-
-
-def _decimal(text: str) -> Decimal:
-    if re.fullmatch(r"\d{1,9}(\.\d{1,18})?", text, re.ASCII) is None:
-        raise InputError(f"--set {_FLOOR}: must be a decimal, such as 0.01")
-    return Decimal(text)
 
 
 def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:

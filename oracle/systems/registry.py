@@ -17,6 +17,7 @@ from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.rule_sets import BASE as LEGACY
 from oracle.systems.pocket.policies import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import Policy
+from oracle.systems.tuning import tuned
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,16 @@ def unpublished(name: str) -> tuple[str, ...]:
         ValueError: there is no rule set of that name.
     """
     known = published(name)
-    return tuple(rule for rule in changeable(_values(name)) if rule not in known)
+    return tuple(rule for rule in changeable_in(name) if rule not in known)
+
+
+def changeable_in(name: str) -> tuple[str, ...]:
+    """Return the dotted names of the rules of a set that may be changed.
+
+    Raises:
+        ValueError: there is no rule set of that name.
+    """
+    return tuple(changeable(_values(name)))
 
 
 def changes_in(rules: Rules) -> dict[str, str]:
@@ -157,17 +167,21 @@ def rules_named(name: str) -> Rules:
     return rule_set(name)
 
 
-def policy_named(name: str) -> Policy:
-    """Return a policy; `pocket` is its profile `article`.
+def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Policy:
+    """Return a policy, with some of its own numbers changed; `pocket` is its profile `article`.
+
+    `changes` maps names to text: `{"weight_floor": "0.01"}`; `tuning.parameters_of` has them all.
+    What comes of it keeps name and version of the policy.
 
     Raises:
-        ValueError: there is none of that name; the message lists those there are.
+        ValueError: there is no policy or number of that name, or a value is wrong; one line names
+            it, and what there is.
     """
     known = policies()
     wanted = _ALIASES.get(name, name)
     if wanted not in known:
         raise ValueError(f"no policy {name!r} (there is {', '.join(known)})")
-    return known[wanted]
+    return tuned(known[wanted], changes)
 
 
 def policies() -> Mapping[str, Policy]:

@@ -103,6 +103,28 @@ def test_a_rule_set_may_be_a_file(capsys, file, tmp_path):
     assert system["exclusion"]["spells"] > 0
 
 
+def test_a_system_stands_beside_itself_with_a_change_behind_its_name(capsys, file):
+    floored = "seed  weight_floor=0.5 boost=1"
+    answer = answered(capsys, "--events", file, "--rules", "seed", "--rules", floored)
+    bare, other = answer["systems"]
+    assert (bare["name"], other["name"]) == ("seed", "seed weight_floor=0.5 boost=1")
+    assert (bare["parameters"]["weight_floor"], other["parameters"]["weight_floor"]) == (
+        "0",
+        "0.5",
+    )
+    assert other["changes"] == {"weight_floor": "0.5", "boost": "1"}
+    assert other["rules"]["boost"] == "1"
+
+
+def test_a_file_of_rules_may_have_changes_behind_it_and_any_name(capsys, file, tmp_path):
+    for name in ("ours.json", "our own.json"):
+        ours = tmp_path / name
+        ours.write_text('{"name": "ours", "version": 1}')
+        (plain,) = answered(capsys, "--events", file, "--rules", ours)["systems"]
+        (system,) = answered(capsys, "--events", file, "--rules", f"{ours} boost=1")["systems"]
+        assert (plain["name"], system["name"]) == ("ours", "ours boost=1")
+
+
 def test_a_change_that_one_system_cannot_have_is_noted(capsys, file):
     legacy = (
         "legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0",
@@ -204,6 +226,8 @@ def test_blocks_bound_what_is_counted(capsys, file):
         (["--rules", "seed@fair"], "no policy 'fair'"),
         (["--rules", "seed", "--rules", "seed"], "given twice"),
         (["--rules", "seed", "--set", "fairness=1"], "fairness: no such rule in seed"),
+        (["--rules", "seed luck=1"], "--rules: luck: no such rule in seed"),
+        (["--rules", "boost=1"], "no rule set 'boost=1'"),
         (["--rules", "seed", "--set", "penalty"], "must be key=value"),
         (["--rules", "seed", "--set", "penalty=much"], "penalty: "),
         (["--rules", "seed", "--from", "10000"], "no event at or after it"),

@@ -163,6 +163,16 @@ def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
     assert "must be a decimal" in refused(capsys, "select", *options, *floor)
 
 
+def test_any_number_of_a_policy_can_be_set_beside_rules(capsys, events, asked):
+    options = ["--task", asked, "--events", events, "--set", "boost=1"]
+    boosts = by_node(told(capsys, *options, "--set", "disk_boost=0.25"))[node("A")]["parts"]
+    assert boosts["M"] == "1.250000000000000000"
+    pocket = told(capsys, *options, "--policy", "article", "--set", "max_tickets=20")
+    assert {row["parts"]["tickets"] for row in pocket["nodes"] if row["weight"]} == {"20"}
+    faults = ["--policy", "legacy-equal", "--set", "weight_floor=1"]
+    assert "weight_floor: no such rule (there is" in refused(capsys, "select", *options, *faults)
+
+
 def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)

@@ -57,6 +57,75 @@ def test_a_change_of_one_rule_set_leaves_the_others_alone():
     assert (seed.rules.penalty, relay) == (UNIT // 2, columns("relay")[0][0])
 
 
+def test_a_change_of_one_system_wins_over_a_change_of_all_in_any_order():
+    for changes in (["penalty=0.5", "seed:penalty=0.6"], ["seed:penalty=0.6", "penalty=0.5"]):
+        (seed, relay), _ = columns("seed", "relay", changes=changes)
+        assert (seed.rules.penalty, relay.rules.penalty) == (6 * UNIT // 10, UNIT // 2)
+
+
+def test_a_number_of_the_policy_is_changed_as_a_rule_is():
+    (seed, article), notes = columns("seed", "article", changes=["weight_floor=0.01"])
+    assert (seed.name, seed.rules, seed.tuning) == ("seed*", SEED, {"weight_floor": "0.01"})
+    assert seed.parameters["weight_floor"] == "0.01"
+    assert (article.name, article.tuning) == ("article", {})
+    assert notes == ["article has no rule weight_floor: it is compared without that change"]
+
+
+def test_a_system_without_rules_has_the_numbers_of_its_policy():
+    (article,), _ = columns("article", changes=["article:max_tickets=20"])
+    assert (article.name, article.parameters["max_tickets"]) == ("article*", "20")
+    assert article.rules == SEED
+
+
+def test_a_system_stands_beside_itself_with_changes_of_its_own():
+    bases = [Basis.named("seed"), Basis.named("seed").changed_by(["weight_floor=0.01", "boost=1"])]
+    (seed, floored), _ = columns_of(bases, [])
+    assert (seed.name, seed.changes) == ("seed", {})
+    assert floored.name == "seed weight_floor=0.01 boost=1"
+    assert (floored.rules.boost, floored.tuning) == (UNIT, {"weight_floor": "0.01"})
+
+
+def test_a_change_of_its_own_wins_over_a_change_of_all_of_that_name():
+    bases = [Basis.named("seed"), Basis.named("seed").changed_by(["penalty=0.5"])]
+    settings = [Setting.read(text) for text in ("seed:penalty=0.2", "tau_seconds=9")]
+    (one, other), _ = columns_of(bases, settings)
+    assert (one.name, one.rules.penalty) == ("seed*", UNIT // 5)
+    assert (other.name, other.rules.penalty) == ("seed penalty=0.5*", UNIT // 2)
+    assert one.rules.tau_seconds == other.rules.tau_seconds == 9
+
+
+def test_a_grid_tries_numbers_of_the_policy():
+    tried = grid('{"rules": "seed", "set": {"weight_floor": ["0", "0.01"]}}')
+    found, _ = columns_of([], [], tried)
+    assert [column.name for column in found] == ["seed weight_floor=0", "seed weight_floor=0.01"]
+    assert [column.parameters["weight_floor"] for column in found] == ["0", "0.01"]
+
+
+def test_a_grid_does_not_try_what_its_system_has_of_its_own():
+    tried = Grid([Basis.named("seed").changed_by(["boost=1"])], {"boost": ["0.1"]})
+    with pytest.raises(ValueError, match="grid: boost: seed boost=1 has its own value"):
+        columns_of([], [], tried)
+
+
+def test_a_system_of_a_grid_that_is_compared_already_is_refused():
+    tried = Grid([Basis.named("seed")], {"boost": ["1"]})
+    with pytest.raises(ValueError, match="seed boost=1 is compared twice"):
+        columns_of([Basis.named("seed").changed_by(["boost=1"])], [], tried)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["luck=1"], "luck: no such rule in seed .there is .*penalty, .*weight_floor"),
+        (["=1"], "must be key=value"),
+        (["boost=1", "boost=2"], "seed: boost: given twice"),
+    ],
+)
+def test_a_change_of_its_own_that_cannot_be_is_refused(words, said):
+    with pytest.raises(ValueError, match=said):
+        Basis.named("seed").changed_by(words)
+
+
 def test_rules_of_the_legacy_system_are_given_by_their_dotted_names():
     (column,), _ = columns("legacy", changes=LEGACY)
     assert column.rules.legacy is not None
@@ -115,6 +184,9 @@ def test_a_grid_that_cannot_be_read_is_refused(text, said):
     [
         (("seed", "seed"), (), "seed is given twice"),
         (("seed",), ("fairness=1",), "fairness: no such rule in seed"),
+        (("seed",), ("penalty=1", "penalty=0.5"), "--set penalty: given twice"),
+        (("article",), ("penalty=1",), "penalty: no such rule in article .there is expected, "),
+        (("seed",), ("weight_floor=x",), "seed: weight_floor: must be a decimal"),
         (("seed",), ("relay:penalty=1",), "relay: no such rule set is compared"),
         (("seed",), ("penalty=7",), "seed: penalty: must be above 0"),
         (("legacy",), (), "legacy"),

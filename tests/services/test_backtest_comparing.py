@@ -87,6 +87,41 @@ def test_only_rules_that_differ_are_listed():
     assert "name" not in found
 
 
+def test_numbers_of_policies_that_differ_are_listed_beside_the_rules():
+    found = differing(columns("seed", "relay", "article", changes=["seed:weight_floor=0.01"]))
+    assert found["weight_floor"] == ["0.01", "0", "-"]
+    assert found["disk_boost"] == ["0.7", "0", "-"]
+    assert "memory_boost" not in found
+    # Nobody else has tickets: there is nothing to differ from.
+    assert "max_tickets" not in found
+    found = differing(columns("article", "portal_api_head"))
+    assert found == {"zero_success_rate": ["0", "1"], "errors_limit": ["none", "50"]}
+
+
+def silent_after_joining():
+    """A has never been anything but silent; B has all the tasks that go well."""
+    history = History().joins("A", "B", stake=10**18)
+    return history.scores("A", 0).after(90_000).starts("1", "B")
+
+
+def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
+    bases = [Basis.named("seed"), Basis.named("seed").changed_by(["weight_floor=0.01"])]
+    wanted = Wanted(first=silent_after_joining().block)
+    sides = compare(silent_after_joining().events, columns_of(bases, [])[0], wanted).sides
+    bare, floored = (side.expected_share(node("A")) for side in sides)
+    assert bare == 0
+    assert floored is not None
+    assert floored > 0
+
+
+def test_a_score_of_tickets_is_of_the_most_there_can_be():
+    history = History().joins("A", "B", stake=10**18)
+    changed = columns("article", changes=["max_tickets=20"])
+    (side,) = compare(history.events, changed, Wanted()).sides
+    (bare,) = compare(history.events, columns("article"), Wanted()).sides
+    assert side.standings[node("A")].score == bare.standings[node("A")].score == UNIT
+
+
 def test_one_job_and_two_make_the_same_comparison(monkeypatch):
     monkeypatch.setattr(running, "ALONE_BELOW", 0)
     events = two_of_unequal_luck().events

@@ -52,7 +52,7 @@ def _asked(compared: Comparison, options: Sequence[tuple[str, str]]) -> Iterable
     yield tables.of_options(options)
     yield tag("h3", "Systems")
     yield tables.of_systems(compared)
-    yield tag("h3", "Rules in which they differ")
+    yield tag("h3", "Numbers in which they differ")
     yield tables.of_rules(compared)
 
 

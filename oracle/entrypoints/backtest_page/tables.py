@@ -45,19 +45,24 @@ def of_systems(compared: Comparison) -> str:
     rows = []
     for column in (side.column for side in compared.sides):
         rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
-        changes = ", ".join(f"{key} = {value}" for key, value in (column.changes or {}).items())
+        changes = ", ".join(f"{key} = {value}" for key, value in column.changes.items())
         rows.append((text(column.name), text(rules), text(column.policy), text(changes or "none")))
     return table(("system", "rule set", "policy", "changes"), rows, left=4)
 
 
 def of_rules(compared: Comparison) -> str:
-    """The rules in which the systems differ."""
+    """The rules, and the policies' own numbers, in which the systems differ."""
     columns = [side.column for side in compared.sides]
     found = differing(columns)
     if not found:
         return tag("p", "None.", class_="soft")
-    rows = [(tag("code", text(name)), *map(text, texts)) for name, texts in found.items()]
+    rows = [(tag("code", text(name)), *map(_rule, texts)) for name, texts in found.items()]
     return table(("rule", *(text(column.name) for column in columns)), rows)
+
+
+def _rule(value: str) -> str:
+    """Write a rule's value; only an empty list is no text at all."""
+    return text(value or "(empty)")
 
 
 def of_totals(compared: Comparison) -> str:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from oracle.domain.comparison import gini, rank_correlation, ranks_of
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.rules import Rules
 from oracle.services.backtest.columns import Column
 from oracle.services.backtest.history import History
 from oracle.services.backtest.results import Kickout, Measured, Spell
+from oracle.systems.changing import texts_of
+
+_ABSENT = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,26 +141,27 @@ def _standings(measured: Measured) -> dict[Address, Standing]:
 
 
 def differing(columns: Sequence[Column]) -> dict[str, list[str]]:
-    """Return the rules in which the systems that have rules differ: a text for each of them.
+    """Return the rules, and the policies' own numbers, in which systems differ: a text for each.
 
-    Rules are named as they are changed, `legacy.vram_weight` included; "-": it has none.
+    They are called and written as they are changed, `legacy.vram_weight` included; "-": it has
+    none. A rule that only some of those with rules have is one in which they differ; numbers are
+    compared among the policies that have them.
     """
-    rows = [_flat(column.rules) if column.has_rules else {} for column in columns]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = {name: [row.get(name, "-") for row in rows] for name in names}
-    ruled = [place for place, column in enumerate(columns) if column.has_rules]
-    return {
-        name: texts for name, texts in table.items() if len({texts[place] for place in ruled}) > 1
+    rules = [_rules_of(column) for column in columns]
+    numbers = [column.parameters for column in columns]
+    found = {
+        name: rules for name in _names(rules) if len({row.get(name) for row in rules if row}) > 1
+    } | {
+        name: numbers
+        for name in _names(numbers)
+        if len({row[name] for row in numbers if name in row}) > 1
     }
+    return {name: [row.get(name, _ABSENT) for row in rows] for name, rows in found.items()}
 
 
-def _flat(rules: Rules) -> dict[str, str]:
-    """Return every rule by its dotted name, as text; what it is called is none."""
-    values = json.loads(rules.to_json())
-    legacy = values.pop("legacy", None) or {}
-    flat = {**values, **{f"legacy.{name}": value for name, value in legacy.items()}}
-    return {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in flat.items()
-        if name not in {"name", "version"}
-    }
+def _names(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _rules_of(column: Column) -> dict[str, str]:
+    return texts_of(json.loads(column.rules.to_json())) if column.has_rules else {}

@@ -142,7 +142,8 @@ class _Run:
             return scores_by_rules(nodes, time, rules)
         # Pocket compares tasks of a kind: the kind that this network has most.
         kind = max(sorted(self.kinds), key=self.kinds.__getitem__, default=None)
-        return scores_by_policy(self.follower, Scene(nodes, rules, time), kind)
+        most = int(self.column.parameters["max_tickets"])
+        return scores_by_policy(self.follower, Scene(nodes, rules, time), kind, most)
 
     def result(self) -> Measured:
         """Return what has been noted, the history being over."""

@@ -50,7 +50,7 @@ def measure_all(
 
 def _alone(column: Column, bench: Bench, told: Callable[[int], None], before: int) -> Measured:
     base = before * bench.history.folded
-    policy = policy_named(column.policy)
+    policy = policy_named(column.policy, column.tuning)
     return measure(column, policy, bench.history, bench.asked, lambda done: told(base + done))
 
 
@@ -133,4 +133,5 @@ def _measured(place: int, column: Column) -> Measured:
             raise _StoppedError
         post.folded[place] = done
 
-    return measure(column, policy_named(column.policy), post.bench.history, post.bench.asked, told)
+    policy = policy_named(column.policy, column.tuning)
+    return measure(column, policy, post.bench.history, post.bench.asked, told)

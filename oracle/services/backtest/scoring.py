@@ -13,8 +13,8 @@ from oracle.domain.tasks import new_task
 from oracle.domain.views import qos_at
 from oracle.systems.policy import Follower, Scene, Verdict
 
-# What a policy without rules scores by, and its best (pocket.md 4.4: tickets / max_tickets).
-_TICKETS, _MOST_TICKETS = "tickets", 10
+# What a policy without rules scores by (pocket.md 4.4: tickets / max_tickets).
+_TICKETS = "tickets"
 _ANY_TASK = new_task(TaskKey("0x" + 64 * "0"))
 
 
@@ -30,9 +30,9 @@ def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> d
 
 
 def scores_by_policy(
-    follower: Follower, scene: Scene, kind: TaskKind | None
+    follower: Follower, scene: Scene, kind: TaskKind | None, most: int
 ) -> dict[Address, int]:
-    """Return each member's tickets over the most there can be, in units of 10^-18.
+    """Return each member's tickets over the `most` there can be, in units of 10^-18.
 
     The policy is asked for a task of that kind without other wishes, as if all members were
     free.
@@ -44,7 +44,7 @@ def scores_by_policy(
     }
     asked = replace(_ANY_TASK, kind=kind)
     verdicts = follower.verdicts(asked, replace(scene, nodes=free))
-    return {each.node: _tickets(each) * UNIT // _MOST_TICKETS for each in verdicts}
+    return {each.node: _tickets(each) * UNIT // most for each in verdicts}
 
 
 def _tickets(verdict: Verdict) -> int:

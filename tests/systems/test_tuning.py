@@ -1,0 +1,101 @@
+"""A policy is made of a named one and changes of its own numbers, with a word for every fault."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.systems.crynux.policy import CrynuxPolicy
+from oracle.systems.crynux.weighting import Weighting
+from oracle.systems.pocket.parameters import AllShelved, Parameters
+from oracle.systems.pocket.policies import PocketPolicy
+from oracle.systems.registry import changeable_in, policies, policy_named, rule_sets
+from oracle.systems.tuning import parameters_of, sorted_out, tuned
+
+
+def weighting(**changes):
+    policy = policy_named("seed", changes)
+    assert isinstance(policy, CrynuxPolicy)
+    return policy.weighting
+
+
+def parameters(**changes):
+    policy = policy_named("article", changes)
+    assert isinstance(policy, PocketPolicy)
+    return policy.params
+
+
+def test_a_fraction_is_changed_in_units_and_the_rest_stays():
+    assert weighting(weight_floor="0.01") == Weighting(weight_floor=UNIT // 100)
+    assert weighting(fallback="false", disk_boost="1") == Weighting(
+        disk_boost=UNIT, fallback=False
+    )
+
+
+def test_numbers_of_pocket_are_changed_by_their_types():
+    changed = parameters(
+        expected="2.5", scaled="true", max_tickets="20", zero_weight_attempts="none",
+        all_shelved="least_bad",
+    )  # fmt: skip
+    assert changed == Parameters(
+        expected=2.5,
+        scaled=True,
+        max_tickets=20,
+        zero_weight_attempts=None,
+        all_shelved=AllShelved.LEAST_BAD,
+    )
+
+
+@pytest.mark.parametrize("name", policies())
+def test_every_number_is_read_back_from_its_text(name):
+    policy = policy_named(name)
+    texts = parameters_of(policy)
+    assert tuned(policy, texts) == policy
+    # What is read back, and not just left as it was: each stands in another policy's place.
+    for other in policies().values():
+        if parameters_of(other).keys() == texts.keys():
+            assert parameters_of(tuned(other, texts)) == texts
+
+
+def test_a_legacy_policy_has_no_numbers_of_its_own():
+    assert parameters_of(policy_named("legacy")) == {}
+
+
+def test_no_rule_and_no_number_of_a_policy_share_a_name():
+    rules = {rule for name in rule_sets() for rule in changeable_in(name)}
+    assert not {name for each in policies().values() for name in parameters_of(each)} & rules
+
+
+def test_changes_go_to_whoever_has_the_number():
+    changes = {"penalty": "0.5", "weight_floor": "0.01"}
+    found = sorted_out(changes, ("penalty",), policy_named("seed"))
+    assert found == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
+
+
+def test_a_name_of_a_rule_and_of_a_policy_is_refused():
+    with pytest.raises(ValueError, match="weight_floor: is a rule, and a parameter of the policy"):
+        sorted_out({"weight_floor": "1"}, ("weight_floor",), policy_named("seed"))
+
+
+def test_a_name_of_nobody_is_refused_with_all_there_are():
+    with pytest.raises(ValueError, match=r"^luck: no such rule \(there is penalty, weight_floor,"):
+        sorted_out({"luck": "1"}, ("penalty",), policy_named("seed"))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("seed", {"luck": "1"}, r"luck: no such parameter of seed \(there is weight_floor, "),
+        ("legacy", {"luck": "1"}, r"luck: no such parameter of legacy \(there is none\)"),
+        ("seed", {"weight_floor": "-1"}, "weight_floor: must be a decimal"),
+        ("seed", {"weight_floor": "1e-2"}, "weight_floor: must be a decimal"),
+        ("seed", {"fallback": "no"}, "fallback: must be true or false"),
+        ("article", {"max_tickets": "1.5"}, "max_tickets: must be a whole number"),
+        ("article", {"max_tickets": "none"}, "max_tickets: must be a whole number"),
+        ("article", {"expected": "nan"}, "expected: must be a decimal"),
+        ("article", {"expected": "0"}, "expected: must be above 0"),
+        ("article", {"window": "round"}, "window: must be tumbling or sliding"),
+        ("article", {"cleared_ttl": "1"}, "cleared_ttl: must be flag_ttl or more"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_by_name(name, changes, said):
+    with pytest.raises(ValueError, match=said):
+        policy_named(name, changes)
