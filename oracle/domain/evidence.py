@@ -43,7 +43,7 @@ def evidence_of(spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules) 
     size = len(entries) if legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != spell.node for entry in entries):
         raise ValueError(f"the evidence against {spell.node} is not a full pool of its scores")
-    is_low = total < rules.kickout_below * size if legacy is None else proves(entries, legacy)
+    is_low = total < rules.kickout_below * size if legacy is None else _proves(total, size, legacy)
     if not is_low:
         raise ValueError(f"the scores of {spell.node} sum to {total}: no reason for a kickout")
     content = {
@@ -58,10 +58,9 @@ def evidence_of(spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules) 
     return Evidence(json.dumps(content, sort_keys=True, indent=1) + "\n")
 
 
-def proves(entries: Sequence[ScoreEntry], legacy: LegacyRules) -> bool:
+def _proves(total: int, count: int, legacy: LegacyRules) -> bool:
     """Tell whether these scores of a window are enough for a kickout under legacy rules."""
-    total = sum(entry.score for entry in entries)
-    return Tally(0, total, len(entries), 0).is_too_low(legacy)
+    return Tally(0, total, count, 0).is_too_low(legacy)
 
 
 def _line(rules: Rules) -> str:

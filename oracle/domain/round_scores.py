@@ -64,6 +64,9 @@ def score(ledger: Ledger, event: DomainEvent, task: Task) -> None:
     task.scored_in = GroupKey(task.key)
     for run, scored in zip(task.runs, scores, strict=True):
         node = ledger.node(run.node, event.time)
+        tallies.turn(node, event.time, rules.legacy)
+        # What was due in an earlier window ends with it, before this score may be reason anew.
+        kickouts.judge(ledger, node, event.at)
         tallies.add_score(node, scored.task_score, event.time, rules.legacy)
         node.scored += 1
         entry = ScoreEntry(

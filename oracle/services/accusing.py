@@ -1,24 +1,17 @@
 """Looks at every node whose kickout is due: what stands against proposing it, and the evidence."""
 
 from dataclasses import dataclass
-from itertools import accumulate
 
-from oracle.domain.block import Position
-from oracle.domain.evidence import Evidence, evidence_of, proves
+from oracle.domain.evidence import Evidence, evidence_of
 from oracle.domain.ids import Address
 from oracle.domain.lanes import LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.ledger import KickoutDue, ReliabilityCause
-from oracle.domain.legacy_rules import LegacyRules
+from oracle.domain.ledger import KickoutDue
 from oracle.domain.nodes import Membership
 from oracle.domain.rounds import Kick, KickState
 from oracle.domain.rules import Rules
 from oracle.domain.views import is_kickout_due
-from oracle.domain.windows import window_of
 from oracle.store.store import Unit
 
-# More rows than a node can have, and where no event stands yet.
-_ALL = 1 << 31
-_EARLIEST = Position(-1, 0, 0, 0)
 # What may have come on top of the pool in the block where the spell opened.
 _SLACK = 200
 
@@ -86,35 +79,26 @@ def is_due(unit: Unit, index: int, rules: Rules) -> bool:
 
 
 def evidence_at(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
-    """Write the evidence from the pool, or the window, as it stood where the spell opened."""
+    """Write the evidence from the pool, or the window, as it stood where the spell opened.
+
+    The spell is one of `due_spells`.
+    """
     if rules.legacy is not None:
-        return _window_evidence(unit, rules, rules.legacy, spell)
+        return _window_evidence(unit, rules, spell)
     size = rules.pool_size
     entries = unit.scores.of_node_at(spell.node, spell.opened_at.block, size + _SLACK)
     before = [entry for entry in entries if entry.at <= spell.opened_at]
     return evidence_of(spell, before[-size:], rules)
 
 
-def _window_evidence(unit: Unit, rules: Rules, legacy: LegacyRules, spell: KickoutDue) -> Evidence:
-    """Write the evidence from the longest run of scores in the window that proves it.
+def _window_evidence(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
+    """Write the evidence from the scores that counted in the window where the spell opened.
 
-    It begins with the window, or with a join in it: after a kickout a node starts afresh.
+    Since then the window has only grown: one that turns, or begins anew, ends the spell.
     """
-    node, opened = spell.node, spell.opened_at
-    entries = unit.scores.of_node_at(node, opened.block, _ALL)
-    entries = [entry for entry in entries if entry.at <= opened]
-    # A window never goes back, though a block's time may.
-    windows = list(accumulate((window_of(entry.time, legacy) for entry in entries), max))
-    entries = [
-        each for each, window in zip(entries, windows, strict=True) if window == windows[-1]
-    ]
-    changes = unit.reliability.of_node(node, _ALL, up_to_block=opened.block)
-    joins = [change.at for change in changes if change.cause is ReliabilityCause.JOINED]
-    for join in (_EARLIEST, *joins):
-        run = [entry for entry in entries if entry.at > join]
-        if proves(run, legacy):
-            return evidence_of(spell, run, rules)
-    return evidence_of(spell, entries, rules)
+    node = unit.nodes.named([spell.node])[spell.node]
+    counted = unit.scores.of_node(spell.node, node.window_count)
+    return evidence_of(spell, [entry for entry in counted if entry.at <= spell.opened_at], rules)
 
 
 def _of_spell(unit: Unit, spell: KickoutDue, final: int) -> str | None:

@@ -11,6 +11,7 @@ from oracle.domain.fold import Fold
 from oracle.domain.jsonl import event_to_json, parse_events
 from oracle.domain.report import Report, ReportSettings, cut, wanted_words
 from oracle.domain.rounds import Rounds
+from oracle.domain.rules import Rules
 from oracle.entrypoints.answers import explain_answer, node_answer
 from oracle.entrypoints.explain_commands import _lines as explained
 from oracle.services.accusing import due_spells, evidence_at, looks_at
@@ -22,7 +23,7 @@ from oracle.services.reporting import Reporter
 from tests.histories import History, node, task
 from tests.services.test_reporting import Unread, block, indexes_for
 from tests.systems.legacy.histories import histories
-from tests.systems.legacy.networks import RULES, legacy_with, ran
+from tests.systems.legacy.networks import RULES, legacy_with, ran, rules_with
 
 SETTINGS = ReportSettings(deviation=1)
 HOURLY = replace(RULES, legacy=legacy_with(window_seconds=3600))
@@ -80,11 +81,11 @@ def low() -> History:
     return history
 
 
-def stored(unit, history: History, later: int = 0):
+def stored(unit, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
     stretch = Stretch(last, Decoded(history.events, indexes_for(history.events)), last)
-    Folder(RULES, Unread(), None).fold(unit, stretch)
+    Folder(rules, Unread(), None).fold(unit, stretch)
     as_of = block(last, history.time + later)
     unit.cursor.move_to(as_of, as_of, 0)
     return as_of
@@ -133,6 +134,28 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
         (spell,) = due_spells(unit, RULES)
         told = json.loads(evidence_at(unit, RULES, spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
+
+
+def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
+    history = low().is_kicked_out("A").after(1).joins("A")
+    for name in "456":
+        ran(history, name, "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as unit:
+        stored(unit, history)
+        (spell,) = due_spells(unit, RULES)
+        told = json.loads(evidence_at(unit, RULES, spell).text)
+    assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
+
+
+def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(new_sqlite_store):
+    rules = rules_with(kickout_tasks=1)
+    history = ran(History().joins("A", "B", "C"), "1", "CBA", "CBA").after(MONTH)
+    ran(history, "2", "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as unit:
+        stored(unit, history, rules=rules)
+        (spell,) = due_spells(unit, rules)
+        told = json.loads(evidence_at(unit, rules, spell).text)
+    assert [entry["seq"] for entry in told["entries"]] == [2]
 
 
 def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):

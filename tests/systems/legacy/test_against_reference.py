@@ -85,3 +85,17 @@ def test_an_open_spell_holds_exactly_where_the_predicate_did(events, legacy):
         low = node.window_sum * UNIT < legacy.kickout_below * node.window_count
         due = enough and low and node.membership.value == "member"
         assert (node.kickout_due_since is not None) is due
+
+
+@settings(max_examples=60)
+@given(histories(), numbers())
+def test_no_spell_lasts_from_one_window_into_another(events, legacy):
+    fold = Fold(replace(RULES, legacy=legacy))
+    windows = {}
+    for event in parse_events(lines_of(events)):
+        fold.many([event])
+        for spell in fold.drain().kickouts:
+            windows[spell.node, spell.opened_at] = fold.ledger.nodes[spell.node].window
+        for node in fold.ledger.nodes.values():
+            if node.kickout_due_since is not None:
+                assert windows[node.address, node.kickout_due_since] == node.window
