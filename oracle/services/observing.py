@@ -20,6 +20,7 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.services.accusing import due_spells
 from oracle.services.ruling import folded_by
 from oracle.store.outbox_rows import IntentKind, IntentState
 from oracle.store.reports import StoredReport
@@ -56,7 +57,7 @@ class Overview:
 
 
 def overview(store: Store) -> Overview:
-    """Read one snapshot, without looking at single nodes."""
+    """Read one snapshot, without looking at nodes but those whose kickout is due."""
     with store.reading() as unit:
         identity, cursor = unit.identity.get(), unit.cursor.get()
         held = unit.lease.current()
@@ -69,7 +70,7 @@ def overview(store: Store) -> Overview:
             final=cursor.final_number if cursor else None,
             anomalies=unit.anomalies.count(),
             nodes=_by_status(unit.nodes.counts()),
-            kickouts_due=len(unit.kickouts.open()),
+            kickouts_due=_due(unit),
             round=number,
             round_age=age,
             reports=tuple(unit.reports.latest(3)),
@@ -169,7 +170,7 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
             reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
             qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
-            kickouts={"due": len(unit.kickouts.open()), "done": kicked},
+            kickouts={"due": len(due_spells(unit, rules)), "done": kicked},
             round=number,
             round_age=age,
             outbox=_NO_INTENTS | unit.outbox.intents.counts(),
@@ -178,6 +179,14 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             spent_wei=spent_wei,
             balance_wei=balance_wei,
         )
+
+
+def _due(unit: Unit) -> int:
+    """Count the kickouts that are due, by the rules that folded what is stored."""
+    folded = folded_by(unit)
+    rules = None if folded is None else unit.rule_sets.with_digest(folded.sha256)
+    # Older databases did not keep the rules whole; there were none with windows then.
+    return len(unit.kickouts.open() if rules is None else due_spells(unit, rules))
 
 
 def _round(unit: Unit, now: int | None) -> tuple[int, int | None]:

@@ -17,9 +17,10 @@ from oracle.entrypoints.explain_commands import _lines as explained
 from oracle.services.accusing import due_spells, evidence_at, looks_at
 from oracle.services.explaining import Archive, explain
 from oracle.services.folding import Folder, Stretch
-from oracle.services.observing import census, node_rows
+from oracle.services.observing import census, node_rows, overview
 from oracle.services.replaying import replay
 from oracle.services.reporting import Reporter
+from oracle.services.ruling import adopt_rules
 from tests.histories import History, node, task
 from tests.services.test_reporting import Unread, block, indexes_for
 from tests.systems.legacy.histories import histories
@@ -100,6 +101,20 @@ def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_
     assert [spell.node for spell in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [look.node for look in looks] == [spell.node for spell in due]
+
+
+@pytest.mark.parametrize("later", [0, MONTH])
+def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
+    new_sqlite_store, later
+):
+    with new_sqlite_store() as store:
+        with store.transaction() as unit:
+            adopt_rules(unit, RULES)
+            stored(unit, low(), later)
+        counted, seen = census(store, RULES, None), overview(store)
+    due = 0 if later else 1
+    assert counted is not None
+    assert (counted.kickouts["due"], seen.kickouts_due) == (due, due)
 
 
 def test_the_evidence_is_the_window(new_sqlite_store):
