@@ -1,6 +1,8 @@
 """`replay` and `export`: scores from a file of events, and the file that our logs make."""
 
+import json
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,12 +11,14 @@ import typer
 
 from oracle.domain.block import BlockRange
 from oracle.domain.rules import Rules
+from oracle.entrypoints.choosing import SetOption, pairs_of
 from oracle.entrypoints.event_files import lines_of
 from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, open_app
 from oracle.errors import InputError
 from oracle.services.replaying import replay as replayed
+from oracle.systems.changing import changed
 from oracle.systems.crynux.rule_sets import SEED
-from oracle.systems.registry import rules_named
+from oracle.systems.registry import rule_set, rule_sets
 
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 
@@ -38,6 +42,7 @@ def replay(
     rules: Annotated[
         str, typer.Option("--rules", metavar="NAME|FILE", help="The rule set, or a file with one.")
     ] = SEED.name,
+    changes: SetOption = None,
     close: Annotated[
         Close | None, typer.Option(help="When groups are scored, where not as the rules say.")
     ] = None,
@@ -50,7 +55,7 @@ def replay(
 
     Needs no configuration, no database and no chain.
     """
-    chosen = _rules(rules)
+    chosen = _rules(rules, pairs_of("--set", changes))
     with lines_of(file) as lines:
         text = replayed(lines, chosen, close and close.value, at)
     typer.echo(text, nl=False)
@@ -86,14 +91,22 @@ def export(
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _rules(name: str) -> Rules:
+def _rules(name: str, changes: Mapping[str, str]) -> Rules:
+    path = Path(name)
+    if name not in rule_sets() and path.is_file():
+        return _rules_in(path, changes)
     try:
-        return rules_named(name)
+        return rule_set(name, changes)
     except ValueError as error:
-        path = Path(name)
-        if not path.is_file():
-            raise InputError(f"--rules: {error}, and no file of that name") from None
+        if name in rule_sets():
+            hint = "" if changes else " (--set KEY=VALUE gives one)"
+            raise InputError(f"--rules {name}: {error}{hint}") from None
+        raise InputError(f"--rules: {error}, and no file of that name") from None
+
+
+def _rules_in(path: Path, changes: Mapping[str, str]) -> Rules:
     try:
-        return Rules.from_json(path.read_text(encoding="utf-8"))
+        whole = Rules.from_json(path.read_text(encoding="utf-8"))
+        return changed(json.loads(whole.to_json()), changes)
     except (OSError, ValueError) as error:
         raise InputError(f"--rules: {path}: {error}") from None

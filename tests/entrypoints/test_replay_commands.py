@@ -9,6 +9,7 @@ import pytest
 from oracle.domain.jsonl import event_to_json
 from oracle.entrypoints.cli import run
 from tests.histories import History, node
+from tests.systems.legacy.networks import CHOSEN, rules_with
 
 HISTORY = History().joins("A").after(10).starts("1", "A").after(20).times_out("1")
 
@@ -110,6 +111,22 @@ def test_wrong_rules_are_refused(capsys, file, tmp_path):
     assert "penalty: must be a decimal" in refused(capsys, "replay", file, "--rules", rules)
     rules.write_text("{")
     assert f"--rules: {rules}: " in refused(capsys, "replay", file, "--rules", rules)
+
+
+def test_rules_that_nobody_published_are_asked_for_and_can_be_given(capsys, file, tmp_path):
+    complaint = refused(capsys, "replay", file, "--rules", "legacy")
+    assert "--rules legacy: legacy.vram_weight, " in complaint
+    assert "--set" in complaint
+    assert "no file of that name" not in complaint
+    numbers = [f"--set={name}={text}" for name, text in CHOSEN.items()]
+    assert run(["replay", str(file), "--rules", "legacy", *numbers]) == 0
+    told = capsys.readouterr().out
+    assert json.loads(told)["rules"] == "legacy"
+    ours = tmp_path / "ours.json"
+    ours.write_text(rules_with(vram_weight=0).to_json())
+    changed = ["--rules", str(ours), "--set", "legacy.vram_weight=0.25"]
+    assert run(["replay", str(file), *changed]) == 0
+    assert capsys.readouterr().out == told
 
 
 @pytest.mark.parametrize("option", [["--at", "-1"], ["--at", "now"], ["--close", "never"]])
