@@ -1,6 +1,6 @@
 """What `backtest` prints for people: a table of sums, then nodes, kickouts and spells."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 
 import typer
@@ -14,10 +14,16 @@ from oracle.services.backtest.results import Kickout
 
 # More systems than this stand below each other only; their nodes need --json or --html.
 _SIDE_BY_SIDE = 4
-# With so many, there is room for every digit.
-_IN_FULL = 2
-_SHORT_DIGITS, _ALL_DIGITS = 6, 18
+# Digits of a score that there is room for beside an address, by the number of systems.
+_DIGITS = {1: 18, 2: 18, 3: 6, 4: 4}
+# What stands in a line whatever the systems are called: the address; tasks, and their share.
+_ADDRESS, _TASKS = 42, 16
+_RANK, _PERCENT = 6, 8
+# What is left for a system's name in the lists below.
+_BESIDE_KICKOUTS, _BESIDE_SPELLS = 8, 20
 _MOST_ROWS = 40
+# A name that is longer is cut.
+_WHOLE = 80
 _MOST_SPELLS = 12
 
 
@@ -42,7 +48,7 @@ def _print_sums(compared: Comparison) -> None:
     )  # fmt: skip
     rows = [
         (
-            foreign(side.column.name, longest=60),
+            foreign(side.column.name, longest=_WHOLE),
             *_sums(side),
             fraction(compared.correlation(first, side), 4),
         )
@@ -71,14 +77,39 @@ def _sums(side: Side) -> Iterator[str]:
 
 def _print_nodes(compared: Comparison) -> None:
     sides = compared.sides
-    digits = _ALL_DIGITS if len(sides) <= _IN_FULL else _SHORT_DIGITS
+    digits = _DIGITS[len(sides)]
     nodes = _ranked(compared)
-    head = ("node", *(foreign(side.column.name, longest=15) for side in sides))
     typer.echo("\nScores at the end, and ranks")
+    names = _heads(sides, WIDTH - _ADDRESS, digits + _RANK)
     print_table(
-        head, [(node, *(_standing(each, node, digits) for each in sides)) for node in nodes]
+        ("node", *names),
+        [(node, *(_standing(each, node, digits) for each in sides)) for node in nodes],
     )
     _print_rest(len(compared.sides[0].standings), len(nodes))
+
+
+def _heads(sides: Sequence[Side], room: int, least: int) -> list[str]:
+    """Return what the columns of systems are called; a line says what too long a name is called.
+
+    `room` is what all of them have together, `least` what a column takes in any case.
+    """
+    heads = [foreign(side.column.name, longest=_WHOLE) for side in sides]
+    while sum(2 + max(least, len(head)) for head in heads) > room:
+        place = max(range(len(heads)), key=lambda each: len(heads[each]))
+        if len(heads[place]) <= len(_ordinal(place)):
+            break
+        heads[place] = _explained(sides[place], place)
+    return heads
+
+
+def _ordinal(place: int) -> str:
+    return f"system {place + 1}"
+
+
+def _explained(side: Side, place: int) -> str:
+    """Say in a line, for the table below, how a system of a long name is called in it."""
+    typer.echo(f"{_ordinal(place)}: {foreign(side.column.name, longest=_WHOLE)}")
+    return _ordinal(place)
 
 
 def _ranked(compared: Comparison) -> list[Address]:
@@ -99,10 +130,10 @@ def _print_shares(compared: Comparison) -> None:
     first = compared.sides[0]
     if not compared.judged:
         return
-    names = (foreign(side.column.name, longest=15) for side in compared.sides)
     every = sorted(compared.present, key=lambda node: (-first.actual(node), node))
     nodes = every[:_MOST_ROWS]
     typer.echo("\nShares of tasks: as it was, and as each policy would have spread them")
+    names = _heads(compared.sides, WIDTH - _ADDRESS - _TASKS, _PERCENT)
     rows = [
         (
             node,
@@ -121,46 +152,64 @@ def _percent(units: int | None) -> str:
 
 
 def _print_kickouts(compared: Comparison) -> None:
-    rows = [
-        (
-            foreign(side.column.name, longest=24),
-            due.node,
-            str(due.block),
-            whole_moment(due.time),
-            _outcome(due),
-        )
-        for side in compared.sides
-        for due in side.measured.kickouts
+    kickouts = [
+        (place, due) for place, side in enumerate(compared.sides) for due in side.measured.kickouts
     ]
-    if rows:
-        typer.echo("\nKickouts due")
-        head = ("system", "node", "block", "time", "kicked out")
-        print_table(head, rows[:_MOST_SPELLS], ("system", "kicked out"))
-        _print_rest(len(rows), _MOST_SPELLS)
+    if not kickouts:
+        return
+    shown = kickouts[:_MOST_SPELLS]
+    typer.echo("\nKickouts due")
+    names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_KICKOUTS)
+    print_table(
+        ("system", "node", "block", "time", "kicked out"),
+        [
+            (names[place], due.node, str(due.block), whole_moment(due.time), _outcome(due))
+            for place, due in shown
+        ],
+        ("system", "kicked out"),
+    )
+    _print_rest(len(kickouts), len(shown))
+
+
+def _names_for(sides: Sequence[Side], places: set[int], longest: int) -> dict[int, str]:
+    """Return what the systems at some places are called where a name has so much room."""
+    return {
+        place: name
+        if len(name := foreign(sides[place].column.name, longest=_WHOLE)) <= longest
+        else _explained(sides[place], place)
+        for place in sorted(places)
+    }
 
 
 def _outcome(due: Kickout) -> str:
     if due.kicked_block is not None:
         return f"block {due.kicked_block}"
-    return "no, and still due" if due.closed_block is None else "no"
+    return "still due" if due.closed_block is None else "no"
 
 
 def _print_spells(compared: Comparison) -> None:
-    spells = [(side, spell) for side in compared.sides for spell in side.measured.spells]
+    spells = [
+        (place, spell)
+        for place, side in enumerate(compared.sides)
+        for spell in side.measured.spells
+    ]
+    if not spells:
+        return
     spells.sort(key=lambda both: -both[1].seconds)
+    shown = spells[:_MOST_SPELLS]
+    typer.echo("\nExclusion, the longest spells first")
+    names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_SPELLS)
     rows = [
         (
-            foreign(side.column.name, longest=24),
+            names[place],
             spell.node,
             whole_moment(spell.since),
             "lasts" if spell.until is None else lasting(spell.seconds),
         )
-        for side, spell in spells[:_MOST_SPELLS]
+        for place, spell in shown
     ]
-    if rows:
-        typer.echo("\nExclusion, the longest spells first")
-        print_table(("system", "node", "from", "for"), rows, ("system",))
-        _print_rest(len(spells), len(rows))
+    print_table(("system", "node", "from", "for"), rows, ("system",))
+    _print_rest(len(spells), len(shown))
 
 
 def _print_rest(count: int, shown: int) -> None:

@@ -37,7 +37,7 @@ AtOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change a rule, or the policy; may be given again."
+        "--set", metavar="KEY=VALUE", help="Change a number by its name; may be given again."
     ),
 ]
 

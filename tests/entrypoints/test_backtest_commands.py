@@ -73,6 +73,20 @@ def test_the_table_names_every_node_within_a_hundred_columns(capsys, file):
     assert max(map(len, told.out.splitlines())) <= 100
 
 
+def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
+    names = ["seed", "relay", *(f"seed tau_seconds={tau} penalty=0.05" for tau in (900, 901))]
+    assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert any(
+        line.split() == ["node", "seed", "relay", "system", "3", "system", "4"]
+        for line in out.splitlines()
+    )
+    # Before the scores, the shares and the spells.
+    for number, tau in (("3", 900), ("4", 901)):
+        assert out.count(f"\nsystem {number}: seed tau_seconds={tau} penalty=0.05\n") == 3
+
+
 def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text('rules = "seed"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')

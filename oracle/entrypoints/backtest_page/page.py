@@ -135,7 +135,7 @@ def _plots_of_shares(compared: Comparison, sides: Sequence[Side]) -> Iterable[st
 
 def _lists(compared: Comparison) -> Iterable[str]:
     yield tag("h2", "Kickouts")
-    yield tables.of_kickouts(compared)
+    yield _folded("every kickout, that was due or made", tables.of_kickouts(compared))
     yield tag("h2", "Spells of exclusion")
     yield _folded("every spell, the longest first", tables.of_spells(compared))
     yield tag("h2", "Nodes")
