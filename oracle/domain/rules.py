@@ -132,6 +132,11 @@ class Rules:
             ("penalty", self.penalty == UNIT, f"must be 1 {inert}"),
             ("first_penalty", self.first_penalty is None, f"must not be there {inert}"),
             ("boost", self.boost == 0, f"must be 0 {inert}"),
+            (
+                "rejoin_floor",
+                self.rejoin_floor is None,
+                "must not be there under legacy rules, whose window has no prior",
+            ),
         )
 
     @property

@@ -167,6 +167,8 @@ def test_a_kicked_out_node_comes_back_with_an_empty_window():
         ({"penalty": UNIT // 2}, "^penalty: must be 1 under legacy rules"),
         ({"first_penalty": UNIT}, "^first_penalty: must not be there under legacy rules"),
         ({"boost": 1}, "^boost: must be 0 under legacy rules"),
+        # It would let a node come back with the window that it was kicked out for.
+        ({"rejoin_floor": UNIT}, "^rejoin_floor: must not be there under legacy rules"),
     ],
 )
 def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
