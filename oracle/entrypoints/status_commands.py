@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
+from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 from oracle.services.ruling import shown
@@ -80,7 +80,7 @@ def nodes(
 
 def shown_time(seconds: int) -> str:
     """Write a block's time for people, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def shown_lane(lane: int) -> str:

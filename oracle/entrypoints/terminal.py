@@ -1,6 +1,7 @@
-"""How tables and foreign text are put on a terminal: 100 columns, and no text that acts."""
+"""How tables, times and foreign text are put on a terminal: 100 columns, and no text that acts."""
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 
 import typer
 from rich.console import Console, JustifyMethod
@@ -23,6 +24,14 @@ def foreign(text: str, longest: int = _LONGEST) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def in_utc(seconds: int, form: str) -> str:
+    """Return a block time for people; beyond the calendar (some chains count ms) the number."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s"
 
 
 def print_table(

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.entrypoints.terminal import foreign
+from oracle.entrypoints.terminal import foreign, in_utc
 
 # Where there is no number.
 NOTHING = "-"
@@ -56,12 +55,12 @@ def fraction(units: int | None, digits: int = 4) -> str:
 def moment(seconds: int, span: int = _DAY) -> str:
     """Write a block time for people, in UTC; `span` tells how much of it matters."""
     form = "%m-%d %H:%M:%S" if span < _LONG else "%m-%d %H:%M" if span < 30 * _DAY else "%Y-%m-%d"
-    return datetime.fromtimestamp(seconds, UTC).strftime(form)
+    return in_utc(seconds, form)
 
 
 def whole_moment(seconds: int) -> str:
     """Write a block time for people, in UTC and to the second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return in_utc(seconds, "%Y-%m-%d %H:%M:%S")
 
 
 def lasting(seconds: int) -> str:
