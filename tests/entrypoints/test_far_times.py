@@ -17,7 +17,9 @@ def test_a_time_that_no_calendar_has_is_told_in_seconds(seconds):
 
 def test_a_history_in_milliseconds_is_selected_from(capsys, tmp_path):
     events, task = tmp_path / "events.jsonl", tmp_path / "task.json"
-    events.write_text(event_to_json(History().after(1_795_000_000_000 - GENESIS_TIME).joins("A").events[0]))
+    events.write_text(
+        event_to_json(History().after(1_795_000_000_000 - GENESIS_TIME).joins("A").events[0])
+    )
     task.write_text("{}")
     assert run(["select", "--events", str(events), "--task", str(task)]) == 0
     assert "1795000000000 s" in capsys.readouterr().out
