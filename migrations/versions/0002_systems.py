@@ -48,7 +48,7 @@ ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 UNFINISHED = "('ready', 'assigned', 'live', 'mined')"
 LIVE_KICK = f"kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN {UNFINISHED}"
-LIVE_START = f"kind = 'start_task' AND state IN {UNFINISHED}"
+LIVE_START = "kind = 'start_task' AND state IN ('ready', 'assigned')"
 OPEN_PUSH = "kind = 'push' AND state IN ('ready', 'assigned')"
 WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 
@@ -73,7 +73,7 @@ def upgrade() -> None:
     _index(
         "one_live_start",
         "pub_intent",
-        ["chain_id", "contract", "subject"],
+        ["chain_id", "sender", "contract", "subject"],
         LIVE_START,
         unique=True,
     )

@@ -15,12 +15,12 @@ from oracle.publisher.network import without_as_of
 from oracle.publisher.preflight import Outcome, Verdict, preflight_all
 from oracle.publisher.receipts import Call, balance_of
 from oracle.publisher.sender import send_all
-from oracle.services.deferring import end, not_now, wait
+from oracle.services.deferring import end, wait
 from oracle.services.desk import Desk, Step
-from oracle.services.dispatching import About, wanted_now
+from oracle.services.dispatching import is_as_wanted, wanted_now
 from oracle.services.publishing import DAY, HOPELESS, signed_call
 from oracle.services.readying import NOT_WANTED
-from oracle.store.outbox_rows import Intent, IntentState, Slot, SlotState
+from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Slot, SlotState
 from oracle.store.store import Unit
 
 # Endpoints take batches of a hundred.
@@ -117,14 +117,17 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
         outbox, account = unit.outbox, desk.account
         # Looked at once more, in the commit that gives the nonces.
         ready = _ready(unit, desk)
-        left = desk.publisher.caps.cost_per_day
-        left -= outbox.slots.committed_since(account, stamp.at - DAY)
+        most = desk.publisher.caps.cost_per_day
+        left = most - outbox.slots.committed_since(account, stamp.at - DAY)
         for intent in ready:
-            left -= intent.max_cost_wei or 0
-            if left < 0:
+            cost = intent.max_cost_wei or 0
+            # Whoever floods the queue does not keep the starts from being paid for.
+            kept = 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
+            if cost > left - kept:
                 why = ("day_cap", "max_cost_per_day_wei is spent or reserved")
                 outbox.intents.postpone(intent, heads.latest.time + 1, why, stamp)
                 continue
+            left -= cost
             vacant = outbox.slots.vacant(account)
             nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
             outbox.slots.open(intent, nonce, stamp)
@@ -226,7 +229,7 @@ def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look
     with desk.store.reading() as unit:
         is_blind = desk.dispatch is None or not desk.is_at_head(unit, heads)
         wanted = {} if desk.dispatch is None or is_blind else wanted_now(unit, desk.dispatch)
-    alive = [one for one in intents if About(one.wish.kind, one.wish.subject) in wanted]
+    alive = [one for one in intents if is_as_wanted(one, wanted, heads)]
     calls = [_trial(one, heads) for one in alive]
     tried = preflight_all(desk.publisher.lines, calls) if calls else []
     verdicts = {one.id: verdict for one, verdict in zip(alive, tried, strict=True)}
@@ -242,12 +245,18 @@ def _trial(intent: Intent, heads: Heads) -> Call:
 
 
 def _turn_away(desk: Desk, look: _Look, heads: Heads) -> Step | None:
-    """End or postpone a call that cannot go now; a nonce that it has is free again then."""
+    """End or postpone a call that cannot go now; a nonce that it has is free again then.
+
+    A refusal ends nothing: the fold will see what the contract knows already, and then the call is
+    not wanted any more. Ended before, it would be planned anew at once, over and over.
+    """
     if look.is_blind:
         return wait(desk, look.intent, heads, ("behind", "the database is behind the head"))
-    if look.verdict is None:
+    verdict = look.verdict
+    if verdict is None:
         return end(desk, look.intent, IntentState.SUPERSEDED, NOT_WANTED)
-    return not_now(desk, look.intent, look.verdict, heads)
+    name = verdict.refusal.name if verdict.refusal is not None else ""
+    return wait(desk, look.intent, heads, (name or "unknown", verdict.reason))
 
 
 def _step(did: str, intents: Sequence[Intent]) -> Step:

@@ -16,7 +16,7 @@ from oracle.services.desk import Desk, Step
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.drawing import line_at
 from oracle.store.draws import StoredDraw
-from oracle.store.outbox_rows import ON_ITS_WAY, UNFINISHED, Intent, IntentKind, IntentState, Wish
+from oracle.store.outbox_rows import ON_ITS_WAY, Intent, IntentKind, Wish
 from oracle.store.store import Unit
 from oracle.systems.crynux.task_queue import room_for
 from oracle.systems.dispatching import Plan, queue_of
@@ -81,7 +81,16 @@ def is_unwanted(desk: Desk, unit: Unit, intent: Intent) -> bool:
     wish = intent.wish
     if wish.kind not in STARTS or desk.dispatch is None:
         return False
-    return About(wish.kind, wish.subject) not in wanted_now(unit, desk.dispatch)
+    return _about(intent) not in wanted_now(unit, desk.dispatch)
+
+
+def is_as_wanted(intent: Intent, wanted: Mapping[About, _Want], heads: Heads) -> bool:
+    """Tell whether a call still has its reason, and is what we would plan now.
+
+    A start that checks its seed block gives way to a plain one when that block is final and old.
+    """
+    want = wanted.get(_about(intent))
+    return want is not None and intent.wish.calldata == _calldata(want, heads)
 
 
 def _about_the_queue(unit: Unit, settings: DispatchSettings) -> Iterator[_Want]:
@@ -106,13 +115,38 @@ def _about_the_queue(unit: Unit, settings: DispatchSettings) -> Iterator[_Want]:
 
 
 def _wishes(desk: Desk, unit: Unit, heads: Heads, settings: DispatchSettings) -> Iterator[Wish]:
-    intents = unit.outbox.intents.in_states(desk.account, (*UNFINISHED, IntentState.HELD))
-    under_way = {About(one.wish.kind, one.wish.subject) for one in intents}
-    room = settings.max_in_flight - sum(one.state in ON_ITS_WAY for one in intents)
+    """Yield what is wanted, with its reason; words about the queue keep no start waiting."""
+    intents = unit.outbox.intents.unfinished(desk.account)
+    given_up = _given_up(desk, unit, heads)
+    under_way = {_about(one) for one in intents if one.id not in given_up}
+    on_their_way = [one.wish.kind for one in intents if one.state in ON_ITS_WAY]
     for want in wanted_now(unit, settings).values():
-        if room > 0 and want.about not in under_way:
-            room -= 1
+        is_start = want.about.kind is IntentKind.START_TASK
+        before = on_their_way.count(IntentKind.START_TASK) if is_start else len(on_their_way)
+        if before < settings.max_in_flight and want.about not in under_way:
+            on_their_way.append(want.about.kind)
             yield _wish(desk, unit, want, heads)
+
+
+def _given_up(desk: Desk, unit: Unit, heads: Heads) -> set[int]:
+    """Return the calls that were mined and failed, 2, 4, 8 … blocks ago, with each try longer.
+
+    What they were for may still be wanted, and a node and a task wait for it: not until the
+    failure is final. Should a reorg let both succeed, the contract refuses the second.
+    """
+    given_up = set()
+    for slot in unit.outbox.slots.watched(desk.account):
+        intent = unit.outbox.intents.named(slot.intent_id) if slot.succeeded is False else None
+        if intent is not None and slot.block_number is not None:
+            wish = intent.wish
+            tries = unit.outbox.intents.tries(desk.account, wish.kind, wish.subject, None)
+            if heads.latest.number - slot.block_number >= 1 << tries:
+                given_up.add(intent.id)
+    return given_up
+
+
+def _about(intent: Intent) -> About:
+    return About(intent.wish.kind, intent.wish.subject)
 
 
 def _wish(desk: Desk, unit: Unit, want: _Want, heads: Heads) -> Wish:

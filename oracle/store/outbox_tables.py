@@ -123,11 +123,13 @@ Index(
     sqlite_where=text(_LIVE_KICK),
     postgresql_where=text(_LIVE_KICK),
 )
-# A task is started once: the second node would be refused, and its transaction paid for.
-_LIVE_START = f"kind = 'start_task' AND state IN {_UNFINISHED}"
+# No two starts by one draw are got ready together. One that failed may come back from its block
+# by a reorg while the next is live already; another key does not wait for what a lost one left.
+_LIVE_START = "kind = 'start_task' AND state IN ('ready', 'assigned')"
 Index(
     "one_live_start",
     pub_intent.c.chain_id,
+    pub_intent.c.sender,
     pub_intent.c.contract,
     pub_intent.c.subject,
     unique=True,

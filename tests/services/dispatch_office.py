@@ -1,6 +1,6 @@
 """An office that dispatches as well: its own key, draws in the fold, starts on a real chain."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -163,3 +163,16 @@ def plain_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterato
         office = Office(premises, opened, tmp_path / "evidence")
         yield office
         office.close()
+
+
+@pytest.fixture
+def dear(office: DispatchOffice) -> Iterator[Callable[[], None]]:
+    """Lets gas cost something from now on; a snapshot does not take that back."""
+    chain = office.premises.chain
+
+    def begin() -> None:
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
+        office.mine()
+
+    yield begin
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")

@@ -1,9 +1,7 @@
 """Many starts in one turn: no hole below what is signed, and every limit holds for each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-
-import pytest
 
 from oracle.chain.heads import Heads
 from oracle.services.convoying import convoy_next
@@ -15,6 +13,7 @@ from tests.evm.network import ETHER, Status
 from tests.office import CAPS
 from tests.services.dispatch_office import (
     DispatchOffice,
+    dear,
     dispatcher_of,
     fresh_stage,
     office,
@@ -23,7 +22,7 @@ from tests.services.dispatch_office import (
 )
 from tests.services.office_fixtures import fresh_chain
 
-__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
 
 Turn = Callable[[Desk, Heads], Step | None]
 
@@ -34,19 +33,6 @@ def drawn(office: DispatchOffice, count: int) -> list[bytes]:
     office.mine()
     office.index()
     return tasks
-
-
-@pytest.fixture
-def dear(office: DispatchOffice) -> Iterator[Callable[[], None]]:
-    """Lets gas cost something from now on; a snapshot does not take that back."""
-    chain = office.premises.chain
-
-    def begin() -> None:
-        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
-        office.mine()
-
-    yield begin
-    chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
 
 
 def take(office: DispatchOffice, *steps: Turn) -> list[str]:
