@@ -19,8 +19,10 @@ from oracle.systems.crynux.weighting import Weighting, largest_stake, locality_b
 from oracle.systems.draw import Drawn, picks
 from oracle.systems.policy import Scene
 
-# Kinds of task kept ready, the latest: whoever invents requirements must not fill the memory.
+# Kinds of task kept ready, the latest, and the places of nodes in all of them, 250 bytes each:
+# whoever invents requirements must not fill the memory.
 _VIEWS = 64
+_PLACES = 1_000_000
 # With more changes than these, and than one in so many members, it is cheaper to begin a view
 # anew than to change it.
 _FEW = 64
@@ -134,17 +136,24 @@ class CandidatePool:
 
     def _view(self, wanted: Requirement, restarts: int, time: int) -> _View:
         view = self._views.pop(wanted, None)
-        few = _FEW + len(self._members) // _ONE_IN
-        if view is None or len(view.changed) > few or view.restarts != restarts:
+        if view is None or self._is_worn(view) or view.restarts != restarts:
             view = self._new_view(wanted, restarts, time)
         for address in view.changed:
             self._look_again(address, wanted, view, time)
         view.changed.clear()
         # The latest stands last.
         self._views[wanted] = view
-        if len(self._views) > _VIEWS:
+        while len(self._views) > 1 and self._is_full():
             del self._views[next(iter(self._views))]
         return view
+
+    def _is_full(self) -> bool:
+        places = sum(len(view.near) + len(view.far) for view in self._views.values())
+        return len(self._views) > _VIEWS or places > _PLACES
+
+    def _is_worn(self, view: _View) -> bool:
+        """Tell whether a view is cheaper to begin anew than to change."""
+        return len(view.changed) > _FEW + len(self._members) // _ONE_IN
 
     def _new_view(self, wanted: Requirement, restarts: int, time: int) -> _View:
         counted = self.weighting.counted(wanted.models)
@@ -201,3 +210,5 @@ class CandidatePool:
     def _stir(self, address: Address) -> None:
         for view in self._views.values():
             view.changed.add(address)
+        for wanted in [wanted for wanted, view in self._views.items() if self._is_worn(view)]:
+            del self._views[wanted]

@@ -84,6 +84,9 @@ class Shelf:
         self._largest: int | None = None
         self._time: int | None = None
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def put(self, address: Address, standing: Standing) -> None:
         """Take a node in, or change it."""
         place = bisect_left(self._addresses, address)

@@ -180,3 +180,41 @@ def test_invented_requirements_do_not_fill_the_memory():
     for vram in range(1, 300):
         assert pool.has_candidate(a_task(min_vram=vram), NOW)
     assert len(pool._views) == pool_module._VIEWS
+
+
+def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeypatch):
+    monkeypatch.setattr(pool_module, "_PLACES", 1_000)
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    for n in range(300):
+        pool.put(a_node(f"{n}"))
+    for n in range(20):
+        assert len(pool.candidates(a_task(models=(f"base:{n}",)), NOW)) == 300
+        assert kept_in(pool) <= 1_000
+    # The latest are still ready.
+    assert len(pool._views) == 3
+
+
+def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
+    monkeypatch.setattr(pool_module, "_PLACES", 100)
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    for n in range(300):
+        pool.put(a_node(f"{n}"))
+    for models in ((), ("base:a",), ()):
+        assert len(pool.candidates(a_task(models=models), NOW)) == 300
+        assert kept_in(pool) == 300
+
+
+def test_changes_that_no_task_asks_about_do_not_pile_up():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
+    for each in nodes:
+        pool.put(each)
+    for n in range(20):
+        assert pool.has_candidate(a_task(min_vram=n), NOW)
+    for each in nodes:
+        pool.put(each)
+    assert sum(len(view.changed) for view in pool._views.values()) <= 20 * 101
+
+
+def kept_in(pool: CandidatePool) -> int:
+    return sum(len(view.near._rows) + len(view.far._rows) for view in pool._views.values())
