@@ -13,7 +13,7 @@ from oracle.services.dispatch_settings import DispatchSettings
 from oracle.systems.crynux.policy import why_not
 from oracle.systems.crynux.pool import CandidatePool
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
 from oracle.systems.dispatching import (
     NOTHING_PLANNED,
     InLine,
@@ -48,17 +48,31 @@ class Sight(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _PoolAt:
-    """The pool at one block time; `rows` holds the nodes that draws stand for."""
+    """The pool at one block time; `rows` holds the nodes that draws stand for.
+
+    `free`: everybody who could be given a task now, were it the right one.
+    """
 
     pool: CandidatePool
     rows: Mapping[Address, Node]
     time: int
+    free: Sequence[Node]
 
     def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
         return self.pool.candidates(task, self.time, taken)
 
     def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
-        return self.pool.has_candidate(task, self.time, taken)
+        """Look through the free nodes alone.
+
+        The pool would get ready for every kind of task that waits; creators invent thousands.
+        """
+        wanted, weighting = requirement_of(task), self.pool.weighting
+        counted = weighting.counted(wanted.models)
+        return any(
+            misfit(node, wanted) is None and (weighting.fallback or counted.issubset(node.models))
+            for node in self.free
+            if node.address not in taken
+        )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         scene = Scene(self.rows, self.pool.rules, self.time)
@@ -81,6 +95,8 @@ class Drawer:
         self.at: int | None = None
         self.plan = NOTHING_PLANNED
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
+        # Neither busy nor paused, whatever their reliability.
+        self._idle: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None
 
@@ -119,8 +135,13 @@ class Drawer:
     ) -> _PoolAt:
         for node in sight.changed_since(self._seen):
             self._pool.put(node)
+            self._idle.pop(node.address, None)
+            if unavailable(node, block.time, self.settings.rules) in {None, Out.EXCLUDED}:
+                self._idle[node.address] = node
         self._seen = block.number
-        return _PoolAt(self._pool, sight.nodes(standing.values()), block.time)
+        rules = self.settings.rules
+        free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
+        return _PoolAt(self._pool, sight.nodes(standing.values()), block.time, free)
 
 
 def line_at(sight: Sight, pricing: Pricing) -> list[InLine]:

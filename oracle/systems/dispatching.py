@@ -168,11 +168,10 @@ def _drawings(
     taken = frozenset(standing.values())
     for one in line:
         key = one.task.key
-        if key not in before.armed:
+        # The quick question first: many may be armed for one node.
+        if key not in before.armed or not pool.has_candidate(one.task, taken | one.barred):
             continue
         candidates = tuple(pool.candidates(one.task, taken | one.barred))
-        if not candidates:
-            continue
         seed = seed_for(block.hash, key)
         (drawn,) = draw(candidates, seed, 1)
         standing[key] = drawn.node
