@@ -114,7 +114,7 @@ def check_dispatch(unit: Unit, settings: DispatchSettings) -> None:
             what = "without draws" if known is None else "with other settings of [dispatch]"
             raise InputError(
                 f"dispatch.start_block: block {start} is folded already, {what}: name one above "
-                f"{at}, or run `qos-oracle resync rewind --to-block {start - 1}`"
+                f"{at}, or {_back_to(start - 1)}"
             )
         unit.progress.set(_SETTINGS, settings.sign)
         unit.progress.set(_THROUGH, str(start - 1))
@@ -122,10 +122,16 @@ def check_dispatch(unit: Unit, settings: DispatchSettings) -> None:
     through = int(unit.progress.get(_THROUGH) or -1)
     if at >= start and through < at:
         raise InputError(
-            f"dispatch: blocks {through + 1} to {at} were folded without draws: run "
-            f"`qos-oracle resync rewind --to-block {through}`, or name a dispatch.start_block "
-            f"above {at}"
+            f"dispatch: blocks {through + 1} to {at} were folded without draws: name a "
+            f"dispatch.start_block above {at}, or {_back_to(through)}"
         )
+
+
+def _back_to(block: int) -> str:
+    """Say how to come to where nothing above `block` is folded; no block is below the first."""
+    if block < 0:
+        return "start with an empty database"
+    return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
 def standing_in(unit: Unit) -> dict[TaskKey, Address]:

@@ -276,6 +276,17 @@ def test_draws_leave_no_gap(office: DispatchOffice):
         check_dispatch(unit, settings(start_block=1))
 
 
+@pytest.mark.parametrize(
+    ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
+)
+def test_whoever_begins_too_late_is_told_a_way_that_there_is(
+    plain_office: Office, start: int, way: str
+):
+    plain_office.index()
+    with plain_office.store.transaction() as unit, pytest.raises(InputError, match=way):
+        check_dispatch(unit, settings(start))
+
+
 def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office):
     office = plain_office
     network = office.premises.network
