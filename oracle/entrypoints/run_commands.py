@@ -77,6 +77,8 @@ def run(
         if schema_state(told.database.url).age is not SchemaAge.EMPTY:
             # Says at once what is wrong with it. An empty one stays so until the chain is right.
             app.require_store()
+        if dispatch and publish is False:
+            raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
         sends = _Sends(
             reports=told.oracle.publish if publish is None else publish,
             starts=(told.dispatch.enabled and publish is not False)

@@ -88,6 +88,19 @@ def test_a_task_is_drawn_for_started_and_verified(
     assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
 
 
+def test_a_dry_run_starts_nothing_whatever_else_is_said(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["dispatch"]["enabled"] = True
+    path = write(settings, tmp_path / "config.toml")
+    network.create()
+    for _ in range(3):
+        turned(network, path, "--dry-run")
+    assert told(capsys, "status", "--config", path)["outbox"] == []
+    assert run(["run", "--once", "--dry-run", "--dispatch", "--config", str(path)]) == 2
+    assert "--dry-run sends none" in capsys.readouterr().err
+
+
 def test_a_key_that_is_not_the_dispatchers_starts_nothing(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
