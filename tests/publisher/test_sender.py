@@ -1,5 +1,8 @@
 """What endpoints say to a send, as clients of several vendors word it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from oracle.publisher.line import Line, Lines
@@ -75,3 +78,25 @@ def test_a_key_in_the_address_of_an_endpoint_is_never_shown():
     shown = f"{line!r} {sent}"
     assert not [secret for secret in ("s3cret", "0123456789abcdef", "hidden") if secret in shown]
     assert "127.0.0.1" in shown
+
+
+def measured(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
+    """The same, with the size of every batch noted."""
+
+    def noting(body: list[object], method: str) -> object:
+        sizes.append(len(body))
+        return post(body, method)
+
+    return noting
+
+
+def test_no_endpoint_is_asked_for_more_than_a_hundred_at_once(
+    fresh_chain: Chain, monkeypatch: pytest.MonkeyPatch
+):
+    line = Line(fresh_chain.url)
+    sizes: list[int] = []
+    monkeypatch.setattr(line, "_post", measured(line._post, sizes))
+    numbers = [hex(number) for number in range(250)]
+    blocks = line.ask_all([("eth_getBlockByNumber", (one, False)) for one in numbers])
+    line.close()
+    assert (sizes, blocks[0]["number"], len(blocks)) == ([100, 100, 50], "0x0", 250)
