@@ -9,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 from oracle.chain.reader import Decoded
 from oracle.domain.fold import Fold
 from oracle.domain.jsonl import event_to_json, parse_events
-from oracle.domain.report import Report, ReportSettings, cut, wanted_words
+from oracle.domain.lanes import lane_in
+from oracle.domain.report import Report, ReportSettings, cut, decode, wanted_words
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 from oracle.entrypoints.answers import explain_answer, node_answer
@@ -60,17 +61,43 @@ def test_a_report_looks_at_everybody_as_soon_as_one_has_changed(
     new_sqlite_store, events, numbers, wait
 ):
     stops = stops_of(events, numbers, wait)
+    with new_sqlite_store() as store:
+        drawn = drawn_up(store, events, stops)
+    assert drawn == [from_nothing(events, stop) for stop in stops]
+
+
+def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_store):
+    history = History().joins("A", gpu_vram=8, timeout=60).after(10)
+    history.joins("B", gpu_vram=24, timeout=60)
+    stops = [block(1, history.time - 5), block(2, history.time)]
+    with new_sqlite_store() as store:
+        reports = drawn_up(store, history.events, stops)
+    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in reports]
+    # R and P count a quarter each; lanes begin at 2.
+    assert lanes == [5002, 3335]
+
+
+def test_a_new_window_is_seen_in_the_next_report_though_nothing_happens(new_sqlite_store):
+    history = low()
+    stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
+    with new_sqlite_store() as store:
+        reports = drawn_up(store, history.events, stops)
+    assert reports == [from_nothing(history.events, stop) for stop in stops]
+    assert reports[0].records != reports[1].records
+
+
+def drawn_up(store, events, stops) -> list[Report]:
     reporter = Reporter(HOURLY, SETTINGS, anchor_window=256)
-    drawn = []
+    drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
     stretch = Stretch(last, Decoded(events, indexes_for(events)), -1, stops)
-    with new_sqlite_store() as store, store.transaction() as unit:
+    with store.transaction() as unit:
         Folder(HOURLY, Unread(), reporter).fold(
             unit,
             stretch,
             lambda unit, rounds, as_of: drawn.append(reporter.draw_up(unit, rounds, as_of)),
         )
-    assert drawn == [from_nothing(events, stop) for stop in stops]
+    return drawn
 
 
 def low() -> History:

@@ -128,6 +128,15 @@ def test_nobody_gives_a_second_opinion_on_its_own_result():
     assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed == frozenset()
 
 
+def test_a_node_of_the_group_is_not_drawn_beside_others_either():
+    one, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    fellow.node = NODES[0]
+    world, pool = World(), Free({NODES[0]: 1, NODES[1]: 1})
+    world.go(1, line(one, fellows=[fellow]), pool)
+    (drawn,) = world.go(2, line(one, fellows=[fellow]), pool).drawn
+    assert drawn.candidates == ((NODES[1], 1),)
+
+
 def test_a_draw_falls_when_its_node_is_given_another_task_of_the_group():
     one, fellow = task(1, group=GROUP), task(9, group=GROUP)
     world, pool = World(), Free({NODES[0]: 1})

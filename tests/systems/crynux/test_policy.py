@@ -13,7 +13,7 @@ from oracle.domain.tasks import Task
 from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
 from oracle.systems.crynux.requirements import Out
 from oracle.systems.crynux.rule_sets import RELAY, SEED
-from oracle.systems.crynux.weighting import Weighting
+from oracle.systems.crynux.weighting import SEED_WEIGHTING, Weighting, locality_boost
 from oracle.systems.policy import Scene, Verdict
 from tests.histories import node
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
@@ -104,6 +104,7 @@ REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
     "just not excluded": (None, {"base": UNIT // 10}, {}),
     "no card known": (Out.GPU_UNKNOWN, {}, {"required_gpu": "A100"}),
     "another card": (Out.GPU_NAME, {"gpu_name": "T4"}, {"required_gpu": "A100"}),
+    "a card of a longer name": (Out.GPU_NAME, {"gpu_name": "A100-SXM"}, {"required_gpu": "A100"}),
     "card without its memory": (
         Out.VRAM_UNKNOWN,
         {"gpu_name": "A100"},
@@ -162,6 +163,27 @@ def test_a_verdict_shows_what_the_weight_is_made_of():
         assert len(said.parts[name]) == len("0.") + 18
         assert abs(Fraction(said.parts[name]) - value) < Fraction(1, UNIT)
     assert said.weight == int(Fraction(said.parts["W"]) * UNIT)
+
+
+def test_locality_is_rounded_down_line_by_line():
+    counted = frozenset("abcdefghijk")
+    owner = a_node("A", models=("a",), in_use=("a",))
+    # 1 + 0.7/11 + 0.3/11, both rounded down: one unit less than 1 + 1/11 rounded down.
+    assert locality_boost(owner, counted, SEED_WEIGHTING) == UNIT + UNIT // 11 - 1
+
+
+def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
+    policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=UNIT // 50))
+    nodes = [a_node("A", pool=bytes(3)), a_node("B")]
+    weights = [each.weight for each in verdicts(policy, a_task(), a_scene(nodes))]
+    assert weights == [UNIT // 50, UNIT // 3]
+
+
+def test_the_largest_stake_counts_also_where_its_node_is_busy():
+    nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
+    # S and QoS are one half.
+    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_scene(nodes))]
+    assert weights == [None, UNIT // 4]
 
 
 def test_a_model_in_use_counts_also_where_its_disk_was_never_told():

@@ -151,6 +151,20 @@ def test_time_may_go_back_to_where_a_node_was_excluded():
         assert {each.node for each in drawn} == set(found)
 
 
+def test_the_floor_holds_while_a_node_heals():
+    pool = CandidatePool(SEED, Weighting(weight_floor=UNIT // 50))
+    pool.put(a_node("A", pool=bytes(3), base=UNIT // 2))
+    assert pool.candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
+
+
+def test_without_a_fallback_nobody_has_a_task_whose_models_nobody_has():
+    pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
+    pool.put(a_node("A"))
+    assert not pool.has_candidate(task, NOW)
+    pool.put(a_node("B", models=("base:a",)))
+    assert [address for address, _ in pool.candidates(task, NOW)] == [histories.node("B")]
+
+
 def test_pools_that_were_lost_count_from_then_on():
     rules = replace(RELAY, restarts=(NOW + 30,))
     pool = CandidatePool(rules, SEED_WEIGHTING)

@@ -96,6 +96,13 @@ def test_a_queue_is_what_is_in_it_however_it_came_there(tasks, random):
     assert queue.groups() == TaskQueue(PRICING, SEED_WEIGHTING, left).groups()
 
 
+def test_of_equal_tasks_the_oldest_is_taken_and_the_newest_dropped():
+    tasks = [a_task(f"{9 - n}", fee=10, created_at=Position(n, 0, 0)) for n in range(3)]
+    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    assert [each.task for each in queue.in_order()] == tasks
+    assert [each.task for each in queue.overflow(1)] == [tasks[2], tasks[1]]
+
+
 def test_groups_stand_by_memory_then_by_card_and_any_card_last():
     tasks = [
         a_task("1", min_vram=16),
@@ -125,6 +132,8 @@ def test_a_head_is_passed_over_by_a_node_that_cannot_run_it():
 def test_a_value_is_exact_and_an_estimate_at_least_a_second():
     assert PRICING.value_of(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
     assert PRICING.value_of(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
+    half = dict.fromkeys(TaskKind, Fraction(1, 4))
+    assert Pricing(half, half).value_of(a_task(fee=7, size=1)) == 7
 
 
 def test_silence_about_kind_or_size_gains_nothing():

@@ -85,6 +85,12 @@ def test_a_committed_result_stops_the_clock_of_its_node_alone():
     assert (parts["A"]["median"], parts["B"]["median"]) == ("4.00000", "9.00000")
 
 
+def test_a_nodes_clock_stops_once():
+    history = History().joins("A").creates("t", kind=TaskKind.SD).starts("t", "A")
+    history.after(4).submits("t").after(5).submits("t").succeeds("t")
+    assert judged(history)["A"].parts["median"] == "4.00000"
+
+
 @pytest.mark.parametrize("reason", [*AbortReason, None])
 def test_an_abort_is_nobodys_attempt_whatever_its_reason(reason: AbortReason | None):
     history = History().joins("A").creates("t", kind=TaskKind.SD).starts("t", "A")
