@@ -90,7 +90,7 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
     Raises:
         InputError: no such policy, rule or number, or a rule missing that has no default.
     """
-    wanted = name or ground.rules.name
+    wanted = ground.rules.name if name is None else name
     policy, system = _policy(wanted, ground), systems().get(wanted)
     own = system is not None and system.has_rules
     base = wanted if own else ground.rules.name
@@ -115,7 +115,7 @@ def chosen_for_queue(name: str | None, ground: Ground) -> Choice:
     Raises:
         InputError: no such policy.
     """
-    policy = _policy(name or ground.rules.name, ground)
+    policy = _policy(ground.rules.name if name is None else name, ground)
     if _is_bare(policy, ground):
         return _excluding_nobody(policy, ground)
     return chosen(name, {}, ground)

@@ -29,6 +29,7 @@ from oracle.entrypoints import (
     select_commands,
     status_commands,
 )
+from oracle.entrypoints.terminal import escaped
 from oracle.errors import InputError, OracleError
 
 _MOST_FRAMES = 1_000
@@ -123,7 +124,9 @@ def _unwritten(error: OSError) -> int:
 
 def _failed(line: str, code: int) -> int:
     # A group without a command is answered with its help.
-    print(line if line.startswith("Usage:") else f"qos-oracle: {line}", file=sys.stderr)
+    said = line if line.startswith("Usage:") else f"qos-oracle: {line}"
+    # It may name what somebody else wrote: an argument, a file, an answer of an endpoint.
+    print("\n".join(map(escaped, said.split("\n"))), file=sys.stderr)
     return code
 
 

@@ -18,6 +18,7 @@ _WISHES = (
 def selection_answer(chosen: Selection, survey: Survey) -> dict[str, Any]:
     """Return what `select --json` says; weights, x and sums as decimal strings."""
     places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
+    each_counts = 1 if chosen.all_equal else 0
     return {
         "policy": chosen.policy,
         "version": chosen.version,
@@ -26,7 +27,7 @@ def selection_answer(chosen: Selection, survey: Survey) -> dict[str, Any]:
         "task": task_answer(chosen.task),
         "sum": str(chosen.total),
         "nodes": [
-            {**_judged(judged), "drawn": places.get(judged.verdict.node)}
+            {**_judged(judged, each_counts), "drawn": places.get(judged.verdict.node)}
             for judged in chosen.judged
         ],
         "seed": None if chosen.lots is None else "0x" + chosen.lots.seed.hex(),
@@ -54,13 +55,13 @@ def drawn_answer(drawn: Drawn) -> dict[str, Any]:
     }
 
 
-def _judged(judged: Judged) -> dict[str, Any]:
+def _judged(judged: Judged, least: int) -> dict[str, Any]:
     verdict = judged.verdict
     return {
         "node": verdict.node,
         "candidate": verdict.weight is not None,
         "why_not": verdict.out,
-        "weight": None if verdict.weight is None else str(verdict.weight),
+        "weight": None if verdict.weight is None else str(max(least, verdict.weight)),
         "parts": dict(verdict.parts),
         "p": None if judged.chance is None else decimal_text(judged.chance),
     }

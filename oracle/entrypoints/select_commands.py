@@ -82,7 +82,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     what was drawn on chain: 0 the same node started it, 1 another one did, 2 nothing to compare.
     """
     if verify is not None:
-        _no_other(task, policy, seed, events)
+        _no_other(task, policy, seed, draws, changes, at, events)
         _verify(config, verify, as_json=as_json)
         return
     if task is None:
@@ -99,7 +99,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     show_selection(told, survey)
 
 
-def _no_other(*given: str | None) -> None:
+def _no_other(*given: object) -> None:
     if any(option is not None for option in given):
         raise InputError("--verify: stands with --config and --json alone")
 

@@ -42,6 +42,8 @@ def show_selection(chosen: Selection, survey: Survey) -> None:
         typer.echo("")
         places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
         _show_candidates(inside, places)
+        if chosen.all_equal:
+            typer.echo("nobody has any weight: each counts the same")
     if outside:
         typer.echo("")
         rows = [

@@ -20,10 +20,15 @@ def foreign(text: str, longest: int = _LONGEST) -> str:
     Control characters, ends of lines and marks that turn the direction of writing are shown as
     Python writes them, so that a name can neither move the cursor nor hide what follows.
     """
-    shown = "".join(
+    shown = escaped(text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def escaped(text: str) -> str:
+    """Return all of a text with what cannot be printed escaped."""
+    return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def in_utc(seconds: int, form: str) -> str:

@@ -72,6 +72,11 @@ class Selection:
     trio: Choice | None
     scarce: Sequence[Scarce] | None
 
+    @property
+    def all_equal(self) -> bool:
+        """Tell whether no candidate has any weight, so that each counts 1 (scoring.md 7)."""
+        return not any(judged.verdict.weight for judged in self.judged)
+
 
 def select(
     survey: Survey, policy: Policy, follower: Follower, task: Task, lots: Lots | None = None

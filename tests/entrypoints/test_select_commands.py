@@ -268,6 +268,7 @@ def test_a_wrong_task_is_one_line_that_names_the_field(capsys, tmp_path, events,
         (["--set", "tau_seconds"], "--set tau_seconds: must be KEY=VALUE"),
         (["--set", "tau=5"], "--set: tau"),
         (["--at", "-1"], "--at"),
+        (["--policy", ""], "no policy ''"),
     ],
 )
 def test_wrong_options_are_refused(capsys, events, asked, options, why):
@@ -280,3 +281,28 @@ def test_stdin_is_read_once(capsys):
 
 def test_a_task_has_to_be_named(capsys, events):
     assert "--task" in refused(capsys, "select", "--events", events)
+
+
+def test_what_a_user_wrote_cannot_act_on_a_terminal_either(capsys, events, asked):
+    for option in ("a\x1b[2J=1", "a\x1b[2J"):
+        line = refused(capsys, "select", "--task", asked, "--events", events, "--set", option)
+        assert r"a\x1b[2J" in line
+
+
+def test_where_nobody_has_weight_each_is_said_to_count_the_same(capsys, tmp_path):
+    events = events_in(tmp_path, History().joins("A").joins("B").joins("C"))
+    options = ["--task", task_in(tmp_path), "--events", events, "--seed", SEED]
+    answer = told(capsys, *options)
+    assert [row["parts"]["W"] for row in answer["nodes"]] == 3 * ["0.000000000000000000"]
+    # What is shown adds up to the sum that x was taken modulo of.
+    assert [row["weight"] for row in answer["nodes"]] == 3 * ["1"]
+    assert answer["sum"] == answer["draws"][0]["sum"] == "3"
+    assert "each counts the same" in printed(capsys, *options)
+
+
+def test_where_somebody_has_weight_no_weight_is_shown_as_none(capsys, tmp_path):
+    events = events_in(tmp_path, History().joins("A", stake=TOKENS).joins("B"))
+    options = ["--task", task_in(tmp_path), "--events", events]
+    weights = {row["node"]: int(row["weight"]) for row in told(capsys, *options)["nodes"]}
+    assert weights == {node("A"): TOKENS // 3, node("B"): 0}
+    assert "each counts the same" not in printed(capsys, *options)

@@ -187,9 +187,14 @@ def test_an_unknown_task_is_wrong_input(played, capsys):
     assert "task is named by" in refused(capsys, "select", "--verify", "1")
 
 
-def test_nothing_else_stands_beside_verify(capsys):
-    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--policy", "relay")
-    assert "--verify" in line
+@pytest.mark.parametrize(
+    "option",
+    [("--policy", "relay"), ("--draws", "2"), ("--at", "5"), ("--set", "tau_seconds=5")],
+    ids=lambda option: option[0],
+)
+def test_nothing_else_stands_beside_verify(capsys, option):
+    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
+    assert "--verify: stands with" in line
 
 
 def test_without_a_start_block_nothing_was_drawn(capsys, config):
