@@ -30,13 +30,13 @@ class Peers:
 class Factors:
     """The scores of a node among its peers.
 
-    `size` is R, `patience` P, `speed` B (None: no task in the window, which counts as 0 in Q),
+    `size` is R, `promptness` P, `speed` B (None: no task in the window, which counts as 0 in Q),
     `combined` Q.
     """
 
     tally: Tally
     size: int
-    patience: int
+    promptness: int
     speed: int | None
     combined: int
 
@@ -64,7 +64,7 @@ def size_of(vram: int | None, peers: Peers) -> int:
     return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
 
 
-def patience_of(timeout: int | None, peers: Peers, legacy: LegacyRules) -> int:
+def promptness_of(timeout: int | None, peers: Peers, legacy: LegacyRules) -> int:
     """Return P: 1 for the shortest timeout allowed, 0 for the longest there is.
 
     1 too where all have the shortest, or one less; 0 for a node that never said its timeout.
@@ -89,14 +89,14 @@ def factors_at(node: Node, time: int, legacy: LegacyRules, peers: Peers) -> Fact
     """Return the node's scores as of a time; `peers` as of the same."""
     tally = tally_at(node, time, legacy)
     size = size_of(node.gpu_vram, peers)
-    patience = patience_of(node.timeout, peers, legacy)
+    promptness = promptness_of(node.timeout, peers, legacy)
     speed = speed_of(tally.node_score, peers)
     combined = (
         times(legacy.vram_weight, size)
-        + times(legacy.timeout_weight, patience)
+        + times(legacy.timeout_weight, promptness)
         + times(legacy.speed_weight, speed or 0)
     )
-    return Factors(tally, size, patience, speed, combined)
+    return Factors(tally, size, promptness, speed, combined)
 
 
 def incentive_shares(nodes: Iterable[Node], time: int, rules: Rules) -> dict[Address, int]:

@@ -70,7 +70,7 @@ def _factor_lines(told: Explanation, found: Factors, legacy: LegacyRules) -> Ite
     vram, timeout = _known(node.gpu_vram, "GB"), _known(node.timeout, "s")
     yield f"R = {decimal_text(found.size)} ({vram} of at most {peers.max_vram} GB)"
     span = f"{legacy.least_timeout_seconds} to {peers.max_timeout} s"
-    yield f"P = {decimal_text(found.patience)} (a timeout of {timeout}, from {span})"
+    yield f"P = {decimal_text(found.promptness)} (a timeout of {timeout}, from {span})"
     if found.speed is None:
         yield "B = none (no node score), counts as 0"
     else:

@@ -55,7 +55,7 @@ def factors_answer(found: Factors | None) -> dict[str, str | None]:
         return dict.fromkeys("RPBQ")
     return {
         "R": decimal_text(found.size),
-        "P": decimal_text(found.patience),
+        "P": decimal_text(found.promptness),
         "B": _text(found.speed),
         "Q": decimal_text(found.combined),
     }

@@ -79,7 +79,7 @@ def test_the_three_scores_and_their_sum_are_what_the_formulas_say():
     runs(history, "t", "B", "A", "C")
     found = factors(history, "A")
     # Node scores 20, 10 and 4; V 24 of 24; O 120 between 60 and 300.
-    assert (found.size, found.patience) == (UNIT, 3 * UNIT // 4)
+    assert (found.size, found.promptness) == (UNIT, 3 * UNIT // 4)
     assert found.speed == UNIT // 2
     assert found.combined == UNIT // 4 + 3 * UNIT // 16 + UNIT // 4
     assert factors(history, "B").size == UNIT // 3
@@ -89,7 +89,7 @@ def test_a_shorter_timeout_scores_more():
     history = History()
     for seconds in (60, 120, 180, 300):
         history.joins(str(seconds), timeout=seconds)
-    seen = [factors(history, str(seconds)).patience for seconds in (60, 120, 180, 300)]
+    seen = [factors(history, str(seconds)).promptness for seconds in (60, 120, 180, 300)]
     assert seen == [UNIT, 3 * UNIT // 4, UNIT // 2, 0]
 
 

@@ -8,8 +8,8 @@ from oracle.domain.peers import (
     Peers,
     factors_at,
     incentive_shares,
-    patience_of,
     peers_at,
+    promptness_of,
     size_of,
     speed_of,
 )
@@ -44,7 +44,7 @@ def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
 
 
 @pytest.mark.parametrize(
-    ("timeout", "longest", "patience"),
+    ("timeout", "longest", "promptness"),
     [
         (None, 300, 0),
         (60, 60, UNIT),
@@ -55,8 +55,8 @@ def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
         (180, 300, UNIT // 2),
     ],
 )
-def test_a_short_timeout_is_worth_most(timeout, longest, patience):
-    assert patience_of(timeout, Peers(0, longest, 0), LEGACY) == patience
+def test_a_short_timeout_is_worth_most(timeout, longest, promptness):
+    assert promptness_of(timeout, Peers(0, longest, 0), LEGACY) == promptness
 
 
 def test_speed_is_0_where_nobody_has_any_and_none_without_tasks():

@@ -12,8 +12,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.peers import (
     Peers,
     incentive_shares,
-    patience_of,
     peers_at,
+    promptness_of,
     size_of,
     speed_of,
 )
@@ -45,13 +45,13 @@ def sizes(vector: Vector) -> None:
         assert close_to(share, size_of(vram, peers))
 
 
-def patience(vector: Vector) -> None:
+def promptness(vector: Vector) -> None:
     legacy = legacy_with(least_timeout_seconds=vector["o_min"])
     peers = Peers(0, max(vector["timeouts"]), 0)
     # Where the formula divides by 0 the decision is 1 for every node.
     expected = vector["P"] or ["1"] * len(vector["timeouts"])
     for timeout, share in zip(vector["timeouts"], expected, strict=True):
-        assert close_to(share, patience_of(timeout, peers, legacy))
+        assert close_to(share, promptness_of(timeout, peers, legacy))
 
 
 def task_scores(vector: Vector) -> None:
@@ -120,8 +120,8 @@ def mining(vector: Vector) -> None:
 
 _SCORES = {
     "lg-01": sizes,
-    "lg-02": patience,
-    "lg-03": patience,
+    "lg-02": promptness,
+    "lg-03": promptness,
     "lg-04": task_scores,
     "lg-05": speeds,
     "lg-06": ignored_task,
