@@ -1,7 +1,7 @@
 """The one file format of events: JSON lines, read strictly and written in one way (events.md)."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
@@ -90,6 +90,37 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
         raise InputError("no events: the file is empty")
     events.sort(key=lambda event: event.at)
     return events
+
+
+class NotInOrderError(Exception):
+    """A file of events is not one plain run of them; `parse_events` sorts it, or says why not."""
+
+
+def events_in_order(lines: Iterable[str]) -> Iterator[DomainEvent]:
+    """Yield the events of a file as `parse_events` returns them, without keeping any.
+
+    Raises:
+        NotInOrderError: at the first line that is wrong or stands out of order. What has been
+            yielded is worth nothing then: an event may follow that belongs before it.
+    """
+    last: DomainEvent | None = None
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            event = parse_event(line)
+        except ValueError:
+            raise NotInOrderError from None
+        if last is not None and not _may_follow(event, last):
+            raise NotInOrderError
+        last = event
+        yield event
+
+
+def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
+    if event.at.block == last.at.block and event.time != last.time:
+        return False
+    return event.at > last.at
 
 
 class _Seen(NamedTuple):

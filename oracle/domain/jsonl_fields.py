@@ -6,6 +6,7 @@ A reader turns one JSON value into ours, or raises ValueError saying what it mus
 import re
 from collections.abc import Callable
 from enum import StrEnum
+from sys import intern
 from typing import Any, NamedTuple
 
 from oracle.domain.events import AbortReason, LastStatus, TaskKind
@@ -59,7 +60,8 @@ def hexadecimal(size: int) -> Spelling:
         text = value.lower() if isinstance(value, str) else ""
         if not pattern.fullmatch(text):
             raise ValueError(f"must be 0x and {2 * size} hex digits")
-        return text
+        # A node or a task stands in many events, and in memory once.
+        return intern(text)
 
     return Spelling(read)
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from oracle.domain.block import BlockRange
 from oracle.domain.events import DomainEvent
-from oracle.domain.jsonl import parse_events
+from oracle.domain.jsonl import NotInOrderError, events_in_order, parse_events
 from oracle.entrypoints.backtest_answers import comparison_answer
 from oracle.entrypoints.backtest_files import PageFile, read_text
 from oracle.entrypoints.backtest_page.page import page_of
@@ -183,6 +183,10 @@ def _grid(path: Path) -> Grid:
 def _compared(
     events: str | None, config: Path, columns: Sequence[Column], wanted: Wanted
 ) -> Comparison:
+    if events is not None and Path(events).is_file():
+        # A file in order is never in memory as a whole.
+        with suppress(NotInOrderError), lines_of(events) as lines, _progress() as told:
+            return compare(events_in_order(lines), columns, wanted, told)
     with _events(events, config, wanted) as said, _progress() as told:
         return compare(said, columns, wanted, told)
 

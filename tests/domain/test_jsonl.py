@@ -10,7 +10,13 @@ from oracle.domain import events as said
 from oracle.domain.block import Position
 from oracle.domain.events import AbortReason, DomainEvent, LastStatus, TaskKind
 from oracle.domain.ids import Address
-from oracle.domain.jsonl import event_to_json, parse_event, parse_events
+from oracle.domain.jsonl import (
+    NotInOrderError,
+    event_to_json,
+    events_in_order,
+    parse_event,
+    parse_events,
+)
 from oracle.domain.vocabulary import NAMES
 from oracle.errors import InputError
 from tests.histories import History, group, node, task
@@ -115,6 +121,32 @@ def test_every_field_of_every_event_comes_back():
 @given((any_histories() | disturbed_histories()).filter(bool))
 def test_what_was_written_is_read_back(events):
     assert parse_events(map(event_to_json, events)) == events
+
+
+@given(any_histories().filter(bool), st.data())
+def test_a_file_is_read_in_order_as_it_is_read_whole_or_not_at_all(events, data):
+    lines = [event_to_json(event) for event in events]
+    assert list(events_in_order(["\n", *lines])) == events
+    moved = data.draw(st.permutations(lines))
+    if moved != lines:
+        with pytest.raises(NotInOrderError):
+            list(events_in_order(moved))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [line(JOIN), line(JOIN, log=1, time=1001), line(JOIN, block=0), "{", line(JOIN, log=1, x=1)],
+)
+def test_a_line_that_is_wrong_or_out_of_order_ends_reading_in_order(second):
+    with pytest.raises(NotInOrderError):
+        list(events_in_order([line(JOIN), second]))
+
+
+def test_a_node_that_stands_in_many_events_stands_in_memory_once():
+    one, other = parse_events([line(JOIN), line(JOIN, log=1)])
+    assert isinstance(one, said.NodeJoined)
+    assert isinstance(other, said.NodeJoined)
+    assert one.node is other.node
 
 
 def test_every_event_type_has_its_name():

@@ -63,6 +63,23 @@ def test_a_dash_reads_stdin(capsys, file, monkeypatch):
     assert answered(capsys, "--events", "-", "--rules", "seed") == answer
 
 
+def test_a_file_in_any_order_makes_the_same_comparison(capsys, file, tmp_path):
+    lines = file.read_text().splitlines(keepends=True)
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(reversed(lines)))
+    bounds = ("--rules", "seed", "--to", 5)
+    assert answered(capsys, "--events", other, *bounds) == answered(
+        capsys, "--events", file, *bounds
+    )
+
+
+def test_a_fault_of_the_file_is_found_behind_the_last_block_too(capsys, file):
+    file.write_text(file.read_text() + "{\n")
+    said = refused(capsys, "--events", file, "--rules", "seed", "--to", 5)
+    assert f"{file}: line " in said
+    assert "broken JSON" in said
+
+
 def test_the_table_names_every_node_within_a_hundred_columns(capsys, file):
     names = ("seed", "relay", "seed@relay", "relay@seed")
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0

@@ -106,10 +106,8 @@ def kept(
 
 
 def _until(events: Iterable[DomainEvent], last: int) -> Iterator[DomainEvent]:
-    for event in events:
-        if event.at.block > last:
-            return
-        yield event
+    # Read to the end: whoever reads a file finds its faults wherever they are.
+    return (event for event in events if event.at.block <= last)
 
 
 def _nothing(first: int, last: int | None, folded: int) -> str:
