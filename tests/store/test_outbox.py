@@ -131,12 +131,12 @@ def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_open_at_once(store
         ready(unit.outbox, kick("kick:3"))
 
 
-def test_two_starts_of_one_task_are_never_open_at_once(store: Store):
+def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
     def start(key: str, subject: str) -> Wish:
         return wish(key, kind=IntentKind.START_TASK, subject=subject)
 
     with store.transaction() as unit:
-        live(unit.outbox, start("start:1", "task=1"))
+        ready(unit.outbox, start("start:1", "task=1"))
         ready(unit.outbox, start("start:2", "task=2"))
     with pytest.raises(IntegrityError), store.transaction() as unit:
         ready(unit.outbox, start("start:3", "task=1"))
