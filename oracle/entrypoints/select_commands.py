@@ -34,9 +34,11 @@ from oracle.entrypoints.verify_tables import check_answer, show_check
 from oracle.errors import InputError
 from oracle.services.selecting import Lots, Selection, select as select_nodes, wanted_task
 from oracle.services.surveying import Question, Survey
-from oracle.services.verifying import DrawVerdict, verify_draw
+from oracle.services.verifying import DrawVerdict, verify_all, verify_draw
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
+# Every task that was started by a draw, in one pass.
+_ALL = "all"
 
 _TaskOption = Annotated[
     str | None,
@@ -54,7 +56,9 @@ _DrawsOption = Annotated[
 ]
 _VerifyOption = Annotated[
     str | None,
-    typer.Option("--verify", metavar="TASK", help="Draw again what was drawn on chain, compare."),
+    typer.Option(
+        "--verify", metavar="TASK|all", help="Draw again what was drawn on chain, compare."
+    ),
 ]
 
 
@@ -79,7 +83,8 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     """Say of every member whether a task could go to it, why, and how likely; and draw.
 
     Without --seed nobody is drawn. Nothing is sent and nothing is written. --verify draws again
-    what was drawn on chain: 0 the same node started it, 1 another one did, 2 nothing to compare.
+    what was drawn on chain: 0 the same node started it, 1 another one did, 2 nothing to compare;
+    `all` compares every task in one pass: 1 if any differs.
     """
     if verify is not None:
         _no_other(task, policy, seed, draws, changes, at, events)
@@ -105,14 +110,16 @@ def _no_other(*given: object) -> None:
 
 
 def _verify(config: Path, task: str, *, as_json: bool) -> None:
-    if re.fullmatch(r"0x[0-9a-fA-F]{64}", task) is None:
-        raise InputError(f"--verify {foreign(task)}: a task is named by 0x and 64 hex digits")
+    if task != _ALL and re.fullmatch(r"0x[0-9a-fA-F]{64}", task) is None:
+        raise InputError(
+            f"--verify {foreign(task)}: a task is named by 0x and 64 hex digits, or {_ALL}"
+        )
     with open_app(config) as app:
         settings = app.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
-        key = TaskKey(task.lower())
-        check = verify_draw(app.chain, app.store, app.reader, settings, key)
+        where = (app.chain, app.store, app.reader, settings)
+        check = verify_all(*where) if task == _ALL else verify_draw(*where, TaskKey(task.lower()))
     if as_json:
         print_json(check_answer(check))
     else:

@@ -8,15 +8,17 @@ import typer
 from oracle.entrypoints.select_answers import drawn_answer
 from oracle.entrypoints.status_commands import shown_time
 from oracle.entrypoints.terminal import WIDTH, print_table
-from oracle.services.verifying import DrawCheck
+from oracle.services.verifying import AllDraws, DrawCheck
 from oracle.systems.dispatching import Drawing
 
 # Of each draw, on a terminal; --json has them all.
 _MOST_ROWS = 20
 
 
-def check_answer(check: DrawCheck) -> dict[str, Any]:
+def check_answer(check: DrawCheck | AllDraws) -> dict[str, Any]:
     """Return what `select --verify --json` says; weights, x and sums as decimal strings."""
+    if isinstance(check, AllDraws):
+        return _all_answer(check)
     return {
         "task": check.task,
         "verdict": check.verdict.value,
@@ -38,8 +40,11 @@ def check_answer(check: DrawCheck) -> dict[str, Any]:
     }
 
 
-def show_check(check: DrawCheck) -> None:
-    """Print every draw that the chain asks for, the verdict, and why."""
+def show_check(check: DrawCheck | AllDraws) -> None:
+    """Print every draw that the chain asks for, the verdict, and why; of all tasks who differs."""
+    if isinstance(check, AllDraws):
+        _show_all(check)
+        return
     typer.echo(f"task {check.task}")
     typer.echo(f"as of block {check.as_of.number}, {shown_time(check.as_of.time)}")
     for drawing in check.drawings:
@@ -79,3 +84,42 @@ def _drawing(drawing: Drawing) -> dict[str, Any]:
             {"node": node, "weight": str(weight)} for node, weight in drawing.candidates
         ],
     }
+
+
+def _all_answer(check: AllDraws) -> dict[str, Any]:
+    return {
+        "verdict": check.verdict.value,
+        "start_block": check.start_block,
+        "as_of": {"block": check.as_of.number, "time": check.as_of.time},
+        "started": check.started,
+        "agree": check.started - len(check.differing),
+        "differ": [
+            {
+                "task": each.task,
+                "started_by": each.node,
+                "started_block": each.block,
+                "drawn": each.drawn,
+            }
+            for each in check.differing
+        ],
+    }
+
+
+def _show_all(check: AllDraws) -> None:
+    blocks = f"blocks {check.start_block + 1} to {check.as_of.number}"
+    typer.echo(f"{blocks}, {shown_time(check.as_of.time)}")
+    if not check.started:
+        typer.echo("not dispatched: no task started in them")
+        return
+    agree = check.started - len(check.differing)
+    typer.echo(f"started    {check.started} tasks, {agree} of them on the node drawn")
+    for each in check.differing[:_MOST_ROWS]:
+        typer.echo(f"differs    {each.task} in block {each.block}")
+        typer.echo(f"           started by {each.node or 'several nodes'}")
+        typer.echo(f"           drawn was  {each.drawn or 'nobody'}")
+    if len(check.differing) > _MOST_ROWS:
+        typer.echo(f"… and {len(check.differing) - _MOST_ROWS} more; --json has them all")
+    if check.differing:
+        typer.echo("differs: the tasks named above went elsewhere")
+    else:
+        typer.echo("agrees: every task went to the node drawn for it")

@@ -1,28 +1,18 @@
 """Draws a task's node again from the chain, and compares with what happened (scoring.md 7)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 
 from oracle.domain.block import BlockRange, BlockRef
-from oracle.domain.events import DomainEvent
-from oracle.domain.fold import Fold
-from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.nodes import Node
-from oracle.domain.rules import Rules
+from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.tasks import Task
-from oracle.errors import InputError, TransientError
+from oracle.errors import InputError
 from oracle.services.dispatch_settings import DispatchSettings
-from oracle.services.drawing import Drawer
 from oracle.services.exporting import stored_events
 from oracle.services.ports import Chain, Reader
+from oracle.services.redrawing import Headers, Redrawing, Start
 from oracle.store.store import Store, Unit
-from oracle.systems.crynux.task_queue import is_waiting
 from oracle.systems.dispatching import Drawing
-
-# Headers asked for at once.
-_AT_ONCE = 128
 
 
 class DrawVerdict(StrEnum):
@@ -69,6 +59,27 @@ class DrawCheck:
     as_of: BlockRef
 
 
+@dataclass(frozen=True, slots=True)
+class AllDraws:
+    """Every task's draw, made again.
+
+    `started`: how many tasks started after `start_block`; `differing`: those of them that another
+    node started, or one that no draw stood for, oldest first. `as_of`: the last block looked at.
+    """
+
+    started: int
+    differing: tuple[Start, ...]
+    start_block: int
+    as_of: BlockRef
+
+    @property
+    def verdict(self) -> DrawVerdict:
+        """Return what holds for all; where none started there is nothing to compare."""
+        if self.differing:
+            return DrawVerdict.DIFFERS
+        return DrawVerdict.AGREES if self.started else DrawVerdict.NOT_DISPATCHED
+
+
 def verify_draw(
     chain: Chain, store: Store, reader: Reader, settings: DispatchSettings, task: TaskKey
 ) -> DrawCheck:
@@ -96,10 +107,11 @@ def verify_draw(
         last = cursor.number if over is None else over.block - 1
         events = list(stored_events(unit, reader, BlockRange(identity.start_block, last + 1)))
         ours = {block.number: block for block in _stored(unit, settings.start_block, last)}
-    headers = _Headers(chain, ours, last)
-    replay = _Replay(settings, headers)
-    drawings = tuple(one for one in replay.up_to(last, events) if one.task == task)
-    standing = replay.standing.get(task)
+    headers = Headers(chain, ours, last)
+    redrawing = Redrawing(settings, headers)
+    told = redrawing.up_to(last, events)
+    drawings = tuple(one for one in told if isinstance(one, Drawing) and one.task == task)
+    standing = redrawing.standing.get(task)
     verdict, why = _judged(found, standing, settings.start_block)
     return DrawCheck(
         task=task,
@@ -112,6 +124,30 @@ def verify_draw(
         recorded=recorded,
         as_of=headers.at(last),
     )
+
+
+def verify_all(chain: Chain, store: Store, reader: Reader, settings: DispatchSettings) -> AllDraws:
+    """Do the same for every task that started after `settings.start_block`, in one pass.
+
+    Raises:
+        InputError: nothing is indexed.
+        TransientError: the chain does not answer, or does not have the stored blocks any more.
+    """
+    with store.reading() as unit:
+        cursor, identity = unit.cursor.get(), unit.identity.get()
+        if cursor is None or identity is None:
+            raise InputError("nothing is indexed yet: there is no draw to verify")
+        last = cursor.number
+        events = list(stored_events(unit, reader, BlockRange(identity.start_block, last)))
+        ours = {block.number: block for block in _stored(unit, settings.start_block, last)}
+    headers = Headers(chain, ours, last)
+    starts = [
+        one
+        for one in Redrawing(settings, headers).up_to(last, events)
+        if isinstance(one, Start) and one.block > settings.start_block
+    ]
+    differing = tuple(one for one in starts if one.node is None or one.node != one.drawn)
+    return AllDraws(len(starts), differing, settings.start_block, headers.at(last))
 
 
 def _stored(unit: Unit, first: int, last: int) -> list[BlockRef]:
@@ -133,112 +169,3 @@ def _judged(task: Task, standing: Address | None, start: int) -> tuple[DrawVerdi
         return DrawVerdict.AGREES, f"{started}, as drawn"
     instead = "no draw stood then" if standing is None else f"{standing} was drawn"
     return DrawVerdict.DIFFERS, f"{started}, and {instead}"
-
-
-class _Headers:
-    """Headers of the chain, asked for ahead in batches, and compared with our own."""
-
-    def __init__(self, chain: Chain, ours: Mapping[int, BlockRef], last: int) -> None:
-        self._chain = chain
-        self._ours = ours
-        self._last = last
-        self._ahead: dict[int, BlockRef] = {}
-
-    def at(self, number: int) -> BlockRef:
-        """Return the chain's block.
-
-        Raises:
-            TransientError: it is missing, or not the one that we have.
-        """
-        if number not in self._ahead:
-            blocks = BlockRange(number, min(self._last, number + _AT_ONCE - 1))
-            self._ahead = {block.number: block for block in self._chain.headers(blocks)}
-        block = self._ahead[number]
-        ours = self._ours.get(number)
-        if ours is not None and ours.hash != block.hash:
-            raise TransientError(
-                f"block {number} is {block.hash} on the chain and {ours.hash} here: "
-                "the daemon has not followed the chain yet"
-            )
-        return block
-
-
-class _Replay:
-    """History folded in memory, drawn for at the end of every block where somebody waits."""
-
-    def __init__(self, settings: DispatchSettings, headers: _Headers) -> None:
-        self._start = settings.start_block
-        self._sight = _LedgerSight(settings.rules)
-        self._drawer = Drawer(settings)
-        self._headers = headers
-
-    @property
-    def standing(self) -> Mapping[TaskKey, Address]:
-        """Return who is to start which task."""
-        return self._drawer.plan.standing
-
-    def up_to(self, last: int, events: Iterable[DomainEvent]) -> Iterator[Drawing]:
-        """Yield all draws up to the end of block `last`."""
-        done = self._start - 1
-        for number, said in groupby(events, key=lambda event: event.at.block):
-            if number > last:
-                break
-            yield from self._draw(done + 1, number - 1)
-            self._sight.fold(number, list(said))
-            yield from self._draw(number, number)
-            done = max(done, number)
-        yield from self._draw(done + 1, last)
-
-    def _draw(self, first: int, last: int) -> Iterator[Drawing]:
-        """Draw at the end of these blocks; where nobody waits a block is not even asked for."""
-        for number in range(max(first, self._start), last + 1):
-            if not self._sight.is_idle or self._drawer.plan.standing:
-                yield from self._drawer.turn(self._sight, self._headers.at(number)).drawn
-            else:
-                self._drawer.rest(last)
-                return
-
-
-class _LedgerSight:
-    """Tasks and nodes as a fold in memory has them."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._fold = Fold(rules)
-        self._waiting: dict[TaskKey, Task] = {}
-        self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
-        self._changed: set[Address] = set()
-
-    @property
-    def is_idle(self) -> bool:
-        """Nobody waits for a node."""
-        return not self._waiting
-
-    def fold(self, number: int, events: Sequence[DomainEvent]) -> None:
-        """Go on to the end of a block."""
-        self._fold.block(number, events, journal=False)
-        changes = self._fold.drain()
-        self._changed.update(changes.nodes)
-        for key, task in changes.tasks.items():
-            if task.group is not None:
-                self._groups.setdefault(task.group, {})[key] = task
-            if is_waiting(task):
-                self._waiting[key] = task
-            else:
-                self._waiting.pop(key, None)
-
-    def waiting(self) -> Sequence[Task]:
-        return list(self._waiting.values())
-
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        return [task for group in groups for task in self._groups.get(group, {}).values()]
-
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        rows = self._fold.ledger.nodes
-        return {address: rows[address] for address in addresses if address in rows}
-
-    def changed_since(self, block: int | None) -> Iterable[Node]:
-        """Return what changed since the last time; the drawer asks in order."""
-        rows = self._fold.ledger.nodes
-        found = list(rows.values()) if block is None else [rows[one] for one in self._changed]
-        self._changed.clear()
-        return found

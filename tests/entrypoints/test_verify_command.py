@@ -181,6 +181,25 @@ def test_a_policy_with_a_memory_follows_the_stored_events(played, capsys, tmp_pa
     assert sum(row["candidate"] for row in answer["nodes"]) == 10
 
 
+def test_all_tasks_are_drawn_again_in_one_pass(played, capsys):
+    check = told(capsys, played.config, "all", 1)
+
+    assert (check["verdict"], check["started"], check["agree"]) == ("differs", 2, 1)
+    (differing,) = check["differ"]
+    assert differing["task"] == played.keys[DEFIED]
+    assert differing["drawn"] == played.forecast[DEFIED] != differing["started_by"]
+
+
+def test_people_read_which_of_all_tasks_went_elsewhere(played, capsys):
+    assert run(["select", "--verify", "all", "--config", str(played.config)]) == 1
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "2 tasks, 1 of them on the node drawn" in text
+    assert f"differs    {played.keys[DEFIED]}" in text
+    assert f"drawn was  {played.forecast[DEFIED]}" in text
+
+
 def test_an_unknown_task_is_wrong_input(played, capsys):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
     assert "no task 0xabab" in line
