@@ -14,6 +14,7 @@ from oracle.chain.reader import Reader
 from oracle.chain.source import Source
 from oracle.config import Config
 from oracle.domain.ids import Address, Hash
+from oracle.domain.lanes import kick_below_of
 from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rules import Rules
 from oracle.errors import InputError, TransientError
@@ -33,9 +34,6 @@ from oracle.settings import dispatch_settings
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 from oracle.systems.registry import rule_set
-
-# QoS in steps of 0.0001, as the contract counts it.
-_QOS_STEPS = 10_000
 
 
 class App:
@@ -68,13 +66,13 @@ class App:
     @cached_property
     def report_settings(self) -> ReportSettings:
         """The numbers of `[oracle]`; the kickout line is the rules' own, as a QoS."""
-        told, rules = self.config.oracle, self.rules
+        told = self.config.oracle
         return ReportSettings(
             period_seconds=told.period_seconds,
             heartbeat_seconds=told.heartbeat_seconds,
             deviation=told.deviation,
             ttl_seconds=told.report_ttl_seconds,
-            kick_below=rules.kickout_below * _QOS_STEPS // rules.q_max,
+            kick_below=kick_below_of(self.rules),
         )
 
     @cached_property

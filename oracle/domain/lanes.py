@@ -5,6 +5,7 @@ A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in step
 
 from typing import NamedTuple
 
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.nodes import Membership, Node
 from oracle.domain.peers import Peers
 from oracle.domain.rules import Rules
@@ -49,6 +50,17 @@ def lane_of(node: Node | None, time: int, rules: Rules, peers: Peers | None = No
         return DO_NOT_SELECT
     qos = qos_at(node, time, rules, peers)
     return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
+
+
+def kick_below_of(rules: Rules) -> int:
+    """Return the kickout line of the rules as the contract counts QoS: 0 to 10000 steps.
+
+    Under legacy rules it is the node score's line on the scale of Q (docs/decisions/0061).
+    """
+    steps = HIGHEST_SCORE - LOWEST_SCORE
+    if rules.legacy is None:
+        return rules.kickout_below * steps // rules.q_max
+    return min(steps, rules.legacy.kickout_below * steps // (rules.q_max * UNIT))
 
 
 def word_of(index: int) -> int:

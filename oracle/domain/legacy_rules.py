@@ -1,6 +1,8 @@
 """The numbers of the legacy system (scoring.md 8), where a rule set is of that kind."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Self
 
 from oracle.domain.fixed_point import UNIT
@@ -9,6 +11,25 @@ from oracle.domain.rule_json import json_value, missing, read_value
 # Written as decimals in JSON; every other number is a whole one.
 LEGACY_FRACTIONS = frozenset({
     "vram_weight", "timeout_weight", "speed_weight", "kickout_below",
+})  # fmt: skip
+
+_NO_POOL = "legacy keeps no pool: legacy.window_seconds says which scores count"
+_NO_GROUP = "legacy scores no groups, and three nodes share each task"
+_NO_RELIABILITY = "legacy has no reliability, and excludes nobody"
+# Rules that are never looked at in a legacy rule set, and what stands there in their place.
+IDLE_RULES: Mapping[str, str] = MappingProxyType({
+    "group_size": _NO_GROUP,
+    "pool_zero_only_on_timeout": f"{_NO_GROUP}; absent_score is what silence is worth",
+    "creator_timeout_rejects_group": _NO_GROUP,
+    "pool_size": f"{_NO_POOL}, legacy.kickout_tasks how many a kickout takes",
+    "zero_mean_is_new": f"{_NO_POOL}; new_node_long_term is for who has none",
+    "reseed_copies": _NO_POOL,
+    "restarts": _NO_POOL,
+    "tau_seconds": _NO_RELIABILITY,
+    "first_penalty_from": _NO_RELIABILITY,
+    "exclude_enter": _NO_RELIABILITY,
+    "exclude_exit": _NO_RELIABILITY,
+    "kickout_below": "set legacy.kickout_below, the line of legacy's node score",
 })  # fmt: skip
 
 

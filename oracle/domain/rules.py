@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.legacy_rules import LegacyRules
+from oracle.domain.legacy_rules import IDLE_RULES, LegacyRules
 from oracle.domain.rule_json import json_value, missing, read_value
 
 # Pools are kept as bytes.
@@ -136,6 +136,11 @@ class Rules:
                 "rejoin_floor",
                 self.rejoin_floor is None,
                 "must not be there under legacy rules, whose window has no prior",
+            ),
+            *(
+                (field.name, getattr(self, field.name) == field.default, IDLE_RULES[field.name])
+                for field in fields(self)
+                if field.name in IDLE_RULES
             ),
         )
 

@@ -71,6 +71,12 @@ def test_a_number_of_the_policy_is_changed_as_a_rule_is():
     assert notes == ["article has no rule weight_floor: it is compared without that change"]
 
 
+def test_a_rule_that_does_nothing_under_legacy_is_left_alone_there():
+    (seed, legacy), notes = columns("seed", "legacy", changes=[*LEGACY, "pool_size=30"])
+    assert (seed.rules.pool_size, legacy.rules.pool_size) == (30, SEED.pool_size)
+    assert notes == ["legacy has no rule pool_size: it is compared without that change"]
+
+
 def test_a_system_without_rules_has_the_numbers_of_its_policy():
     (article,), _ = columns("article", changes=["article:max_tickets=20"])
     assert (article.name, article.parameters["max_tickets"]) == ("article*", "20")

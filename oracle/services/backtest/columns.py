@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Self
 
+from oracle.domain.legacy_rules import IDLE_RULES
 from oracle.domain.rules import Rules
 from oracle.systems.changing import changeable, changed
 from oracle.systems.registry import policy_named, rule_set, rule_sets, systems
@@ -162,13 +163,13 @@ class Basis:
 
     @property
     def rule_names(self) -> tuple[str, ...]:
-        """Return the rules that may be changed in it."""
+        """Return the rules that may be changed in it, those that would do nothing left out."""
         if not self.has_rules:
             return ()
-        if self.written is not None:
-            return tuple(changeable(self.written))
         is_legacy = self.name.partition(_BY_POLICY)[0] == _LEGACY
-        return tuple(changeable({_LEGACY: {}} if is_legacy else {}))
+        values = self.written or ({_LEGACY: {}} if is_legacy else {})
+        idle = IDLE_RULES if values.get(_LEGACY) is not None else ()
+        return tuple(name for name in changeable(values) if name not in idle)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.lanes import kick_below_of
 from oracle.domain.nodes import Membership
 from oracle.domain.peers import (
     Peers,
@@ -16,7 +17,14 @@ from oracle.domain.peers import (
 from oracle.domain.views import factors_of, is_kickout_due, lacks_task, long_term, qos_at
 from oracle.systems.crynux.rule_sets import SEED
 from tests.histories import History, node, node_after
-from tests.systems.legacy.networks import RULES, legacy_with, member, ran, scored
+from tests.systems.legacy.networks import (
+    RULES,
+    legacy_with,
+    member,
+    ran,
+    rules_with,
+    scored,
+)
 
 LEGACY = legacy_with()
 
@@ -122,3 +130,9 @@ def test_a_member_without_a_task_in_the_window_lacks_one():
     assert lacks_task(made, 31 * 86_400, RULES)
     assert not lacks_task(member("B"), 0, SEED)
     assert not lacks_task(member("B", membership=Membership.QUIT), 0, RULES)
+
+
+def test_the_contracts_line_of_kickout_is_that_of_the_node_score():
+    assert kick_below_of(rules_with(kickout_below=4 * UNIT)) == 2000
+    assert kick_below_of(rules_with(kickout_below=20 * UNIT)) == 10_000
+    assert kick_below_of(SEED) == 2000

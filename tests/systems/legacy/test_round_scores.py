@@ -1,13 +1,15 @@
 """Two rounds of submission: who scores what, when, and in which window (seeds/001)."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import GroupKey
+from oracle.domain.legacy_rules import IDLE_RULES
 from oracle.domain.round_scores import round_scores
+from oracle.domain.rules import Rules
 from tests.histories import GENESIS_TIME, History, folded, node, task
 from tests.systems.legacy.networks import RULES, ran, rules_with
 
@@ -174,3 +176,22 @@ def test_a_kicked_out_node_comes_back_with_an_empty_window():
 def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
     with pytest.raises(ValueError, match=complaint):
         replace(RULES, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kickout_below": 3}, "^kickout_below: set legacy.kickout_below"),
+        ({"pool_size": 30}, "^pool_size: .*legacy.window_seconds .*legacy.kickout_tasks"),
+        ({"zero_mean_is_new": True}, "^zero_mean_is_new: .*new_node_long_term"),
+        ({"restarts": (9,)}, "^restarts: legacy keeps no pool"),
+        ({"tau_seconds": 900}, "^tau_seconds: legacy has no reliability"),
+    ],
+)
+def test_a_rule_that_would_do_nothing_is_refused_with_what_does_it(changes, told):
+    with pytest.raises(ValueError, match=told):
+        replace(RULES, **changes)
+
+
+def test_every_rule_that_does_nothing_is_one_of_the_rules():
+    assert {field.name for field in fields(Rules)} >= IDLE_RULES.keys()
