@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.views import is_excluded
+from oracle.domain.views import is_excluded, is_kickout_due
 from oracle.services.backtest.columns import Column
 from oracle.services.backtest.history import kept
 from oracle.services.backtest.measuring import Asked, measure
@@ -18,6 +18,8 @@ from tests.random_histories import any_histories, disturbed_histories, legal_his
 
 # So hard that one timeout excludes.
 HARD = rules_with(penalty=UNIT // 20)
+# So low that the first bad scores make a kickout due.
+LOW = rules_with(penalty=UNIT // 20, pool_size=2, kickout_below=6)
 REMEMBERED = rules_with(penalty=UNIT // 20, exclude_exit=UNIT // 2)
 
 
@@ -33,9 +35,9 @@ class OneByOne:
         return self.policy.follow()
 
 
-def measured(events, rules, policy, asked):
+def measured(events, rules, policy, asked, blocks=(0, None)):
     with TemporaryDirectory() as folder:
-        history = kept(events, Path(folder) / "events")
+        history = kept(events, Path(folder) / "events", *blocks)
         return history, measure(Column("under test", rules, policy.name), policy, history, asked)
 
 
@@ -52,6 +54,34 @@ def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events
         spell.node
         for spell in found.spells
         if spell.since <= second and (spell.until is None or second < spell.until)
+    }
+
+
+@given(legal_histories().filter(bool), st.data())
+@settings(max_examples=60)
+def test_whatever_is_counted_of_a_history_its_spells_and_kickouts_are_those_of_it(events, data):
+    places = sorted({event.at.block for event in events})
+    first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
+    history, found = measured(events, LOW, SEED_POLICY, Asked(judges=False), (first, last))
+    at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
+    until_then = [event for event in events if event.at.block <= at]
+    nodes, second = folded(until_then, LOW)[0].ledger.nodes, until_then[-1].time
+    excluded = {key for key, node in nodes.items() if is_excluded(node, second, LOW)}
+    in_spells = [
+        spell
+        for spell in found.spells
+        if spell.since <= second and (spell.until is None or second < spell.until)
+    ]
+    # A second of which only a part belongs to the history counts for nobody.
+    if second < history.to_time:
+        assert excluded == {spell.node for spell in in_spells}
+    assert all(spell.began_before == (spell.block < first) for spell in found.spells)
+    length = history.to_time - history.from_time
+    assert all(0 < spell.seconds <= length for spell in found.spells)
+    assert {key for key, node in nodes.items() if is_kickout_due(node, LOW)} == {
+        due.node
+        for due in found.kickouts
+        if due.block <= at and (due.closed_block is None or due.closed_block > at)
     }
 
 
