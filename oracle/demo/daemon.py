@@ -13,10 +13,11 @@ _PATIENCE_SECONDS = 10
 
 
 class Daemon:
-    """A running `qos-oracle run --publish`; its log lines go to a file."""
+    """A running `qos-oracle run`; its log lines go to a file."""
 
-    def __init__(self, running: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, running: "subprocess.Popen[bytes]", configuration: Path, log: Path) -> None:
         self._running = running
+        self.configuration = configuration
         self._log = log
 
     def check(self) -> None:
@@ -53,7 +54,7 @@ def daemon(configuration: Path, log: Path, program: Sequence[str] = PROGRAM) -> 
         subprocess.Popen(command, stdout=lines, stderr=lines) as running,  # noqa: S603 - ourselves
     ):
         try:
-            yield Daemon(running, log)
+            yield Daemon(running, configuration, log)
         finally:
             if running.poll() is None:
                 running.kill()

@@ -1,7 +1,10 @@
 """How the demo ends: what the chain itself says about the kickout, and the summary of it all."""
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from oracle.chain.abi import load
 from oracle.chain.calldata import call_input, error_named
@@ -10,6 +13,7 @@ from oracle.demo.cast import HOPELESS
 from oracle.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
 from oracle.demo.verify import Compared, Verdict
 from oracle.domain.ids import Address
+from oracle.errors import FatalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,21 @@ class Kickout:
 
 
 @dataclass(frozen=True, slots=True)
+class Draws:
+    """How many tasks were started, and how many of them on the node that the chain drew."""
+
+    started: int
+    agree: int
+
+    def faults(self) -> list[str]:
+        """Return what is wrong, one line each."""
+        if not self.started:
+            return ["no task was started by a draw"]
+        others = self.started - self.agree
+        return [f"{others} tasks were started on a node that was not drawn"] if others else []
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What the contract tells about one node; `qos` in 1/10,000."""
 
@@ -56,6 +75,7 @@ class Summary:
     as_of: int
     events: int
     nodes: list[Told]
+    draws: Draws
     kickout: Kickout
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
@@ -90,8 +110,26 @@ def end_of_the_hopeless(stage: Stage, clock: Clock) -> Kickout:
     )
 
 
-def summed_up(stage: Stage, clock: Clock, verdict: Verdict, kickout: Kickout) -> Summary:
-    """Put the verdict about the scores and the one about the kickout together."""
+def drawn_again(configuration: Path) -> Draws:
+    """Let a process of its own draw every task again, as anybody can.
+
+    Raises:
+        FatalError: it cannot say.
+    """
+    asked = ["select", "--verify", "all", "--json", "--config", str(configuration)]
+    told = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-m", "oracle", *asked], capture_output=True, text=True, check=False
+    )
+    if not told.stdout:
+        raise FatalError(f"the draws cannot be verified: {told.stderr.strip()}")
+    answer = json.loads(told.stdout)
+    return Draws(answer["started"], answer["agree"])
+
+
+def summed_up(
+    stage: Stage, clock: Clock, verdict: Verdict, draws: Draws, kickout: Kickout
+) -> Summary:
+    """Put the verdicts about scores and draws, and the one about the kickout, together."""
     faults = [
         f"{stage.name_of(one.node)}: the chain says {one.on_chain}, its logs say {one.recomputed}"
         for one in verdict.wrong
@@ -103,9 +141,10 @@ def summed_up(stage: Stage, clock: Clock, verdict: Verdict, kickout: Kickout) ->
         as_of=verdict.as_of,
         events=verdict.events,
         nodes=[_told(stage, one) for one in verdict.nodes],
+        draws=draws,
         kickout=kickout,
         addresses={"chain": stage.chain.url, "network": stage.network, "oracle": stage.oracle},
-        faults=faults + kickout.faults(),
+        faults=faults + draws.faults() + kickout.faults(),
     )
 
 

@@ -13,7 +13,7 @@ from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.demo.cast import CAST, HOPELESS
 from oracle.demo.configuration import write_configuration
 from oracle.demo.daemon import PROGRAM, Daemon, daemon
-from oracle.demo.ending import Summary, end_of_the_hopeless, summed_up
+from oracle.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
 from oracle.demo.news import news
 from oracle.demo.screen import Screen
 from oracle.demo.sight import Gallery, Sight
@@ -89,7 +89,8 @@ class Show:
                 break
         stage = self._stage
         verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
-        return summed_up(stage, self._clock, verdict, kickout)
+        draws = drawn_again(running.configuration)
+        return summed_up(stage, self._clock, verdict, draws, kickout)
 
     def idle(self, running: Daemon) -> None:
         """Go on mining empty blocks, one a second, until interrupted."""

@@ -131,11 +131,12 @@ def _table(summary: Summary) -> Table:
 
 
 def _lines(summary: Summary) -> list[str]:
-    kickout = summary.kickout
+    draws, kickout = summary.draws, summary.kickout
     played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
     return [
         f"{played}, {summary.events} events, {summary.rounds} reports accepted",
+        f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",
         f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
         f"re-join of the kicked-out node: {refused}",
