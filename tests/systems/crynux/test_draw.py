@@ -62,6 +62,18 @@ def test_each_draw_can_be_checked_by_hand(candidates, seed):
         del left[drawn.node]
 
 
+def test_of_equal_weights_x_counts_the_nodes():
+    nodes = sorted(map(node, "ABCDEFGH"))
+    for n in range(20):
+        (drawn,) = draw([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
+        assert drawn.node == nodes[drawn.x]
+
+
+def test_where_no_weight_is_left_each_that_is_left_counts_one():
+    drawn = draw([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
+    assert [each.total for each in drawn] == [5, 4, 3, 2, 1]
+
+
 def test_a_seed_of_another_length_is_refused():
     with pytest.raises(ValueError, match="32 bytes, this one 31"):
         draw([(node("A"), 1)], bytes(31), 1)
