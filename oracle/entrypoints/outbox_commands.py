@@ -1,14 +1,11 @@
 """`outbox`: what we want on chain and how far it has come; and letting a sender go on."""
 
 import time
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, TaskKey
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -17,20 +14,19 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.outbox_tables import reason_of, show_intent, show_intents, task_of
 from oracle.errors import InputError
 from oracle.services.leasing import leased
 from oracle.store.outbox_rows import (
     Account,
     Attempt,
     Intent,
+    IntentKind,
     IntentState,
     JournalEntry,
     Stamp,
 )
 from oracle.store.store import Unit
-
-# Wide enough for whole hashes where the terminal is none.
-_PIPE_WIDTH = 200
 
 outbox = typer.Typer(no_args_is_help=True)
 
@@ -40,35 +36,36 @@ def register(app: typer.Typer) -> None:
     app.add_typer(outbox, name="outbox", help="What we want on chain, and how far it has come.")
 
 
-@outbox.command("list", epilog="Example: qos-oracle outbox list --state live --json")
+@outbox.command("list", epilog="Example: qos-oracle outbox list --kind push --state live --json")
 def list_intents(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
+    kind: Annotated[
+        IntentKind | None, typer.Option("--kind", help="Only those of this kind.")
+    ] = None,
     state: Annotated[
         IntentState | None, typer.Option("--state", help="Only those in this state.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List what was wanted on chain, the newest first."""
+    """List what was wanted on chain, the newest first.
+
+    A task is shown by its first digits, a reason by its class: `outbox show ID` has all of it.
+    """
     with open_app(config) as app, app.store.reading() as unit:
-        intents = unit.outbox.intents.newest(limit, state)
+        intents = unit.outbox.intents.newest(limit, state, kind)
         paused = unit.outbox.senders.paused()
     for account, reason in paused.items():
         typer.echo(f"{account.address} sends nothing: {reason} (`outbox release`)", err=True)
     if as_json:
         print_json([intent_answer(intent) for intent in intents])
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("id", "kind", "about", "state", "nonce", "changed", "reason"):
-        table.add_column(name)
-    for intent in intents:
-        table.add_row(*_cells(intent))
-    Console(width=None if Console().is_terminal else _PIPE_WIDTH).print(table)
+    show_intents(intents)
 
 
 @outbox.command("show", epilog="Example: qos-oracle outbox show 7")
-def show_intent(
+def show_one(
     intent_id: Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` shows it.")],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -81,22 +78,17 @@ def show_intent(
             raise InputError(f"the outbox has no {intent_id}; `qos-oracle outbox list` shows them")
         journal = unit.outbox.journal.of_intent(intent_id)
         attempts = _attempts(unit, intent)
-    if as_json:
-        print_json(
-            {
-                **intent_answer(intent),
-                "attempts": [_attempt_answer(attempt) for attempt in attempts],
-                "journal": [_entry_answer(entry) for entry in journal],
-            }
-        )
+        answer = {**intent_answer(intent), "node": _node(unit, intent)}
+    if not as_json:
+        show_intent(answer, attempts, journal)
         return
-    for name, value in intent_answer(intent).items():
-        if value is not None:
-            typer.echo(f"{name:<14}{value}")
-    for attempt in attempts:
-        typer.echo(f"{'transaction':<14}{attempt.signed.tx_hash}, sent {attempt.sends} times")
-    for entry in journal:
-        typer.echo(f"{_moment(entry.at)}  {entry.event:<10}{entry.detail}")
+    print_json(
+        {
+            **answer,
+            "attempts": [_attempt_answer(attempt) for attempt in attempts],
+            "journal": [_entry_answer(entry) for entry in journal],
+        }
+    )
 
 
 @outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")
@@ -131,8 +123,11 @@ def intent_answer(intent: Intent) -> dict[str, object]:
         "kind": wish.kind.value,
         "state": intent.state.value,
         "about": wish.subject or wish.dedup_key,
+        "task": task_of(intent),
         "period": wish.period,
         "round": wish.round,
+        "as_of_block": wish.as_of_block,
+        "as_of_hash": wish.as_of_hash,
         "digest": wish.digest,
         "sender": wish.account.address,
         "nonce": intent.nonce,
@@ -140,7 +135,7 @@ def intent_answer(intent: Intent) -> dict[str, object]:
         "max_cost_wei": None if intent.max_cost_wei is None else str(intent.max_cost_wei),
         "not_before": wish.not_before,
         "deadline": wish.deadline,
-        "reason": _reason(intent) or None,
+        "reason": reason_of(intent),
         "created_at": intent.created_at,
         "updated_at": intent.updated_at,
     }
@@ -151,6 +146,13 @@ def _attempts(unit: Unit, intent: Intent) -> list[Attempt]:
         return []
     slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
     return [] if slot is None else unit.outbox.slots.attempts(slot)
+
+
+def _node(unit: Unit, intent: Intent) -> str | None:
+    """Return who was drawn for the task that a start is about; None: no start, or no such draw."""
+    task, seed = task_of(intent), intent.wish.as_of_hash
+    draws = [] if task is None else unit.draws.of_task(TaskKey(task))
+    return next((draw.node for draw in draws if draw.seed_hash == seed), None)
 
 
 def _attempt_answer(attempt: Attempt) -> dict[str, object]:
@@ -165,25 +167,3 @@ def _attempt_answer(attempt: Attempt) -> dict[str, object]:
 
 def _entry_answer(entry: JournalEntry) -> dict[str, object]:
     return {"at": entry.at, "event": entry.event, "detail": entry.detail, "epoch": entry.epoch}
-
-
-def _cells(intent: Intent) -> list[str]:
-    wish = intent.wish
-    about = f"round {wish.round}" + (f", {wish.subject}" if wish.subject else "")
-    return [
-        str(intent.id),
-        wish.kind.value.replace("_", " "),
-        about,
-        intent.state.value,
-        "" if intent.nonce is None else str(intent.nonce),
-        _moment(intent.updated_at),
-        _reason(intent),
-    ]
-
-
-def _reason(intent: Intent) -> str:
-    return intent.error_text or intent.error_class or ""
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")

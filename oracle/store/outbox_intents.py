@@ -66,17 +66,20 @@ class Intents:
         Raises:
             FatalError: the row is not as it was read: another writer was here.
         """
-        mine = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)
-        changed = self._connection.execute(
-            update(pub_intent)
-            .where(mine)
-            .values({**values, "state": to.value, "updated_at": stamp.at})
-        )
-        if changed.rowcount != 1:
-            raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
         told = {name: value for name, value in values.items() if name != "nonce"}
         detail = " ".join(f"{name}={value}" for name, value in told.items() if value is not None)
+        self._change(intent, to, stamp, values)
         self._journal.write(to.value, stamp, About(intent.id, intent.nonce), detail)
+
+    def note_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
+        """Move it to mined, the outcome in the journal: a receipt is no reason to stop at.
+
+        Raises:
+            FatalError: see `move`.
+        """
+        self._change(intent, IntentState.MINED, stamp, _NO_VALUES)
+        about = About(intent.id, intent.nonce)
+        self._journal.write(IntentState.MINED.value, stamp, about, outcome)
 
     def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
         """Note that it was tried and works, for how much gas and, at most, wei."""
@@ -138,9 +141,12 @@ class Intents:
         )
         return int(self._connection.execute(counted).scalar_one())
 
-    def newest(self, limit: int, state: IntentState | None = None) -> list[Intent]:
-        """Return the last `limit` intents, newest first."""
+    def newest(
+        self, limit: int, state: IntentState | None = None, kind: IntentKind | None = None
+    ) -> list[Intent]:
+        """Return the last `limit` intents, of a state or kind where one is named, newest first."""
         chosen = _ALL if state is None else _ALL.where(pub_intent.c.state == state.value)
+        chosen = chosen if kind is None else chosen.where(pub_intent.c.kind == kind.value)
         return self._where(chosen.order_by(pub_intent.c.id.desc()).limit(limit))
 
     def counts(self) -> dict[tuple[str, str], int]:
@@ -183,6 +189,16 @@ class Intents:
         for intent in stale:
             self.move(intent, IntentState.EXPIRED, stamp, {"error_class": "anchor_reorged"})
         return len(stale)
+
+    def _change(self, intent: Intent, to: IntentState, stamp: Stamp, values: Values) -> None:
+        mine = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)
+        changed = self._connection.execute(
+            update(pub_intent)
+            .where(mine)
+            .values({**values, "state": to.value, "updated_at": stamp.at})
+        )
+        if changed.rowcount != 1:
+            raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
 
     def _where(self, chosen: Select[Any]) -> list[Intent]:
         return [_intent(row) for row in self._connection.execute(chosen)]

@@ -182,8 +182,8 @@ class Slots:
         if slot.intent_id != attempt.intent_id:
             self._lose(slot.intent_id, attempt.intent_id, stamp)
         winner = self._named(attempt.intent_id)
-        detail: dict[str, str | int | None] = {"error_text": f"block {mined.block_number}"}
-        self._intents.move(winner, IntentState.MINED, stamp, detail)
+        outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
+        self._intents.note_mined(winner, outcome, stamp)
 
     def unmined(self, slot: Slot, stamp: Stamp) -> None:
         """Note that a reorg took the receipt away: the same bytes are sent again."""
@@ -197,7 +197,10 @@ class Slots:
         """Close a mined slot for good; `reason`: why the call failed, where it did."""
         self._set(slot, SlotState.FINAL, finalised_at=stamp.at)
         to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
-        self._intents.move(self._named(slot.intent_id), to, stamp, {"error_class": reason})
+        # The contract's own word, without its arguments, is the class.
+        word = None if reason is None else reason.split("(", maxsplit=1)[0]
+        values = {"error_class": word, "error_text": reason}
+        self._intents.move(self._named(slot.intent_id), to, stamp, values)
 
     def lose_to_foreign(self, slot: Slot, stamp: Stamp) -> None:
         """Note that somebody else used this nonce of the key: a human has to look at it."""

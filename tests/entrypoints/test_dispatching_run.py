@@ -88,6 +88,27 @@ def test_a_task_is_drawn_for_started_and_verified(
     assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
 
 
+def test_a_start_is_listed_by_a_short_task_and_shown_whole(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = write(settings, tmp_path / "config.toml")
+    task = "0x" + network.create().hex()
+    for _ in range(3):
+        turned(network, path, "--dispatch")
+    (start,) = told(capsys, "outbox", "list", "--kind", "start_task", "--config", path)
+    assert run(["outbox", "list", "--config", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"{task[:10]}…, seed block {start['as_of_block']}" in text
+    assert "None" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+    shown = told(capsys, "outbox", "show", start["id"], "--config", path)
+    check = told(capsys, "select", "--verify", task, "--config", path)
+    recorded = check["recorded"][-1]
+    assert (shown["task"], shown["node"]) == (task, recorded["node"])
+    assert shown["as_of_hash"] == recorded["seed_hash"]
+
+
 def test_a_dry_run_starts_nothing_whatever_else_is_said(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

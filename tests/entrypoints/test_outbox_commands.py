@@ -1,6 +1,7 @@
 """A daemon that publishes, looked at through `outbox`; and nothing secret in what it says."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,26 @@ def test_the_list_tells_what_was_wanted_and_how_far_it_came(published, capsys):
 def test_the_list_can_be_narrowed_to_a_state(published, capsys):
     assert run(["outbox", "list", "--state", "held", "--config", str(published), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_the_list_can_be_narrowed_to_a_kind(published, capsys):
+    assert run(["outbox", "list", "--kind", "push", "--config", str(published), "--json"]) == 0
+    assert {one["kind"] for one in json.loads(capsys.readouterr().out)} == {"push"}
+    assert run(["outbox", "list", "--kind", "noop", "--config", str(published), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_push_that_worked_has_no_reason_and_a_journal_that_says_so(published, capsys):
+    assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
+    push = json.loads(capsys.readouterr().out)
+    assert push["reason"] is None
+    mined = next(entry for entry in push["journal"] if entry["event"] == "mined")
+    assert re.fullmatch(r"block \d+, worked", mined["detail"])
+
+    assert run(["outbox", "show", "1", "--config", str(published)]) == 0
+    text = capsys.readouterr().out
+    assert "sent once" in text
+    assert "error_text" not in text
 
 
 def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, capsys):

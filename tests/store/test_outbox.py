@@ -185,7 +185,8 @@ def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
         unit.outbox.slots.mined(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
         unit.outbox.slots.settle(slot_of(unit.outbox, slot.nonce), NOW, "Reorged(5)")
         intent = named(unit.outbox, slot.intent_id)
-    assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged(5)")
+    assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged")
+    assert intent.error_text == "Reorged(5)"
 
 
 def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store):
