@@ -24,7 +24,7 @@ from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
-    open_app,
+    open_folded,
     print_json,
 )
 from oracle.entrypoints.select_answers import selection_answer
@@ -114,7 +114,7 @@ def _verify(config: Path, task: str, *, as_json: bool) -> None:
         raise InputError(
             f"--verify {foreign(task)}: a task is named by 0x and 64 hex digits, or {_ALL}"
         )
-    with open_app(config) as app:
+    with open_folded(config) as app:
         settings = app.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")

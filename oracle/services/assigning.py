@@ -127,6 +127,22 @@ def check_dispatch(unit: Unit, settings: DispatchSettings) -> None:
         )
 
 
+def refuse_other_settings(unit: Unit, settings: DispatchSettings) -> None:
+    """Let nobody judge the draws of a database by settings that did not make them.
+
+    A database that draws nothing may be looked at by any.
+
+    Raises:
+        InputError: it draws by other ones.
+    """
+    known = unit.progress.get(_SETTINGS)
+    if known is not None and known != settings.sign:
+        raise InputError(
+            "[dispatch]: the database draws by other settings or rules than the configuration's: "
+            "put the configuration back, or let the daemon begin with the new one"
+        )
+
+
 def _back_to(block: int) -> str:
     """Say how to come to where nothing above `block` is folded; no block is below the first."""
     if block < 0:

@@ -7,6 +7,7 @@ from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.tasks import Task
 from oracle.errors import InputError
+from oracle.services.assigning import refuse_other_settings
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.exporting import stored_events
 from oracle.services.ports import Chain, Reader
@@ -89,10 +90,11 @@ def verify_draw(
     `app.reader` and `app.dispatch_settings` are what it wants.
 
     Raises:
-        InputError: nothing is indexed, or there is no such task.
+        InputError: nothing is indexed, or by other settings, or there is no such task.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
     with store.reading() as unit:
+        refuse_other_settings(unit, settings)
         cursor, identity = unit.cursor.get(), unit.identity.get()
         found = unit.tasks.named([task]).get(task)
         if cursor is None or identity is None:
@@ -130,10 +132,11 @@ def verify_all(chain: Chain, store: Store, reader: Reader, settings: DispatchSet
     """Do the same for every task that started after `settings.start_block`, in one pass.
 
     Raises:
-        InputError: nothing is indexed.
+        InputError: nothing is indexed, or by other settings.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
     with store.reading() as unit:
+        refuse_other_settings(unit, settings)
         cursor, identity = unit.cursor.get(), unit.identity.get()
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet: there is no draw to verify")

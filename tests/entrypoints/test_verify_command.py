@@ -200,6 +200,17 @@ def test_people_read_which_of_all_tasks_went_elsewhere(played, capsys):
     assert f"drawn was  {played.forecast[DEFIED]}" in text
 
 
+@pytest.mark.parametrize("named", [DRAWN, "all"])
+@pytest.mark.parametrize(
+    "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
+)
+def test_nobody_is_accused_by_settings_that_did_not_draw(played, monkeypatch, named, setting):
+    name, value = setting.split("=")
+    monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
+    task = played.keys.get(named, named)
+    assert run(["select", "--verify", task, "--config", str(played.config)]) == 2
+
+
 def test_an_unknown_task_is_wrong_input(played, capsys):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
     assert "no task 0xabab" in line
