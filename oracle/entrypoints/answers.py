@@ -19,14 +19,15 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.entrypoints.purse import Purse
 from oracle.services.comparing import factors_answer, rounds_answer, tally_answer
 from oracle.services.explaining import Explanation, OnChain, Sent
 from oracle.services.observing import NodeRow, Overview
 from oracle.store.rule_sets import RuleSet, named_by
 
 
-def status_answer(seen: Overview) -> dict[str, Any]:
-    """Return what `/v1/status` and `status --json` say."""
+def status_answer(seen: Overview, dispatcher: Purse | None) -> dict[str, Any]:
+    """Return what `/v1/status` and `status --json` say; `dispatcher` None: nothing is started."""
     return {
         "version": __version__,
         "chain_id": seen.chain_id,
@@ -54,6 +55,10 @@ def status_answer(seen: Overview) -> dict[str, Any]:
             {"kind": kind, "state": state, "count": count}
             for (kind, state), count in sorted(seen.outbox.items())
         ],
+        "tasks_waiting": seen.tasks_waiting,
+        "draws_standing": seen.draws_standing,
+        "oldest_draw_block": seen.oldest_draw,
+        "dispatcher": None if dispatcher is None else dispatcher.answer(),
         "lease": seen.lease,
     }
 

@@ -18,6 +18,7 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
+from oracle.entrypoints.purse import Purse, purse_of_dispatcher
 from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
@@ -42,13 +43,17 @@ def register(app: typer.Typer) -> None:
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Say how far the database has come and what is under way."""
+    """Say how far the database has come and what is under way.
+
+    Asks nothing of the chain but the dispatcher's balance, where there is one.
+    """
     with open_folded(config) as app:
-        seen = overview(app.store)
+        seen, purse = overview(app.store), purse_of_dispatcher(app)
+        is_on = app.dispatch_settings is not None
     if as_json:
-        print_json(status_answer(seen))
+        print_json(status_answer(seen, purse))
         return
-    for name, value in _lines(seen):
+    for name, value in _lines(seen, purse, is_on=is_on):
         typer.echo(f"{name:<14}{value}")
 
 
@@ -109,7 +114,7 @@ def _share(units: int) -> str:
     return f"{units / UNIT:.4f}"
 
 
-def _lines(seen: Overview) -> Iterator[tuple[str, str]]:
+def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
     if seen.chain_id is None:
         yield "chain", "not known yet; `qos-oracle run --once` indexes it"
         return
@@ -131,5 +136,16 @@ def _lines(seen: Overview) -> Iterator[tuple[str, str]]:
         yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
     for (kind, state), count in sorted(seen.outbox.items()):
         yield "outbox", f"{count} {kind} {state}"
+    yield from _of_tasks(seen, purse, is_on=is_on)
     yield "anomalies", str(seen.anomalies)
     yield "worked on by", seen.lease or "nobody"
+
+
+def _of_tasks(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
+    """Say what waits to be given out, and by whom."""
+    yield "tasks", f"{seen.tasks_waiting} waiting"
+    if is_on or seen.draws_standing:
+        since = "" if seen.oldest_draw is None else f", the oldest of block {seen.oldest_draw}"
+        yield "draws", f"{seen.draws_standing} standing{since}"
+    if is_on:
+        yield "dispatcher", "no key: nothing is started" if purse is None else purse.text()

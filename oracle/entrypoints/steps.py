@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.app import App
+from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.publisher.receipts import balance_of
 from oracle.scheduler import Step
@@ -112,6 +113,7 @@ class Work:
         left, starts = None, self.starts
         if starts is not None:
             left = balance_of(starts.publisher.lines, starts.account.address)
+            self.watch.dispatcher = Purse(starts.account.address, left)
         return dispatch_census(self.app.store, left)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRef
+from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
 from oracle.services.indexing import Indexed
 from oracle.telemetry import metrics
@@ -22,6 +23,8 @@ class Watch:
     newest: int | None = None
     final: int | None = None
     folded: BlockRef | None = None
+    # As it was counted last; None: nothing is started.
+    dispatcher: Purse | None = None
 
     def saw(self, heads: Heads) -> None:
         """Note the chain's heads."""

@@ -53,7 +53,7 @@ def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
     @web.get("/v1/status")
     def status() -> Response:
         try:
-            return JSONResponse(status_answer(overview(store())))
+            return JSONResponse(status_answer(overview(store()), watch.dispatcher))
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
 

@@ -5,6 +5,7 @@ Neither a key nor a password ever stands in a message: what the libraries say is
 
 import json
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -35,6 +36,22 @@ def create_keystore(
     _write_new(password_file, password + "\n")
     _write_new(keystore, json.dumps(written) + "\n")
     return Address(account.address.lower())
+
+
+def address_in(keystore: Path) -> Address | None:
+    """Return the address that a keystore says it is of, without its password; None: it says none.
+
+    Raises:
+        InputError: the file is missing, readable by others, or no keystore.
+    """
+    try:
+        told = json.loads(read_secret(keystore))
+    except json.JSONDecodeError:
+        raise InputError(f"{keystore}: is no keystore (no JSON)") from None
+    digits = told.get("address") if isinstance(told, dict) else None
+    if not isinstance(digits, str) or re.fullmatch(r"(0x)?[0-9a-fA-F]{40}", digits) is None:
+        return None
+    return Address("0x" + digits.lower().removeprefix("0x"))
 
 
 def unlock(keystore: Path, password_file: Path) -> bytes:

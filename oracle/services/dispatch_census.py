@@ -12,7 +12,7 @@ def dispatch_census(store: Store, balance_wei: int | None) -> DispatchCensus:
         standing = unit.draws.standing()
         oldest = min((draw.seed_block for draw in standing), default=None)
         return DispatchCensus(
-            waiting=len(unit.tasks.waiting()),
+            waiting=unit.tasks.count_waiting(),
             standing=len(standing),
             oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
             failures=unit.outbox.intents.failures(IntentKind.START_TASK),

@@ -37,7 +37,8 @@ class Overview:
     """The database at its cursor; `nodes` by status, `outbox` by (kind, state).
 
     `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
-    seconds of block time, None before the first round. `lease` names who works on the database,
+    seconds of block time, None before the first round. `oldest_draw` is the seed block of the draw
+    that stands the longest, None: none does. `lease` names who works on the database,
     None: nobody.
     """
 
@@ -53,6 +54,9 @@ class Overview:
     round_age: int | None
     reports: tuple[StoredReport, ...]
     outbox: Mapping[tuple[str, str], int]
+    tasks_waiting: int
+    draws_standing: int
+    oldest_draw: int | None
     lease: str | None
 
 
@@ -62,6 +66,7 @@ def overview(store: Store) -> Overview:
         identity, cursor = unit.identity.get(), unit.cursor.get()
         held = unit.lease.current()
         number, age = _round(unit, cursor.time if cursor else None)
+        standing = unit.draws.standing()
         return Overview(
             chain_id=identity.chain_id if identity else None,
             start_block=identity.start_block if identity else None,
@@ -75,6 +80,9 @@ def overview(store: Store) -> Overview:
             round_age=age,
             reports=tuple(unit.reports.latest(3)),
             outbox=unit.outbox.intents.counts(),
+            tasks_waiting=unit.tasks.count_waiting(),
+            draws_standing=len(standing),
+            oldest_draw=standing[0].seed_block if standing else None,
             lease=held.holder if held.seconds_left > 0 else None,
         )
 

@@ -56,6 +56,13 @@ class DrawRoom:
         """Return the draws that stand, the oldest first."""
         return self._where(draw.c.void_block.is_(None))
 
+    def over(self, limit: int) -> list[StoredDraw]:
+        """Return the last draws that stand no more, the newest end first."""
+        rows = select(draw).where(draw.c.void_block.is_not(None))
+        newest = (draw.c.void_block.desc(), draw.c.seed_block.desc(), draw.c.task)
+        found = self._connection.execute(rows.order_by(*newest).limit(limit))
+        return [_draw_of(row) for row in found]
+
     def of_task(self, task: TaskKey) -> list[StoredDraw]:
         """Return every draw there was for the task, the oldest first."""
         return self._where(draw.c.task == raw(task))

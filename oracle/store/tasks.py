@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import json
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from oracle.domain.block import Position
 from oracle.domain.events import AbortReason, TaskKind
@@ -53,6 +53,11 @@ class TaskRoom:
         """Return the tasks that were created and neither started nor ended, by creation."""
         # Positions are text in the table, which sorts otherwise than they do.
         return sorted(self._where(IS_WAITING), key=_creation_of)
+
+    def count_waiting(self) -> int:
+        """Count the same."""
+        counted = select(func.count()).select_from(task).where(IS_WAITING)
+        return int(self._connection.execute(counted).scalar_one())
 
     def of_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
         """Return the tasks of these groups that no group has scored yet, by creation.

@@ -109,6 +109,48 @@ def test_a_start_is_listed_by_a_short_task_and_shown_whole(
     assert shown["as_of_hash"] == recorded["seed_hash"]
 
 
+def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = write(settings, tmp_path / "config.toml")
+    task = "0x" + network.create().hex()
+    turned(network, path)
+    turned(network, path)
+    status = told(capsys, "status", "--config", path)
+    assert (status["tasks_waiting"], status["draws_standing"]) == (1, 1)
+    assert status["dispatcher"]["balance_wei"] == str(ETHER)
+    (drawn,) = told(capsys, "draws", "--config", path)["standing"]
+    assert (drawn["task"], drawn["seed_block"]) == (task, status["oldest_draw_block"])
+    assert drawn["outcome"] is None
+    assert run(["status", "--config", str(path)]) == 0
+    assert f"{status['dispatcher']['address']}, 1.000000 ether" in capsys.readouterr().out
+
+    turned(network, path, "--dispatch")
+    turned(network, path)
+    found = told(capsys, "draws", "--config", path)
+    assert (found["standing"], found["over"][0]["node"]) == ([], drawn["node"])
+    assert found["over"][0]["outcome"] == "started"
+    assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
+    assert run(["draws", "--config", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"{drawn['node']}, which started it" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_status_stands_without_an_endpoint_and_says_so(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["migrate", "--config", str(path)]) == 0
+    purse = told(capsys, "status", "--config", path)["dispatcher"]
+    assert purse["balance_wei"] is None
+    assert "did not answer" in purse["unknown"]
+    Path(settings["keys"]["dispatcher_keystore"]).write_text("nothing")
+    purse = told(capsys, "status", "--config", path)["dispatcher"]
+    assert "is no keystore" in purse["unknown"]
+
+
 def test_a_dry_run_starts_nothing_whatever_else_is_said(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -84,3 +84,13 @@ def test_folding_anew_leaves_the_record(store: Store):
         draw(unit, task=1, seed=5, node=7)
         unit.projections.clear()
         assert len(unit.draws.standing()) == 1
+
+
+def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
+    with store.transaction() as unit:
+        for task, over in ((1, 6), (2, 9), (3, 7)):
+            draw(unit, task, 5, 1)
+            unit.draws.void(task_key(task), over)
+        draw(unit, 4, 8, 1)
+        assert [one.void_block for one in unit.draws.over(2)] == [9, 7]
+        assert len(unit.draws.over(9)) == 3

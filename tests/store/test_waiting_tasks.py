@@ -38,6 +38,7 @@ def test_a_task_waits_from_its_creation_to_its_start_or_end(store: Store, rows: 
         forget_everything(unit)
         unit.tasks.save(rows)
         found = unit.tasks.waiting()
+        assert unit.tasks.count_waiting() == len(found)
     assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
     assert [creation(each) for each in found] == sorted(creation(each) for each in wanted)
 
