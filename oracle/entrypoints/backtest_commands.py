@@ -165,7 +165,7 @@ def _bare(option: str, name: str) -> Basis:
         if not path.is_file():
             raise InputError(f"{option}: {error}, and no file of that name") from None
     try:
-        return Basis.read(read_text(path))
+        return Basis.read(read_text(path), path.name)
     except ValueError as error:
         raise InputError(f"{option}: {path}: {error}") from None
 

@@ -1,11 +1,11 @@
 """`rules list` and `rules show`: the systems there are, and every number of a rule set."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from oracle.domain.legacy_rules import IDLE_RULES
 from oracle.domain.rules import Rules
 from oracle.entrypoints.choosing import SetOption, pairs_of
 from oracle.entrypoints.options import JsonOption, print_json
@@ -13,7 +13,16 @@ from oracle.entrypoints.terminal import print_table
 from oracle.errors import InputError
 from oracle.store.rule_sets import named_by
 from oracle.systems.meanings import MEANINGS
-from oracle.systems.registry import changes_in, published, rule_set, systems, unpublished
+from oracle.systems.registry import (
+    System,
+    changes_in,
+    file_form,
+    published,
+    rule_set,
+    rules_named,
+    systems,
+    unpublished,
+)
 
 rules = typer.Typer(no_args_is_help=True)
 
@@ -54,6 +63,7 @@ def list_systems(*, as_json: JsonOption = False) -> None:
                 "policy": one.policy.name,
                 "source": one.source,
                 "summary": one.summary,
+                "sha256": _published_digest(one),
             }
             for one in known
         ])  # fmt: skip
@@ -66,7 +76,9 @@ def list_systems(*, as_json: JsonOption = False) -> None:
     print_table(columns, rows, left=("name", "rules", "source", "summary"))
 
 
-@rules.command(epilog="Example: qos-oracle rules show relay --set tau_seconds=900 --json")
+@rules.command(
+    epilog="Example: qos-oracle rules show relay --set tau_seconds=900 --json > mine.json"
+)
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The rule set.")],
     *,
@@ -75,7 +87,8 @@ def show(
 ) -> None:
     """Show every rule of a set, with what it means and where that is said.
 
-    The value is written as `--set` and `rules.change` take it.
+    The value is written as `--set` and `rules.change` take it. With --json it is the file that
+    `replay --rules FILE` and `backtest --rules FILE` read; null is a number to be chosen first.
     """
     wanted = pairs_of("--set", changes)
     try:
@@ -85,27 +98,27 @@ def show(
         whole = rule_set(name, wanted) if wanted or not lacking else None
     except ValueError as error:
         raise InputError(str(error)) from None
-    values = known if whole is None else {**known, **changes_in(whole)}
-    every = [rule for rule in MEANINGS if rule in known or rule in unpublished(name)]
-    found = {rule: _Shown(values.get(rule), known.get(rule)) for rule in every}
     if as_json:
-        print_json(_answer(name, whole, found))
+        print_json(file_form(name, wanted))
         return
+    values = known if whole is None else {**known, **changes_in(whole)}
+    idle = IDLE_RULES if any(rule.startswith("legacy.") for rule in known) else {}
+    every = [
+        rule
+        for rule in MEANINGS
+        if (rule in known or rule in unpublished(name)) and rule not in idle
+    ]
+    found = {rule: _Shown(values.get(rule), known.get(rule)) for rule in every}
     typer.echo(_title(name, whole))
     rows = [(rule, *one.cells(), MEANINGS[rule]) for rule, one in found.items()]
     print_table(("rule", "value", "published", "meaning"), rows, left=("rule", "meaning"))
 
 
-def _answer(name: str, whole: Rules | None, found: Mapping[str, _Shown]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "version": None if whole is None else whole.version,
-        "sha256": None if whole is None else named_by(whole).sha256,
-        "rules": {
-            rule: {"value": one.value, "published": one.published, "meaning": MEANINGS[rule]}
-            for rule, one in found.items()
-        },
-    }
+def _published_digest(system: System) -> str | None:
+    """Return the hash of a system's rule set; None where it has none, or lacks numbers."""
+    if not system.has_rules or unpublished(system.name):
+        return None
+    return named_by(rules_named(system.name)).sha256
 
 
 def _title(name: str, whole: Rules | None) -> str:

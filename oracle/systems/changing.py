@@ -71,6 +71,23 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
+def whole(base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule set's JSON object with every rule that there is, in their order.
+
+    None stands for a number that nobody ever published: no rules come of it until one is chosen.
+    """
+    values: dict[str, Any] = {"name": base["name"], "version": base["version"]}
+    for name, field in changeable(base).items():
+        is_legacy = name.startswith(_LEGACY)
+        told, place = (
+            (base["legacy"], values.setdefault("legacy", {})) if is_legacy else (base, values)
+        )
+        default = None if field.default is MISSING else field.default
+        other = json_value(field.name, default, _fractions(name))
+        place[field.name] = told.get(field.name, other)
+    return values
+
+
 def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
     """Return the rules of a rule set that may be changed, by dotted name, in their order."""
     # What it is called is not a rule of it.

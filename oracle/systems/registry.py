@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.rules import Rules
-from oracle.systems.changing import changeable, changed, texts_of
+from oracle.systems.changing import changeable, changed, texts_of, whole
 from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
 from oracle.systems.crynux.rule_sets import RELAY, SEED
 from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
@@ -126,6 +126,18 @@ def published(name: str) -> Mapping[str, str]:
         ValueError: there is no rule set of that name.
     """
     return texts_of(_values(name))
+
+
+def file_form(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
+    """Return a rule set, with some of its rules changed, as the JSON object that a file of it is.
+
+    Without changes None stands for a number that nobody ever published.
+
+    Raises:
+        ValueError: see `rule_set`; a set that lacks numbers is there without changes alone.
+    """
+    values = _values(name)
+    return whole(json.loads(changed(values, changes).to_json()) if changes else values)
 
 
 def unpublished(name: str) -> tuple[str, ...]:

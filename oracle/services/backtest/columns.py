@@ -103,9 +103,10 @@ class Basis:
         return cls(name, policy_named(wanted).name, known is None or known.has_rules)
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def read(cls, text: str, file: str = "") -> Self:
         """Return the system of a rule set that somebody wrote as JSON.
 
+        It is called as it says, or by the name of its file where a published set is called so.
         It is picked by the policy of the system of its name, if there is one; else as `seed`
         picks, or as `legacy` does where it has the legacy numbers.
 
@@ -116,7 +117,8 @@ class Basis:
         known = systems().get(rules.name)
         other = _LEGACY if rules.legacy is not None else _STATE
         policy = known.policy.name if known else other
-        return cls(rules.name, policy, written=json.loads(rules.to_json()))
+        name = file if file and rules.name in rule_sets() else rules.name
+        return cls(name, policy, written=json.loads(rules.to_json()))
 
     def changed_by(self, words: Sequence[str]) -> Self:
         """Return it with changes of its own, each `key=value`.
