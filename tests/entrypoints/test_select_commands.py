@@ -163,16 +163,6 @@ def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
     assert "must be a decimal" in refused(capsys, "select", *options, *floor)
 
 
-def test_any_number_of_a_policy_can_be_set_beside_rules(capsys, events, asked):
-    options = ["--task", asked, "--events", events, "--set", "boost=1"]
-    boosts = by_node(told(capsys, *options, "--set", "disk_boost=0.25"))[node("A")]["parts"]
-    assert boosts["M"] == "1.250000000000000000"
-    pocket = told(capsys, *options, "--policy", "article", "--set", "max_tickets=20")
-    assert {row["parts"]["tickets"] for row in pocket["nodes"] if row["weight"]} == {"20"}
-    faults = ["--policy", "legacy-equal", "--set", "weight_floor=1"]
-    assert "weight_floor: no such rule (there is" in refused(capsys, "select", *options, *faults)
-
-
 def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
@@ -287,22 +277,3 @@ def test_what_a_user_wrote_cannot_act_on_a_terminal_either(capsys, events, asked
     for option in ("a\x1b[2J=1", "a\x1b[2J"):
         line = refused(capsys, "select", "--task", asked, "--events", events, "--set", option)
         assert r"a\x1b[2J" in line
-
-
-def test_where_nobody_has_weight_each_is_said_to_count_the_same(capsys, tmp_path):
-    events = events_in(tmp_path, History().joins("A").joins("B").joins("C"))
-    options = ["--task", task_in(tmp_path), "--events", events, "--seed", SEED]
-    answer = told(capsys, *options)
-    assert [row["parts"]["W"] for row in answer["nodes"]] == 3 * ["0.000000000000000000"]
-    # What is shown adds up to the sum that x was taken modulo of.
-    assert [row["weight"] for row in answer["nodes"]] == 3 * ["1"]
-    assert answer["sum"] == answer["draws"][0]["sum"] == "3"
-    assert "each counts the same" in printed(capsys, *options)
-
-
-def test_where_somebody_has_weight_no_weight_is_shown_as_none(capsys, tmp_path):
-    events = events_in(tmp_path, History().joins("A", stake=TOKENS).joins("B"))
-    options = ["--task", task_in(tmp_path), "--events", events]
-    weights = {row["node"]: int(row["weight"]) for row in told(capsys, *options)["nodes"]}
-    assert weights == {node("A"): TOKENS // 3, node("B"): 0}
-    assert "each counts the same" not in printed(capsys, *options)
