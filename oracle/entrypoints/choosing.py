@@ -21,8 +21,8 @@ from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.legacy.policy import LegacyPolicy
 from oracle.systems.policy import Policy
-from oracle.systems.registry import changeable_in, policy_named, rule_set, systems
-from oracle.systems.tuning import sorted_out, tuned
+from oracle.systems.registry import changeable_in, changes_in, policy_named, rule_set, systems
+from oracle.systems.tuning import parameters_of, sorted_out, tuned
 
 EventsOption = Annotated[
     str | None,
@@ -147,6 +147,16 @@ def _policy(name: str, ground: Ground) -> Policy:
 def _set(base: str, ground: Ground) -> Mapping[str, str]:
     """What the configuration changes in a rule set, where it is the one of the ground."""
     return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
+
+
+def changed_in(choice: Choice) -> dict[str, str]:
+    """Return the numbers of the rules and of the policy that are not as published, by name."""
+    published = parameters_of(policy_named(choice.policy.name))
+    own = parameters_of(choice.policy).items()
+    return {
+        **changes_in(choice.rules),
+        **{name: text for name, text in own if published[name] != text},
+    }
 
 
 def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:

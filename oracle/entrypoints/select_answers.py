@@ -1,5 +1,6 @@
 """What `select` answers to programs: every node with its reasons, the draw, and the models."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from oracle.domain.fixed_point import decimal_text
@@ -15,14 +16,20 @@ _WISHES = (
 )  # fmt: skip
 
 
-def selection_answer(chosen: Selection, survey: Survey) -> dict[str, Any]:
-    """Return what `select --json` says; weights, x and sums as decimal strings."""
+def selection_answer(
+    chosen: Selection, survey: Survey, changed: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what `select --json` says; weights, x and sums as decimal strings.
+
+    `changed`: the numbers of rules and policy that are not as published.
+    """
     places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
     each_counts = 1 if chosen.all_equal else 0
     return {
         "policy": chosen.policy,
         "version": chosen.version,
         "rules": survey.rules.name,
+        "changed": dict(changed),
         "as_of": {"block": survey.block, "time": survey.time},
         "task": task_answer(chosen.task),
         "sum": str(chosen.total),

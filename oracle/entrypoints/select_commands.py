@@ -15,6 +15,7 @@ from oracle.entrypoints.choosing import (
     EventsOption,
     Ground,
     SetOption,
+    changed_in,
     chosen,
     ground_of,
     pairs_of,
@@ -99,9 +100,9 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         choice = chosen(policy, pairs_of("--set", changes), ground)
         survey, told = _selection(ground, choice, said, (at, drawing))
     if as_json:
-        print_json(selection_answer(told, survey))
+        print_json(selection_answer(told, survey, changed_in(choice)))
         return
-    show_selection(told, survey)
+    show_selection(told, survey, changed_in(choice))
 
 
 def _no_other(*given: object) -> None:

@@ -1,6 +1,7 @@
 """What `select` shows to people: the likeliest first, everybody's reasons, the draw."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import fill
 
 import typer
 
@@ -8,7 +9,7 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import ZERO_HASH, Address, TaskKey
 from oracle.domain.tasks import Task
 from oracle.entrypoints.status_commands import shown_time
-from oracle.entrypoints.terminal import foreign, print_table
+from oracle.entrypoints.terminal import WIDTH, foreign, print_table
 from oracle.services.selecting import Judged, Lots, Selection
 from oracle.services.surveying import Survey
 from oracle.systems.policy import Verdict
@@ -27,13 +28,16 @@ _MADE_OF = "made of"
 _TEXT = (_SENTENCE, _MADE_OF)
 
 
-def show_selection(chosen: Selection, survey: Survey) -> None:
-    """Print one selection."""
+def show_selection(chosen: Selection, survey: Survey, changed: Mapping[str, str]) -> None:
+    """Print one selection; `changed`: the numbers that are not as published."""
     typer.echo(f"task {_key(chosen.task)}: {shown_wishes(chosen.task)}")
     typer.echo(
         f"policy {chosen.policy} (version {chosen.version}), rules {survey.rules.name}, "
         f"{shown_as_of(survey)}"
     )
+    if changed:
+        numbers = ", ".join(f"{name}={text}" for name, text in changed.items())
+        typer.echo(fill(f"changed: {numbers}", WIDTH, break_on_hyphens=False))
     inside = [judged for judged in chosen.judged if judged.chance is not None]
     inside.sort(key=lambda judged: (-(judged.chance or 0), judged.verdict.node))
     outside = [judged for judged in chosen.judged if judged.chance is None]
