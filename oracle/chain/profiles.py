@@ -21,7 +21,11 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The contracts of one kind of network, by the name of their artifact under `abi/`."""
+    """The contracts of one kind of network, by the name of their artifact under `abi/`.
+
+    `has_rounds`: several nodes share a task, commit and disclose; `legacy` scores nothing else.
+    """
 
     name: str
     contracts: dict[str, tuple[Meaning, ...]]
+    has_rounds: bool = False

@@ -8,6 +8,7 @@ import typer
 
 from oracle.app import App
 from oracle.chain.heads import Heads
+from oracle.chain.reader import PROFILES
 from oracle.config import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.domain.exclusion import longest_exclusion
 from oracle.entrypoints.options import (
@@ -19,6 +20,7 @@ from oracle.entrypoints.options import (
 )
 from oracle.errors import InputError, OracleError
 from oracle.publisher.inspection import differences
+from oracle.publisher.network import START_GAS
 from oracle.publisher.receipts import balance_of
 from oracle.store.rule_sets import named_by
 from oracle.store.schema import SchemaAge, schema_state
@@ -66,7 +68,7 @@ def check(
     """Find every fault at once; exit code 2 where there is any."""
     found = _Findings()
     with open_app(config) as app:
-        found.attempt("rules", lambda: _rules(app))
+        found.attempt("rules", lambda: _rules(app, found))
         found.attempt("database", lambda: _database(app))
         found.attempt("keys", lambda: _keys(app))
         if not offline:
@@ -76,6 +78,8 @@ def check(
         if app.dispatch_settings is not None:
             is_online = "chain" in found.facts
             found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
+            if app.config.keys.dispatcher_keystore is not None:
+                found.attempt("starts", lambda: _starts(app, found))
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
     else:
@@ -87,7 +91,13 @@ def check(
         raise InputError(f"{config}: {faults}, listed above")
 
 
-def _rules(app: App) -> str:
+def _rules(app: App, found: _Findings) -> str:
+    profile = app.config.network.profile
+    if app.rules.legacy is not None and not PROFILES[profile].has_rounds:
+        found.warnings.append(
+            f"rules.set: {app.rules.name} scores tasks of two rounds, and networks of the profile "
+            f"{profile} have none: no node would ever get a score"
+        )
     rules, seconds = app.rules, longest_exclusion(app.rules)
     changed = ", ".join(f"{name} = {text}" for name, text in changes_in(rules).items())
     named = named_by(rules)
@@ -126,6 +136,23 @@ def _dispatch(app: App, found: _Findings, *, is_online: bool) -> str:
     if is_online and balance_of(app.dispatch_publisher.lines, sender) == 0:
         found.warnings.append(f"the dispatcher {sender} has no ether: nothing can be started")
     return f"{by}, dispatcher {sender}"
+
+
+def _starts(app: App, found: _Findings) -> str:
+    """Say how many starts a day the limits let through while gas is as dear as it may be."""
+    limits = app.config.limits
+    cost = START_GAS * limits.max_fee_per_gas_wei
+    many = limits.max_cost_per_day_wei // cost
+    if not many:
+        found.warnings.append("limits.max_cost_per_day_wei: no start fits at the highest fee")
+    if cost > limits.max_cost_per_transaction_wei:
+        found.warnings.append(
+            "limits.max_cost_per_transaction_wei: no start fits at the highest fee"
+        )
+    return (
+        f"{many} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
+        f"({START_GAS} gas each), more where gas is cheaper; queueTask and dropTask take up to half"
+    )
 
 
 def _chain(app: App, found: _Findings) -> str:

@@ -151,3 +151,18 @@ def test_no_library_leaves_the_limit_on_recursion_raised(capsys):
     sys.setrecursionlimit(100_000)
     assert run(["--version"]) == 0
     assert sys.getrecursionlimit() == 1_000
+
+
+def test_legacy_rules_on_a_network_without_rounds_are_warned_of(capsys, sound, tmp_path):
+    chosen = {
+        "vram_weight": "0.2",
+        "timeout_weight": "0.2",
+        "speed_weight": "0.6",
+        "least_timeout_seconds": 60,
+        "kickout_below": "4",
+        "kickout_tasks": 10,
+    }
+    sound["rules"] = {"set": "legacy", "change": {"legacy": chosen}}
+    path = write(sound, tmp_path / "config.toml")
+    run(["config", "check", "--offline", "--config", str(path)])
+    assert "the profile reference have none: no node would ever" in capsys.readouterr().out

@@ -86,6 +86,8 @@ def test_a_task_is_drawn_for_started_and_verified(
     assert check["verdict"] == "agrees"
     facts = told(capsys, "config", "check", "--config", path)["facts"]
     assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
+    # 1 ether over 110,000 gas of 200 gwei.
+    assert facts["starts"].startswith("45 a day fit limits.max_cost_per_day_wei")
 
 
 def test_a_start_is_listed_by_a_short_task_and_shown_whole(
@@ -171,6 +173,18 @@ def test_a_key_that_is_not_the_dispatchers_starts_nothing(
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--dispatch", "--config", str(path)]) == 2
     assert "use the other key" in capsys.readouterr().err
+
+
+def test_limits_that_let_no_start_through_are_told_before(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
+    path = write(settings, tmp_path / "config.toml")
+    found = told(capsys, "config", "check", "--offline", "--config", path)
+    assert [warning.partition(":")[0] for warning in found["warnings"]] == [
+        "limits.max_cost_per_day_wei",
+        "limits.max_cost_per_transaction_wei",
+    ]
 
 
 @pytest.mark.parametrize(
