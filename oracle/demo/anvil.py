@@ -18,8 +18,9 @@ from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
 _LISTENING = "Listening on "
-# More blocks than a demo makes: what is pruned cannot be read or reorganised any more.
-_KEPT_BLOCKS = 50_000
+# More blocks than a demo makes: what is pruned cannot be read or reorganised any more. A chain
+# that runs for days would fill the memory with more: every kept state costs half a megabyte.
+_KEPT_BLOCKS = 2_000
 _REQUEST_SECONDS = 30
 
 

@@ -23,6 +23,7 @@ from oracle.systems.dispatching import (
     line_of,
     next_plan,
 )
+from oracle.systems.draw import Drawn
 from oracle.systems.policy import Scene
 
 
@@ -50,16 +51,22 @@ class Sight(Protocol):
 class _PoolAt:
     """The pool at one block time; `rows` holds the nodes that draws stand for.
 
-    `free`: everybody who could be given a task now, were it the right one.
+    `free`: everybody who could be given a task now, were it the right one. `explains`: lists the
+    candidates of every draw, which takes several times as long as the draw.
     """
 
     pool: CandidatePool
     rows: Mapping[Address, Node]
     time: int
     free: Sequence[Node]
+    explains: bool
 
     def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        return self.pool.candidates(task, self.time, taken)
+        return self.pool.candidates(task, self.time, taken) if self.explains else ()
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        (drawn,) = self.pool.draw(task, self.time, seed, taken=taken)
+        return drawn
 
     def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
         """Look through the free nodes alone.
@@ -86,8 +93,10 @@ class Drawer:
     Kept in memory between two blocks; `resume` gives back what was forgotten.
     """
 
-    def __init__(self, settings: DispatchSettings) -> None:
+    def __init__(self, settings: DispatchSettings, *, explains: bool = False) -> None:
+        """`explains`: say with every draw who the candidates were, and their weights."""
         self.settings = settings
+        self.explains = explains
         self.forget()
 
     def forget(self) -> None:
@@ -141,7 +150,8 @@ class Drawer:
         self._seen = block.number
         rules = self.settings.rules
         free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
-        return _PoolAt(self._pool, sight.nodes(standing.values()), block.time, free)
+        rows = sight.nodes(standing.values())
+        return _PoolAt(self._pool, rows, block.time, free, self.explains)
 
 
 def line_at(sight: Sight, pricing: Pricing) -> list[InLine]:

@@ -68,7 +68,7 @@ class Redrawing:
     def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
         self._start = settings.start_block
         self._sight = _LedgerSight(settings.rules)
-        self._drawer = Drawer(settings)
+        self._drawer = Drawer(settings, explains=True)
         self._headers = headers
 
     @property

@@ -13,7 +13,7 @@ from oracle.domain.block import BlockRef, Position
 from oracle.domain.events import AbortReason
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.tasks import Task
-from oracle.systems.draw import Drawn, draw, seed_for
+from oracle.systems.draw import Drawn, seed_for
 
 # Ended so, a task gives up its whole group: no other task of it starts any more
 # (contracts/network/TaskVerdicts.sol, endUnvalidated).
@@ -25,11 +25,15 @@ class Pool(Protocol):
     """The nodes at the end of one block. `taken` are no candidates, whatever else they are."""
 
     def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        """Return who may be drawn for the task, with their weights."""
+        """Return who may be drawn for the task, with their weights; empty where nobody asks."""
         ...
 
     def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
-        """Tell whether `candidates` returns any."""
+        """Tell whether anybody may be drawn for the task."""
+        ...
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        """Return `draw.draw`'s first of the candidates, of which there is one at least."""
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
@@ -47,7 +51,10 @@ class InLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One draw, with all that went into it: scoring.md 7 gives the same node to everybody."""
+    """One draw, with what went into it: scoring.md 7 gives the same node to everybody.
+
+    `candidates` is empty where the drawer was not asked to explain.
+    """
 
     task: TaskKey
     block: BlockRef
@@ -173,7 +180,7 @@ def _drawings(
             continue
         candidates = tuple(pool.candidates(one.task, taken | one.barred))
         seed = seed_for(block.hash, key)
-        (drawn,) = draw(candidates, seed, 1)
+        drawn = pool.draw(one.task, seed, taken | one.barred)
         standing[key] = drawn.node
         taken |= {drawn.node}
         yield Drawing(key, block, seed, candidates, drawn)

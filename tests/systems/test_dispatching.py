@@ -21,6 +21,7 @@ from oracle.systems.dispatching import (
     next_plan,
     queue_of,
 )
+from oracle.systems.draw import Drawn, draw
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
 GROUP = GroupKey("0x" + "9" * 64)
@@ -51,6 +52,9 @@ class Free:
 
     def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
         return bool(self.candidates(task, taken))
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        return draw(self.candidates(task, taken), seed, 1)[0]
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         return node in self.weights and (node, task.key) not in self.unfit

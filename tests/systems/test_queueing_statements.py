@@ -19,6 +19,7 @@ from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.crynux.task_queue import is_waiting
 from oracle.systems.crynux.weighting import SEED_WEIGHTING
 from oracle.systems.dispatching import NOTHING_PLANNED, Plan, line_of, next_plan, queue_of
+from oracle.systems.draw import Drawn, draw
 from oracle.systems.policy import Scene
 from tests.histories import History, folded, node, task
 
@@ -36,6 +37,9 @@ class Town:
 
     def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
         return bool(self.candidates(task, taken))
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        return draw(self.candidates(task, taken), seed, 1)[0]
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         return why_not(self.scene.nodes[node], requirement_of(task), self.scene) is None
