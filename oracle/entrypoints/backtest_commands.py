@@ -55,8 +55,9 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--rules",
             metavar="SYSTEM",
-            help="A name or a file, NAME@POLICY with another policy; changes of this one alone "
-            'behind it: "seed weight_floor=0.01". Give it several times.',
+            help="A system to compare: a name (`rules list`) or a file (`rules show --json`). "
+            'NAME@POLICY picks by another policy, "NAME KEY=VALUE" changes this one alone. '
+            "Give it several times; the others are compared with the first.",
         ),
     ] = None,
     changes: Annotated[
@@ -70,24 +71,30 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     ] = None,
     grid: Annotated[
         Path | None,
-        typer.Option("--grid", metavar="FILE", help="Try every combination in a JSON or TOML."),
+        typer.Option("--grid", metavar="FILE", help="A file of values to try, every combination."),
     ] = None,
     first: Annotated[
-        int, typer.Option("--from", min=0, metavar="N", help="The first block counted.")
+        int,
+        typer.Option(
+            "--from", min=0, metavar="N", help="Count from this block on; all before is folded."
+        ),
     ] = 0,
     last: Annotated[
         int | None,
-        typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
+        typer.Option("--to", min=0, metavar="N", help="Up to this block; default: to the last."),
     ] = None,
     events: EventsOption = None,
     draws: Annotated[
         int,
         typer.Option(
-            "--draws", min=0, metavar="N", help="Starts judged at most, a sample of more; 0: none."
+            "--draws",
+            min=0,
+            metavar="N",
+            help="Starts of tasks to ask the policies about: of more, a sample.",
         ),
     ] = MOST_DRAWS,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Tells which sample.")
+        int, typer.Option("--seed", min=0, metavar="N", help="Which sample that is.")
     ] = 0,
     jobs: Annotated[
         int | None,
@@ -95,7 +102,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with plots; overwrites it."),
+        typer.Option("--html", metavar="FILE", help="Write a page with plots; replaces the file."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -21,23 +21,48 @@ from oracle.systems.crynux.policy import CrynuxPolicy
 from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.legacy.policy import LegacyPolicy
 from oracle.systems.policy import Policy
-from oracle.systems.registry import changeable_in, changes_in, policy_named, rule_set, systems
+from oracle.systems.registry import (
+    changeable_in,
+    changes_in,
+    policies,
+    policy_named,
+    rule_set,
+    systems,
+)
 from oracle.systems.tuning import parameters_of, sorted_out, tuned
 
 EventsOption = Annotated[
     str | None,
     typer.Option(
-        "--events", metavar="FILE|-", help="A file of events instead of the database; - is stdin."
+        "--events",
+        metavar="FILE|-",
+        help="A file of events (JSON lines, as `export` writes) instead of the database; - is "
+        "stdin. It needs no configuration.",
     ),
 ]
 AtOption = Annotated[
     int | None,
-    typer.Option("--at", min=0, metavar="TIME", help="Leave out later events; look then."),
+    typer.Option(
+        "--at", min=0, metavar="TIME", help="Look at this time (unix seconds), not after the last."
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change a number by its name; may be given again."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a number by its name (`rules show NAME` lists those of rules); may be given "
+        "again.",
+    ),
+]
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help=f"Pick by this policy, and its own rules if it has some: {', '.join(policies())}; "
+        "default: that of the configured rule set, or seed for a file.",
     ),
 ]
 

@@ -151,7 +151,7 @@ def _starts(app: App, found: _Findings) -> str:
         )
     return (
         f"{many} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
-        f"({START_GAS} gas each), more where gas is cheaper; queueTask and dropTask take up to half"
+        f"({START_GAS} gas each), more where gas is cheaper; half may go to queueTask and dropTask"
     )
 
 

@@ -13,6 +13,7 @@ from oracle.entrypoints.choosing import (
     AtOption,
     EventsOption,
     Ground,
+    PolicyOption,
     chosen_for_queue,
     ground_of,
     pairs_of,
@@ -26,26 +27,36 @@ from oracle.services.queueing import line_up, offer_to, room_in
 from oracle.services.surveying import Question
 from oracle.systems.crynux.pricing import Pricing
 
-_EXAMPLE = "Example: qos-oracle queue --node 0x… --fixed sd=5 --unit sd=2"
+_EXAMPLE = "Example: qos-oracle queue --node 0x… --alpha 2 --json"
 _DECIMAL = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
 
 _NodeOption = Annotated[
-    str | None, typer.Option("--node", metavar="ADDRESS", help="What this node would take.")
-]
-_PolicyOption = Annotated[
-    str | None,
-    typer.Option("--policy", metavar="NAME", help="Where not that of the configured rule set."),
+    str | None, typer.Option("--node", metavar="ADDRESS", help="Say what this node would take.")
 ]
 _FixedOption = Annotated[
     list[str] | None,
-    typer.Option("--fixed", metavar="KIND=SECONDS", help="What a task takes whatever its size."),
+    typer.Option(
+        "--fixed",
+        metavar="KIND=SECONDS",
+        help=f"What a task of a kind ({', '.join(TaskKind)}) takes whatever its size; may be "
+        "given again. Default: dispatch.fixed_seconds.",
+    ),
 ]
 _UnitOption = Annotated[
     list[str] | None,
-    typer.Option("--unit", metavar="KIND=SECONDS", help="What each unit of its size adds."),
+    typer.Option(
+        "--unit",
+        metavar="KIND=SECONDS",
+        help="What each unit of its size adds. Default: dispatch.unit_seconds.",
+    ),
 ]
 _AlphaOption = Annotated[
-    str | None, typer.Option("--alpha", metavar="A", help="The queue holds A tasks a member.")
+    str | None,
+    typer.Option(
+        "--alpha",
+        metavar="A",
+        help="Say what is dropped where A tasks a member may wait. Default: dispatch.queue_alpha.",
+    ),
 ]
 
 
@@ -66,7 +77,7 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     node: _NodeOption = None,
-    policy: _PolicyOption = None,
+    policy: PolicyOption = None,
     fixed: _FixedOption = None,
     unit: _UnitOption = None,
     alpha: _AlphaOption = None,
@@ -76,8 +87,9 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Show the tasks that wait, by group and value, and what a node would take.
 
-    A task's value is its fee over the seconds that it is estimated to take, by settings or
-    options.
+    A task waits from its creation until it starts or ends. Its value is its fee over the seconds
+    that it is estimated to take; nobody publishes those, so they stand in [dispatch], or in
+    --fixed and --unit. `draws` lists who is drawn.
     """
     address = None if node is None else _address(node)
     written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))

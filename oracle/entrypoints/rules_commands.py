@@ -19,6 +19,7 @@ from oracle.systems.registry import (
     file_form,
     published,
     rule_set,
+    rule_sets,
     rules_named,
     systems,
     unpublished,
@@ -47,12 +48,15 @@ class _Shown:
 
 def register(app: typer.Typer) -> None:
     """Put `rules` on the command line."""
-    app.add_typer(rules, name="rules", help="The systems there are, and their numbers.")
+    app.add_typer(rules, name="rules", help="The systems that score and pick, and their numbers.")
 
 
 @rules.command("list", epilog="Example: qos-oracle rules list --json")
 def list_systems(*, as_json: JsonOption = False) -> None:
-    """List the systems: each pairs a rule set with a policy; Pocket's have a policy alone."""
+    """List the systems there are.
+
+    Each pairs a rule set, which scores, with a policy, which picks; Pocket's have a policy alone.
+    """
     known = list(systems().values())
     if as_json:
         print_json([
@@ -80,15 +84,18 @@ def list_systems(*, as_json: JsonOption = False) -> None:
     epilog="Example: qos-oracle rules show relay --set tau_seconds=900 --json > mine.json"
 )
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The rule set.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"The rule set: {', '.join(rule_sets())}.")
+    ],
     *,
     changes: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every rule of a set, with what it means and where that is said.
+    """Show every number of a rule set.
 
-    The value is written as `--set` and `rules.change` take it. With --json it is the file that
-    `replay --rules FILE` and `backtest --rules FILE` read; null is a number to be chosen first.
+    And what each means, and which document says so: 000 to 004 are the sources. The value is
+    written as `--set` and `rules.change` take it. With --json it is the file that `replay --rules
+    FILE` and `backtest --rules FILE` read; null is a number to be chosen first.
     """
     wanted = pairs_of("--set", changes)
     try:

@@ -42,7 +42,7 @@ _SendOption = Annotated[
     bool | None,
     typer.Option(
         "--publish/--dry-run",
-        help="Send transactions, or only compute them. Default: oracle.publish.",
+        help="Send reports and kickouts, or send nothing at all. Default: oracle.publish.",
     ),
 ]
 
@@ -50,14 +50,17 @@ _StartOption = Annotated[
     bool | None,
     typer.Option(
         "--dispatch/--no-dispatch",
-        help="Start drawn tasks, or only draw. Default: dispatch.enabled; not with --dry-run.",
+        help="Start drawn tasks on chain, or only draw. Default: dispatch.enabled, not with "
+        "--dry-run.",
     ),
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Put `run` and `migrate` on the command line."""
-    app.command("run", epilog="Example: qos-oracle run --config config/local.toml --publish")(run)
+    app.command(
+        "run", epilog="Example: qos-oracle run --config config/local.toml --publish --dispatch"
+    )(run)
     app.command("migrate", epilog="Example: qos-oracle migrate --dry-run")(migrate)
 
 
@@ -70,7 +73,12 @@ def run(
     publish: _SendOption = None,
     dispatch: _StartOption = None,
 ) -> None:
-    """Index the chain, score its nodes, and report them; until SIGTERM or Ctrl-C."""
+    """Be the daemon: index the chain, score its nodes, report, give out tasks; until SIGTERM.
+
+    It sends only what --publish, --dispatch or their settings say; the rest is computed and kept.
+    Makes the tables of an empty database. One process works on a database at a time. Exit codes:
+    1 may be started again by itself, 2 needs a person.
+    """
     with open_app(config) as app, _on_signals(_leave):
         told = app.config
         logs.configure(told.log.format, told.log.level)

@@ -14,6 +14,7 @@ from oracle.entrypoints.choosing import (
     Choice,
     EventsOption,
     Ground,
+    PolicyOption,
     SetOption,
     changed_in,
     chosen,
@@ -43,17 +44,26 @@ _ALL = "all"
 
 _TaskOption = Annotated[
     str | None,
-    typer.Option("--task", metavar="FILE|-", help="What it asks for, as `task_created`; JSON."),
-]
-_PolicyOption = Annotated[
-    str | None,
-    typer.Option("--policy", metavar="NAME", help="Where not that of the configured rule set."),
+    typer.Option(
+        "--task",
+        metavar="FILE|-",
+        help="A JSON file with what the task asks for (the fields of `task_created`: min_vram, "
+        "models, kind …); - is stdin.",
+    ),
 ]
 _SeedOption = Annotated[
-    str | None, typer.Option("--seed", metavar="HEX", help="32 bytes to draw by; none: no draw.")
+    str | None,
+    typer.Option(
+        "--seed",
+        metavar="HEX",
+        help="Draw by these 32 bytes (64 hex digits); without it nobody is drawn.",
+    ),
 ]
 _DrawsOption = Annotated[
-    int | None, typer.Option("--draws", min=1, metavar="N", help="How many nodes are drawn.")
+    int | None,
+    typer.Option(
+        "--draws", min=1, metavar="N", help="How many nodes to draw; default: 1, legacy 3."
+    ),
 ]
 _VerifyOption = Annotated[
     str | None,
@@ -72,7 +82,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     task: _TaskOption = None,
-    policy: _PolicyOption = None,
+    policy: PolicyOption = None,
     seed: _SeedOption = None,
     draws: _DrawsOption = None,
     changes: SetOption = None,
@@ -83,9 +93,10 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Say of every member whether a task could go to it, why, and how likely; and draw.
 
-    Without --seed nobody is drawn. Nothing is sent and nothing is written. --verify draws again
-    what was drawn on chain: 0 the same node started it, 1 another one did, 2 nothing to compare;
-    `all` compares every task in one pass: 1 if any differs.
+    Reads the database, or a file of events; sends and writes nothing. With --seed it also draws,
+    as the network would; --set changes numbers of the rules and of the policy. With --verify it
+    draws again what was drawn on chain. Exit codes then: 0 the drawn node started the task, 1
+    another one did, 2 nothing to compare; `all` compares every task in one pass: 1 if any differs.
     """
     if verify is not None:
         _no_other(task, policy, seed, draws, changes, at, events)
