@@ -181,9 +181,8 @@ class Slots:
         )
         if slot.intent_id != attempt.intent_id:
             self._lose(slot.intent_id, attempt.intent_id, stamp)
-        winner = self._named(attempt.intent_id)
         outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
-        self._intents.note_mined(winner, outcome, stamp)
+        self._intents.note_mined(self._named(attempt.intent_id), outcome, stamp)
 
     def unmined(self, slot: Slot, stamp: Stamp) -> None:
         """Note that a reorg took the receipt away: the same bytes are sent again."""
@@ -191,16 +190,15 @@ class Slots:
         intent = self._named(slot.intent_id)
         about = About(intent.id, slot.nonce)
         self._journal.write("reorged", stamp, about, f"block {slot.block_number}")
-        self._intents.move(intent, IntentState.LIVE, stamp, {"error_text": None})
+        self._intents.move(intent, IntentState.LIVE, stamp)
 
     def settle(self, slot: Slot, stamp: Stamp, reason: str | None = None) -> None:
         """Close a mined slot for good; `reason`: why the call failed, where it did."""
         self._set(slot, SlotState.FINAL, finalised_at=stamp.at)
         to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
         # The contract's own word, without its arguments, is the class.
-        word = None if reason is None else reason.split("(", maxsplit=1)[0]
-        values = {"error_class": word, "error_text": reason}
-        self._intents.move(self._named(slot.intent_id), to, stamp, values)
+        why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
+        self._intents.move(self._named(slot.intent_id), to, stamp, why)
 
     def lose_to_foreign(self, slot: Slot, stamp: Stamp) -> None:
         """Note that somebody else used this nonce of the key: a human has to look at it."""
