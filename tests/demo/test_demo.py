@@ -17,7 +17,7 @@ pytestmark = pytest.mark.evm
 
 LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 # A few waves say whether scores are right; only the whole show gets to the kickout.
-SHORT = 3
+SHORT = 2
 
 
 def played(monkeypatch, capsys, **how):
@@ -47,6 +47,8 @@ def test_the_whole_show_holds(monkeypatch, capsys):
     assert summary["kickout"]["rejoin"] == "KickedOut"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT)
 
@@ -62,6 +64,8 @@ def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
     assert len(wrong_scores(summary)) >= 6
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_log_that_never_reached_the_daemon_is_found_out(monkeypatch, capsys):
     with ExitStack() as opened:
         code, summary = played(

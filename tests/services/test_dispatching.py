@@ -32,9 +32,8 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "plain_office", "pre
 
 def verified(office: DispatchOffice, task: bytes) -> DrawCheck:
     assert office.dispatch is not None
-    return verify_draw(
-        office.source, office.store, office.folder.reader, office.dispatch, key_of(task)
-    )
+    reader = office.folder.reader
+    return verify_draw(office.source, office.store, reader, office.dispatch, key_of(task))
 
 
 def test_the_drawn_node_gets_the_task_two_blocks_after_its_creation(office: DispatchOffice):
