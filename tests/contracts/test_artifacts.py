@@ -32,6 +32,8 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+# ./check compares them before it runs the quick suite.
+@pytest.mark.slow
 def test_a_fresh_compilation_equals_what_is_committed():
     checked = build(ROOT, "--check")
     assert checked.returncode == 0, checked.stdout + checked.stderr
