@@ -19,7 +19,7 @@ check:  ## Everything that must be true before a commit; what CI runs
 	./check
 
 test:  ## Run the quick tests (ARGS="-k outbox" for some of them)
-	pytest -m 'not slow' -n 2 --dist loadfile $(ARGS)
+	pytest -m 'not slow' -n 3 --dist loadfile $(ARGS)
 
 lint:  ## Read the code for style
 	ruff check .

@@ -39,6 +39,7 @@ def test_a_fresh_compilation_equals_what_is_committed():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
     missing = build(copy, "--check")
     assert (missing.returncode, missing.stdout) == (1, "abi/ITaskNetwork.json is missing\n")

@@ -13,7 +13,8 @@ from oracle.entrypoints import demo_commands
 from oracle.entrypoints.cli import run
 from tests.demo.lossy_endpoint import losing_one_group
 
-pytestmark = pytest.mark.evm
+# A play takes ten seconds and more; together they are most of the slow suite.
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(400)]
 
 LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 # A few waves say whether scores are right; only the whole show gets to the kickout.
@@ -33,8 +34,6 @@ def wrong_scores(summary):
     return [fault for fault in summary["faults"] if "its logs say" in fault]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_the_whole_show_holds(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys)
 
@@ -47,8 +46,6 @@ def test_the_whole_show_holds(monkeypatch, capsys):
     assert summary["kickout"]["rejoin"] == "KickedOut"
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT)
 
@@ -64,8 +61,6 @@ def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
     assert len(wrong_scores(summary)) >= 6
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_a_log_that_never_reached_the_daemon_is_found_out(monkeypatch, capsys):
     with ExitStack() as opened:
         code, summary = played(

@@ -88,6 +88,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
     return fuse.passed
 
 
+@pytest.mark.slow
 def test_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
     premises: Premises, fresh_chain: Chain, new_store: NewStore, tmp_path: Path
 ):
