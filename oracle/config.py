@@ -5,17 +5,14 @@ Rooms never see these classes; `app` hands them the small values they ask for.
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -23,7 +20,10 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from oracle.errors import InputError
-from oracle.settings import Dispatch, Section, faults_in_dispatch
+from oracle.settings.chain import Chain
+from oracle.settings.dispatch import Dispatch, faults_in_dispatch
+from oracle.settings.network import Network
+from oracle.settings.section import ContractAddress, Section
 from oracle.systems.changing import changes_of
 from oracle.systems.registry import rule_set, rule_sets
 
@@ -35,46 +35,9 @@ SOFT_BLOCKS = 2
 LANDING_BLOCKS = 6
 
 
-def _split(value: object) -> object:
-    """Let the environment write a list as `a,b`."""
-    return value.split(",") if isinstance(value, str) else value
-
-
-def _http_url(value: str) -> str:
-    if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
-        raise ValueError("an endpoint is an http:// or https:// address")
-    return value
-
-
-def _address(value: str) -> str:
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", value) is None:
-        raise ValueError("an address is 0x and 40 hex digits")
-    return value.lower()
-
-
-Url = Annotated[str, AfterValidator(_http_url)]
-ContractAddress = Annotated[str, AfterValidator(_address)]
-
-
 class Database(Section):
     # `sqlite:///file` or `postgresql://user:password@host/name`; may hold a password.
     url: str = Field(repr=False, min_length=1)
-
-
-class Chain(Section):
-    id: int = Field(gt=0)
-    # The first is preferred. May hold keys in path or query.
-    endpoints: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)] = Field(
-        min_length=1, repr=False
-    )
-    start_block: int = Field(default=0, ge=0)
-    finality_depth: int = Field(default=64, ge=1)
-    poll_seconds: float = Field(default=1.0, gt=0, le=600)
-
-
-class Network(Section):
-    profile: Literal["reference"] = "reference"
-    contracts: dict[str, ContractAddress] = Field(min_length=1)
 
 
 class Oracle(Section):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from oracle.chain.abi import Abi, load
@@ -18,7 +18,7 @@ from oracle.chain.reference import REFERENCE
 from oracle.domain.contract_events import ContractEvent
 from oracle.domain.events import DomainEvent
 from oracle.domain.ids import Address, Hash
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.errors import FatalError, InputError
 
 _NOBODY: dict[Address, "_Route"] = {}
@@ -32,6 +32,8 @@ class Decoded:
 
     events: list[DomainEvent]
     contract_events: list[ContractEvent]
+    # What could not be read, in order of position.
+    dead: list[DeadLetter] = field(default_factory=list)
 
 
 class _Route(NamedTuple):
@@ -61,6 +63,8 @@ class Reader:
             for topic, route in routes.items():
                 self._by_topic.setdefault(topic, {})[address] = route
         self.topics = tuple(self._by_topic)
+        # Calls whose input we read, by contract: the first four bytes, `0x` and 8 hex digits.
+        self.selectors: Mapping[Address, frozenset[str]] = {}
         # First topics of the logs for which `needs_call` may be true.
         self.call_topics = frozenset(
             topic

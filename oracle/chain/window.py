@@ -14,6 +14,7 @@ from oracle.chain.reader import Reader
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
+from oracle.domain.verification import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class Window:
     headers: list[BlockRef]
     logs: list[Log]
     calls: list[Call]
+    # What every block of the range has reached at least; single ones may have reached more.
+    level: Level = Level.SEAMED
+    # Who gave it: the shown name of the endpoint.
+    endpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Fetcher:
             [known[n] for n in range(blocks.first, blocks.last + 1)] if with_headers else [],
             logs,
             calls_of(endpoint, [log for log in logs if log.topics[0] in needing], self.reader),
+            endpoint=endpoint.name,
         )
 
     def _await(self, endpoint: Endpoint, last: int) -> None:

@@ -39,3 +39,21 @@ class Call:
     input: str
     # Whether it succeeded; a reverted call defines nothing.
     succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A log, or a call (`index` -1), of a kind that we know and could not read.
+
+    The raw row is kept as well; nothing of it was folded. `name` is the event or function.
+    """
+
+    block: int
+    block_hash: Hash
+    time: int
+    tx: int
+    index: int
+    address: Address
+    name: str
+    # Why, in one line; never the bytes themselves.
+    error: str

@@ -1,11 +1,6 @@
-"""Puts the floors together from one configuration; the only module that knows every room.
+"""The rooms that read: endpoints, database, reader and fold, put together from the settings."""
 
-A room is opened when it is first asked for.
-"""
-
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -17,27 +12,20 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import kick_below_of
 from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rules import Rules
-from oracle.errors import InputError, TransientError
-from oracle.publisher.fees import Caps
-from oracle.publisher.inspection import Expected
-from oracle.publisher.network import check_dispatcher
-from oracle.publisher.publisher import KeyFiles, Keys, Publisher
-from oracle.publisher.signer import Signer
-from oracle.publisher.typed_data import Domain
+from oracle.errors import TransientError
 from oracle.services.assigning import Assigner, check_dispatch
-from oracle.services.desk import Desk
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
 from oracle.services.ruling import check_period, check_rules
-from oracle.settings import dispatch_settings
+from oracle.settings.dispatch import dispatch_settings
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 from oracle.systems.registry import rule_set
 
 
-class App:
-    """Every room of one daemon; use it in a `with`, which closes what was opened."""
+class ReadingRooms:
+    """Every room that no key is needed for; use it in a `with`, which closes what was opened."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -148,89 +136,6 @@ class App:
         """The numbers of `[dispatch]`; None where nobody is drawn."""
         return dispatch_settings(self.config.dispatch, self.rules)
 
-    @cached_property
-    def oracle_address(self) -> Address:
-        """The oracle contract's address. Raises InputError: none is configured."""
-        if self.config.oracle.address is None:
-            raise InputError("oracle.address: is missing; without it the daemon indexes only")
-        return Address(self.config.oracle.address)
-
-    def require_oracle(self) -> Address:
-        """Return the same, for who only wants to know that there is one."""
-        return self.oracle_address
-
-    @cached_property
-    def keys(self) -> Keys | None:
-        """The two keys; None where the configuration names none.
-
-        Raises:
-            InputError: a file is missing, readable by others or no keystore, a password is wrong,
-                or only one of the two keys is named.
-        """
-        told = self.config.keys
-        signer = KeyFiles.of(told.signer_keystore, told.signer_password_file)
-        transmitter = KeyFiles.of(told.transmitter_keystore, told.transmitter_password_file)
-        if signer is None and transmitter is None:
-            return None
-        if signer is None or transmitter is None:
-            raise InputError("keys: signer and transmitter are two keys; name both or none")
-        return Keys.open(signer, transmitter)
-
-    @cached_property
-    def publisher(self) -> Publisher:
-        """What looks, tries, signs and sends.
-
-        Raises InputError: see `oracle_address`, `chain`, `keys`.
-        """
-        return self._publisher(self.oracle_address, self.keys)
-
-    @cached_property
-    def dispatcher(self) -> Signer | None:
-        """The key that starts tasks, or None. Raises InputError: see `keys`."""
-        told = self.config.keys
-        files = KeyFiles.of(told.dispatcher_keystore, told.dispatcher_password_file)
-        return None if files is None else Signer.open(*files)
-
-    @cached_property
-    def dispatch_publisher(self) -> Publisher:
-        """The same for starts of tasks, at the network contract.
-
-        Raises:
-            InputError: see `chain`; `[dispatch]` or its key is missing, the key is one of the
-                other two, or the network has another dispatcher.
-        """
-        if self.dispatch_settings is None:
-            raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
-        if self.dispatcher is None:
-            raise InputError("keys.dispatcher_keystore: is missing; without it nothing is started")
-        if self.keys is not None:
-            self.keys.check_other(self.dispatcher)
-        network = Address(self.config.network.contracts["TaskNetwork"])
-        publisher = self._publisher(network, self.dispatcher)
-        check_dispatcher(publisher.lines, network, self.dispatcher.address)
-        return publisher
-
-    @property
-    def expected(self) -> Expected:
-        """What the contract must be like before this daemon publishes to it."""
-        return Expected(
-            network=Address(self.config.network.contracts["TaskNetwork"]),
-            rules_hash=self.rules_hash,
-            settings=self.report_settings,
-            signer=self.keys.signer.address if self.keys else None,
-            transmitter=self.keys.transmitter.address if self.keys else None,
-            anchor_window=self.config.oracle.anchor_window,
-        )
-
-    def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
-        """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
-        return self._desk(self.publisher, epoch, clock)
-
-    def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
-        """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""
-        desk = self._desk(self.dispatch_publisher, epoch, clock)
-        return replace(desk, dispatch=self.dispatch_settings)
-
     def identify(self) -> None:
         """Write down what the database is about, or check that it is about the same.
 
@@ -252,37 +157,6 @@ class App:
             check_period(unit, self.report_settings.period_seconds)
             if self.dispatch_settings is not None:
                 check_dispatch(unit, self.dispatch_settings)
-
-    def _desk(self, publisher: Publisher, epoch: int, clock: Callable[[], float]) -> Desk:
-        told = self.config
-        return Desk(
-            store=self.store,
-            publisher=publisher,
-            rules=self.rules,
-            rules_hash=self.rules_hash,
-            settings=self.report_settings,
-            epoch=epoch,
-            clock=clock,
-            confirmations=told.limits.confirmations,
-            level=told.oracle.level,
-            evidence_folder=told.oracle.evidence_folder,
-        )
-
-    def _publisher(self, contract: Address, keys: Keys | Signer | None) -> Publisher:
-        told = self.config
-        publisher = Publisher(
-            told.chain.endpoints,
-            # Of the chain that was looked at: nothing is signed for one and sent to another.
-            domain=Domain(self.chain.chain_id(), contract),
-            caps=Caps(
-                fee_per_gas=told.limits.max_fee_per_gas_wei,
-                cost_per_transaction=told.limits.max_cost_per_transaction_wei,
-                cost_per_day=told.limits.max_cost_per_day_wei,
-            ),
-            keys=keys,
-        )
-        self._opened.callback(publisher.close)
-        return publisher
 
     def _reporter(self) -> Reporter | None:
         told = self.config.oracle

@@ -1,4 +1,4 @@
-"""What a section of the settings is, and the section `[dispatch]` with its faults."""
+"""The section `[dispatch]`, its faults, and what it means to the services."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,22 +6,19 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from oracle.domain.events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.rules import Rules
 from oracle.services.dispatch_settings import DispatchSettings
+from oracle.settings.section import Section
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Dispatch(Section):

@@ -1,0 +1,1 @@
+"""Sections of the configuration, each with the faults that it can have by itself."""
