@@ -10,8 +10,9 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 REPORT = ROOT / "docs" / "reliability.md"
 
-_FIELD = re.compile(r"# (Defence|Room|Test|Quick|Build): (.+)")
-_NAME = re.compile(r"\d{3}(-[a-z0-9]+)+")
+_FIELD = re.compile(r"# (Case|Defence|Room|Test|Quick|Build): (.+)")
+# Of a fault case: c and its number; of any other defence: a number of its own.
+_NAME = re.compile(r"(\d{3}|c\d\d)(-[a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,15 @@ class Mutant:
     """One defence taken away.
 
     `tests` are node ids; one with parameters stands for all of them, of which one must fail.
-    `is_quick`: part of the bounded run. `build`: the contract to compile after patching.
+    `cases`: the fault cases whose defence it is. `is_quick`: part of the bounded run. `build`:
+    the contract to compile after patching.
     """
 
     path: Path
     defence: str
     room: str
     tests: tuple[str, ...]
+    cases: tuple[int, ...]
     is_quick: bool
     build: str | None
 
@@ -58,6 +61,7 @@ def _read(path: Path) -> Mutant:
         defence=" ".join(told["Defence"]),
         room=told["Room"][0],
         tests=tuple(told["Test"]),
+        cases=tuple(int(number) for number in told.get("Case", [])),
         is_quick="Quick" in told,
         build=told.get("Build", [None])[0],
     )

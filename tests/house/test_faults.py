@@ -1,0 +1,53 @@
+"""Every fault case has a test of its name, and a mutant that the test notices."""
+
+from tests.faults.catalogue import all_cases, case_of, played
+from tests.mutants.patches import all_mutants
+
+# Cases without a test or without a mutant; take a number out when its case has both.
+# fmt: off
+MISSING = {
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+    23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
+    43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57,
+    58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76,
+}
+# fmt: on
+
+
+def test_there_are_seventy_six_cases():
+    assert [case.number for case in all_cases()] == list(range(1, 77))
+
+
+def test_every_case_has_a_test_of_its_name_and_a_mutant_that_the_test_notices():
+    noticed = {
+        number
+        for mutant in all_mutants()
+        for number in mutant.cases
+        if any(case_of(test) == number for test in mutant.tests)
+    }
+    missing = {case.number for case in all_cases()} - (played().keys() & noticed)
+    assert missing == MISSING
+
+
+def test_no_test_and_no_mutant_names_a_case_that_there_is_not():
+    numbers = {case.number for case in all_cases()}
+    named = {number for mutant in all_mutants() for number in mutant.cases}
+    assert named | played().keys() <= numbers
+
+
+def test_a_mutant_of_a_case_names_a_test_of_each_of_its_cases():
+    blind = [
+        mutant.name
+        for mutant in all_mutants()
+        if not set(mutant.cases) <= {case_of(test) for test in mutant.tests}
+    ]
+    assert blind == []
+
+
+def test_a_mutant_that_names_a_test_of_a_case_says_so():
+    silent = [
+        mutant.name
+        for mutant in all_mutants()
+        if not {case_of(test) for test in mutant.tests} - {None} <= set(mutant.cases)
+    ]
+    assert silent == []
