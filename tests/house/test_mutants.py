@@ -2,8 +2,10 @@
 
 import pytest
 
+from tests.faults.catalogue import all_cases, played
 from tests.mutants.patches import REPORT, ROOT, Mutant, all_mutants, applied
-from tests.mutants.report import results_in, written
+from tests.mutants.report import written
+from tests.mutants.results import results
 
 MUTANTS = all_mutants()
 
@@ -21,9 +23,11 @@ def test_the_tests_that_a_mutant_names_exist(mutant: Mutant):
 
 
 def test_the_report_on_reliability_is_what_the_runner_wrote_of_these_mutants():
-    text = REPORT.read_text("utf-8")
-    assert text == written(MUTANTS, results_in(text))
-    assert set(results_in(text).values()) == {None}
+    found = results()
+    assert REPORT.read_text("utf-8") == written(all_cases(), played(), MUTANTS, found)
+    why_not = {mutant.name: found.why_not(mutant) for mutant in MUTANTS}
+    assert {name: why for name, why in why_not.items() if why is not None} == {}
+    assert set(found.tests.values()) <= {"passed"}
 
 
 def test_numbers_of_mutants_are_not_given_twice():

@@ -36,6 +36,11 @@ class Mutant:
     def name(self) -> str:
         return self.path.stem
 
+    @property
+    def patched(self) -> list[str]:
+        """The files that it changes, from the top of the checkout."""
+        return re.findall(r"^\+\+\+ b/(.+)$", self.path.read_text("utf-8"), re.MULTILINE)
+
 
 def all_mutants() -> list[Mutant]:
     """Return every mutant, by number.

@@ -1,0 +1,78 @@
+"""What earlier runs found: results.json, from which docs/reliability.md is made."""
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.patches import FOLDER, Mutant
+
+RESULTS = FOLDER / "results.json"
+NOT_RUN = "not run yet"
+
+
+@dataclass(slots=True)
+class Results:
+    """`tests`: how the tests of cases end without a patch, by node id. `mutants`: by name.
+
+    Of a mutant: why it was not noticed (None: it was), and the digest of what was run.
+    """
+
+    tests: dict[str, str] = field(default_factory=dict)
+    mutants: dict[str, dict[str, str | None]] = field(default_factory=dict)
+
+    def why_not(self, mutant: Mutant) -> str | None:
+        """Return why a mutant was not noticed; None: it was."""
+        return self.mutants.get(mutant.name, {"why_not": NOT_RUN})["why_not"]
+
+    def is_known(self, mutant: Mutant, tree: Path) -> bool:
+        """Tell whether this very patch was noticed, by these tests, on these files."""
+        known = self.mutants.get(mutant.name)
+        return (
+            known is not None
+            and known["why_not"] is None
+            and known["digest"] == digest(mutant, tree)
+        )
+
+    def keep(self, mutants: Sequence[Mutant], tests: Sequence[str]) -> None:
+        """Forget what is not there any more."""
+        names = {mutant.name for mutant in mutants}
+        self.mutants = {name: self.mutants[name] for name in sorted(names & self.mutants.keys())}
+        self.tests = {test: self.tests[test] for test in sorted(set(tests) & self.tests.keys())}
+
+
+def digest(mutant: Mutant, tree: Path) -> str:
+    """Return the sha256 of the patch, of the files that it changes and of its tests' files."""
+    files = {*mutant.patched, *(test.partition("::")[0] for test in mutant.tests)}
+    sha = hashlib.sha256(mutant.path.read_bytes())
+    for name in sorted(files):
+        sha.update(name.encode())
+        sha.update((tree / name).read_bytes())
+    return sha.hexdigest()
+
+
+def results() -> Results:
+    """Return what earlier runs found."""
+    return _read(RESULTS.read_text("utf-8")) if RESULTS.exists() else Results()
+
+
+@contextmanager
+def changing() -> Iterator[Results]:
+    """Change the results; whoever else runs mutants now waits."""
+    with RESULTS.open("a+", encoding="utf-8") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        found = _read(kept.read() or "{}")
+        yield found
+        kept.seek(0)
+        kept.truncate()
+        kept.write(json.dumps({"tests": found.tests, "mutants": found.mutants}, indent=1) + "\n")
+
+
+def _read(text: str) -> Results:
+    told: Mapping[str, Any] = json.loads(text)
+    return Results(dict(told.get("tests", {})), dict(told.get("mutants", {})))

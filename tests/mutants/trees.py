@@ -1,0 +1,80 @@
+"""Copies of the checkout to take defences away in: one real copy, and links to it for the rest."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.mutants.patches import ROOT, Mutant, applied
+
+# What a checkout holds beside what git knows.
+_LINKED = ("node_modules", ".venv")
+# What a run of tests leaves behind.
+_LEFT = shutil.ignore_patterns(".hypothesis", "*.xml")
+_BUILD_SECONDS = 300
+
+# By path: size and time of change.
+Look = dict[str, tuple[int, int]]
+
+
+def copied(place: Path) -> Path:
+    """Copy what git knows or would take, as it stands now; installed packages are linked."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607 - git is where it is
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, place / name)
+    for name in _LINKED:
+        if (ROOT / name).exists():
+            (place / name).symlink_to(ROOT / name)
+    return place
+
+
+def mutated(mutant: Mutant, whole: Path, place: Path) -> str | None:
+    """Make the tree without the defence out of the whole one; return what went wrong, or None.
+
+    Files are hard links, compiled ones too, so that only what the patch changes is compiled anew:
+    git puts a new file in the place of one that it changes. A compiler of contracts writes into
+    the file that is there, so that trees to build in are copied.
+    """
+    carry = os.link if mutant.build is None else shutil.copy2
+    shutil.copytree(whole, place, symlinks=True, copy_function=carry, ignore=_LEFT)
+    fault = applied(mutant, place)
+    if fault is not None:
+        return fault
+    for name in mutant.patched:
+        path = place / name
+        # Python knows a source by its second and its size: both may be as they were.
+        for old in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+            old.unlink()
+    return _built(mutant, place)
+
+
+def _built(mutant: Mutant, tree: Path) -> str | None:
+    """Compile the contract that the patch changed, where it changed one."""
+    if mutant.build is None:
+        return None
+    node = shutil.which("node") or str(ROOT / ".venv" / "bin" / "node")
+    command = [node, "contracts/build.mjs", mutant.build]
+    built = subprocess.run(
+        command, cwd=tree, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS
+    )
+    if built.returncode != 0 or "done" not in built.stdout:
+        return f"{mutant.build} was not built anew: {(built.stdout + built.stderr).strip()}"
+    return None
+
+
+def look(tree: Path) -> Look:
+    """Return how the sources in a tree stand; a test that wrote into one changed all its links."""
+    return {
+        str(path.relative_to(tree)): (path.stat().st_size, path.stat().st_mtime_ns)
+        for folder in ("oracle", "tests", "migrations", "abi", "contracts", "config")
+        for path in (tree / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
