@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 from oracle.chain.ahead import ReadAhead
 from oracle.chain.contracts import check_code
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
-from oracle.chain.headers import header, linked
+from oracle.chain.headers import header, headers, linked
 from oracle.chain.heads import Heads, look
 from oracle.chain.log_query import LogQuery
 from oracle.chain.logs import Filter
@@ -18,12 +18,24 @@ from oracle.chain.reader import Reader
 from oracle.chain.window import Fetcher, Window
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
+from oracle.domain.verification import Level
 from oracle.errors import InputError
 
-__all__ = ["Source", "Window"]
+__all__ = ["Source", "Window", "Witness"]
 
 # When the newest block has stayed the same for longer, the other endpoints are asked as well.
 STANDSTILL_SECONDS = 30.0
+
+
+class Witness(NamedTuple):
+    """What one endpoint says of a height: its block there, None where it has none, and its head.
+
+    One whose head is below the height is no witness of what is at it (chain.md 3.6).
+    """
+
+    endpoint: str
+    block: BlockRef | None
+    head: BlockRef
 
 
 class Source:
@@ -177,6 +189,49 @@ class Source:
             return self._ahead.take(blocks)
         self._ahead.drop()
         return self._fetched(self._sizer.cut(blocks, with_headers=True), with_headers=True)
+
+    def verified(
+        self,
+        blocks: BlockRange,
+        level: Level,
+        endpoint: str | None = None,
+        *,
+        than: str | None = None,
+    ) -> Window:
+        """Fetch `blocks` anew, from `blocks.first` on, up to `blocks.last` or less, with headers.
+
+        Every block is checked up to `level` (PROVEN at most), or to what `level_allowed` says
+        now: `window.level` tells what was reached. Asked is the endpoint of the name `endpoint`,
+        or without one any other than `than`; names are those of `Window.endpoint`.
+
+        Raises:
+            InputError: there is no endpoint of that name.
+            TransientError: it gives no whole and consistent answer now, or there is no other.
+        """
+        raise NotImplementedError
+
+    def witness(self, number: int, than: str | None = None) -> list[Witness]:
+        """Ask every endpoint but `than` which block is at this height; who is silent is left out.
+
+        Raises:
+            InputError: an endpoint is on another chain.
+        """
+        found = []
+        for endpoint in self._endpoints:
+            if endpoint.name == than:
+                continue
+            try:
+                self._endpoints.prove(endpoint)
+                head, block = headers(endpoint, ["latest", number])
+            except EndpointError:
+                continue
+            if head is not None:
+                found.append(Witness(endpoint.name, block, head))
+        return found
+
+    def level_allowed(self) -> Level:
+        """Return the highest level that settings and calibration allow now; asks no endpoint."""
+        return Level.SEAMED
 
     def _fetched(self, blocks: BlockRange, *, with_headers: bool) -> Window:
         return self._endpoints.use(

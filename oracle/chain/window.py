@@ -35,6 +35,8 @@ class Window:
     level: Level = Level.SEAMED
     # Who gave it: the shown name of the endpoint.
     endpoint: str = ""
+    # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
+    proven: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
