@@ -1,0 +1,54 @@
+"""The whole database as text, to compare two of them byte for byte."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from sqlalchemy import Column, Select, Table, create_engine, select
+
+from oracle.store.engine import parsed
+from oracle.store.metadata import metadata
+
+# Who writes at present, and for how long; what an interrupted command had come to.
+_LOCAL_TABLES = {"lease", "progress"}
+# How often the cursor was moved is a matter of how the windows fell.
+_LOCAL_COLUMNS = {("cursor", "epoch")}
+
+
+def dump(url: str, *, orphans: bool = True) -> list[str]:
+    """Return every row of every table, a line each, in order of their keys.
+
+    Not in it: the lease, the progress of commands, the number of the cursor's moves. `orphans`
+    False leaves out what belongs to blocks that left the chain.
+    """
+    engine = create_engine(parsed(url))
+    try:
+        with engine.connect() as connection:
+            return [
+                f"{table.name} {_text(row)}"
+                for table in _tables()
+                for row in connection.execute(_rows(table, orphans=orphans))
+            ]
+    finally:
+        engine.dispose()
+
+
+def _tables() -> Iterator[Table]:
+    yield from sorted(
+        (table for table in metadata.tables.values() if table.name not in _LOCAL_TABLES),
+        key=lambda table: table.name,
+    )
+
+
+def _rows(table: Table, *, orphans: bool) -> Select[Any]:
+    columns: list[Column[Any]] = [
+        column for column in table.columns if (table.name, column.name) not in _LOCAL_COLUMNS
+    ]
+    rows = select(*columns).order_by(*table.primary_key.columns)
+    return rows if orphans or "canonical" not in table.c else rows.where(table.c.canonical)
+
+
+def _text(row: Any) -> str:
+    return msgspec.json.encode(
+        [bytes(value).hex() if isinstance(value, bytes) else value for value in row]
+    ).decode()

@@ -1,0 +1,101 @@
+"""The indexing half of a daemon on one database, over endpoints that a test serves."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oracle.chain.reader import Reader
+from oracle.chain.source import Source
+from oracle.domain.report import ReportSettings
+from oracle.services.folding import Folder
+from oracle.services.indexing import Indexed, Pace, index_next
+from oracle.services.reporting import Reporter
+from oracle.services.rewinding import Rewound
+from oracle.store.identity import Identity
+from oracle.store.store import Store
+from oracle.systems.crynux.rule_sets import SEED
+from tests.chain.network_logs import NETWORK, ORACLE
+
+CHAIN_ID = 31337
+CONTRACTS = {"TaskNetwork": NETWORK}
+# How many blocks under the head are final where no tag says so.
+FINALITY = 8
+ANCHOR_WINDOW = 24
+SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
+
+
+@dataclass
+class Indexer:
+    """Follows the chain behind `urls` into the database at `url`, by the rules of `seed`.
+
+    Everything in memory goes with `restart`; the database stays.
+    """
+
+    urls: Sequence[str]
+    url: str
+    start_block: int = 0
+    finality: int = FINALITY
+    store: Store = field(init=False)
+    source: Source = field(init=False)
+    folder: Folder = field(init=False)
+    pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._open()
+        with self.store.reading() as unit:
+            is_new = unit.identity.get() is None
+        if is_new:
+            genesis = self.source.genesis_hash()
+            known = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
+            with self.store.transaction() as unit:
+                unit.identity.set(known)
+
+    def _open(self) -> None:
+        reader = Reader.open("reference", CONTRACTS, ORACLE)
+        reporter = Reporter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
+        self.store = Store.open(self.url, create=True)
+        self.source = Source.open(
+            self.urls, chain_id=CHAIN_ID, finality_depth=self.finality, reader=reader
+        )
+        self.folder = Folder(SEED, reader, reporter)
+        self.pace = Pace()
+
+    def step(self) -> Indexed | Rewound | None:
+        """One turn of the loop."""
+        return index_next(self.source, self.store, self.folder, self.pace)
+
+    def index(self, after_each: Callable[[], None] | None = None) -> list[Indexed | Rewound]:
+        """Step until nothing is left to be done; what was done."""
+        done: list[Indexed | Rewound] = []
+        while (result := self.step()) is not None:
+            done.append(result)
+            if after_each is not None:
+                after_each()
+        return done
+
+    def restart(self, urls: Sequence[str] | None = None) -> None:
+        """Go on as another process would: nothing is remembered but the database."""
+        self.close()
+        self.urls = self.urls if urls is None else urls
+        self._open()
+
+    def close(self) -> None:
+        self.source.close()
+        self.store.close()
+
+    @property
+    def cursor(self) -> tuple[int, str]:
+        """Number and hash of the last block folded."""
+        with self.store.reading() as unit:
+            at = unit.cursor.get()
+        assert at is not None
+        return at.number, at.hash
+
+    def canonical_logs(self) -> list[tuple[str, int]]:
+        """(block hash, log index) of every log that counts, in order."""
+        with self.store.reading() as unit:
+            return [(log.block_hash, log.index) for log in unit.logs.between(0, 2**62)]
+
+    def digest(self) -> str:
+        """Of everything folded."""
+        with self.store.reading() as unit:
+            return unit.projections.digest()

@@ -1,0 +1,106 @@
+"""A process of one thread that has everything imported, and forks indexers that may be killed.
+
+Run by `tests.machine.mortal`, which gives it jobs, a line each, and reads how they ended. A fork
+costs a fiftieth of a new interpreter, and dies as truly.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, event
+
+from oracle.store.store import Store
+from tests.faults.indexer import Indexer
+
+_ROOMS = f"{os.sep}oracle{os.sep}store"
+# What rooms ask for their work: the room is named, not these.
+_TOOLS = ("bulk.py", "store.py", "engine.py")
+
+
+class Countdown:
+    """Lets this process be killed when it has come to its n-th point; None: never."""
+
+    def __init__(self, left: int | None, told: int) -> None:
+        self.points: list[str] = []
+        self._left = left
+        self._told = told
+
+    def reached(self, point: str) -> None:
+        """Note a point, or end here as `kill -9` ends a process."""
+        if self._left == len(self.points):
+            os.write(self._told, json.dumps({"died_at": point}).encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.points.append(point)
+
+
+def watch(store: Store, reached: Callable[[str], None]) -> None:
+    """Report each statement of each writing transaction before it runs, its commit, its end."""
+    engine = store._writing
+
+    def before_statement(connection: Connection, *_: object) -> None:
+        reached(_room())
+
+    def before_commit(connection: Connection) -> None:
+        reached("commit")
+
+    def after_all(*_: object) -> None:
+        reached("committed")
+
+    event.listen(engine, "before_cursor_execute", before_statement)
+    event.listen(engine, "commit", before_commit)
+    event.listen(engine, "checkin", after_all)
+
+
+def _room() -> str:
+    """Name the room of the store, and the verb, that asks for the statement at hand."""
+    for frame in reversed(traceback.extract_stack()):
+        folder, _, file = frame.filename.rpartition(os.sep)
+        if folder.endswith(_ROOMS) and file not in _TOOLS:
+            return f"{file.removesuffix('.py')}.{frame.name}"
+    return "begin"
+
+
+def _live(job: dict[str, Any], told: int) -> None:
+    """Index until nothing is left, in a process of its own."""
+    indexer = Indexer(job["urls"], job["url"])
+    countdown = Countdown(job["die_at"], told)
+    watch(indexer.store, countdown.reached)
+    steps = [type(step).__name__ for step in indexer.index()]
+    indexer.close()
+    os.write(told, json.dumps({"points": countdown.points, "steps": steps}).encode())
+
+
+def _born(job: dict[str, Any]) -> dict[str, Any]:
+    """Fork, wait for the end, and return it with what the child said."""
+    heard, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(heard)
+            _live(job, told)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  # nothing may run on into the parent's loop
+            os.write(told, json.dumps({"fault": traceback.format_exc()}).encode())
+            os._exit(1)
+    os.close(told)
+    with os.fdopen(heard, "rb") as ear:
+        said = ear.read()
+    _, status = os.waitpid(child, 0)
+    ended = {"killed_by": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"killed_by": None}
+    return {**ended, **json.loads(said or b"{}")}
+
+
+def main() -> None:
+    """Take jobs until the input ends."""
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_born(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
