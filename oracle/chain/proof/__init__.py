@@ -1,0 +1,1 @@
+"""Proves what endpoints say: roots, blooms and hashes, computed from the content itself."""
