@@ -5,6 +5,7 @@ from alembic import context
 from oracle.store import (
     chain_tables,
     draw_tables,
+    integrity_tables,
     node_tables,
     outbox_tables,
     round_tables,
@@ -13,7 +14,15 @@ from oracle.store import (
 from oracle.store.metadata import metadata
 
 # Importing them puts their tables into the metadata, which `alembic check` compares.
-TABLES = (chain_tables, draw_tables, node_tables, outbox_tables, round_tables, rule_tables)
+TABLES = (
+    chain_tables,
+    draw_tables,
+    integrity_tables,
+    node_tables,
+    outbox_tables,
+    round_tables,
+    rule_tables,
+)
 
 context.configure(
     connection=context.config.attributes["connection"],

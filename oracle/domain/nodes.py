@@ -19,6 +19,13 @@ class Membership(StrEnum):
     KICKED_OUT = "kicked_out"
 
 
+class Pending(StrEnum):
+    """What a node does when the task ends that it runs now."""
+
+    PAUSE = "pause"
+    QUIT = "quit"
+
+
 @dataclass(slots=True)
 class Node:
     """One node, owned and changed by the fold alone; everybody else reads it.
@@ -65,6 +72,7 @@ class Node:
     window_count: int = 0
     online_since: int | None = None
     online_seconds: int = 0
+    pending: Pending | None = None
 
 
 def new_node(address: Address, time: int, restarts: int) -> Node:

@@ -62,6 +62,8 @@ node = Table(
     Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
     Column("online_since", BigInteger),
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
+    # What it does when its task ends: 'pause', 'quit', or NULL.
+    Column("pending", Text),
     sqlite_with_rowid=False,
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Membership, Node
+from oracle.domain.nodes import Membership, Node, Pending
 from oracle.store.bulk import Row, fetch, upsert
 from oracle.store.encoding import (
     amount_or_none,
@@ -114,6 +114,7 @@ def node_row(each: Node) -> Row:
         each.window_count,
         each.online_since,
         each.online_seconds,
+        None if each.pending is None else each.pending.value,
     )
 
 
@@ -145,4 +146,5 @@ def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         window_count=row.window_count,
         online_since=row.online_since,
         online_seconds=row.online_seconds,
+        pending=None if row.pending is None else Pending(row.pending),
     )

@@ -12,21 +12,26 @@ from sqlalchemy.engine import URL
 from oracle.domain.ledger import Changes
 from oracle.store.blocks import BlockRoom
 from oracle.store.calls import CallRoom
+from oracle.store.coverage import CoverageRoom
 from oracle.store.cursor import CursorRoom
+from oracle.store.dead_letters import DeadLetterRoom
 from oracle.store.draws import DrawRoom
 from oracle.store.engine import parsed, reading_engine, writing_engine
+from oracle.store.facts import FactRoom
 from oracle.store.failures import translated
 from oracle.store.groups import GroupRoom
 from oracle.store.history import AnomalyRoom, ReliabilityRoom, ScoreRoom
 from oracle.store.identity import IdentityRoom
 from oracle.store.kickouts import KickoutRoom
 from oracle.store.last_event import LastEventRoom
+from oracle.store.latches import LatchRoom
 from oracle.store.lease import Lease
 from oracle.store.logs import LogRoom
 from oracle.store.nodes import NodeRoom
 from oracle.store.outbox import Outbox
 from oracle.store.progress import ProgressRoom
 from oracle.store.projections import ProjectionRoom
+from oracle.store.reorgs import ReorgRoom
 from oracle.store.reports import ReportRoom
 from oracle.store.results import ResultRoom
 from oracle.store.rounds import RoundRoom
@@ -34,6 +39,7 @@ from oracle.store.rule_sets import RuleSetRoom
 from oracle.store.schema import check_schema
 from oracle.store.tasks import TaskRoom
 from oracle.store.undo import UndoRoom
+from oracle.store.verified_blocks import VerifiedBlockRoom
 
 
 class Unit:
@@ -63,6 +69,18 @@ class Unit:
         self.draws = DrawRoom(connection)
         self.outbox = Outbox(connection)
         self.lease = Lease(connection)
+        self.coverage = CoverageRoom(connection)
+        self.verified_blocks = VerifiedBlockRoom(connection)
+        self.dead_letters = DeadLetterRoom(connection)
+        self.facts = FactRoom(connection)
+        self.latches = LatchRoom(connection)
+        self.reorgs = ReorgRoom(connection)
+
+    def uncover_above(self, number: int) -> None:
+        """Forget how well the blocks above `number` were read; part of every way back."""
+        self.coverage.cut_above(number)
+        self.verified_blocks.forget_above(number)
+        self.dead_letters.orphan_above(number)
 
     def changes(self, changes: Changes, rule_set: int) -> None:
         """Write everything that a fold drained, in bulk; its pre-images into the journal.

@@ -18,6 +18,7 @@ from oracle.shipped import shipped
 from oracle.store import (
     chain_tables,
     draw_tables,
+    integrity_tables,
     node_tables,
     outbox_tables,
     round_tables,
@@ -28,7 +29,15 @@ from oracle.store.metadata import metadata
 from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
 from oracle.store.store import Store
 
-TABLES = (chain_tables, draw_tables, node_tables, outbox_tables, round_tables, rule_tables)
+TABLES = (
+    chain_tables,
+    draw_tables,
+    integrity_tables,
+    node_tables,
+    outbox_tables,
+    round_tables,
+    rule_tables,
+)
 
 
 @contextmanager

@@ -1,0 +1,71 @@
+"""Which blocks were read for what, how sure we are of it, and who said so (chain.md 3.4, 3.9)."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Self
+
+from oracle.domain.block import BlockRange
+from oracle.domain.ids import Address
+from oracle.domain.verification import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is asked of every block: logs of these contracts and first topics, and these calls.
+
+    Lower case and sorted, so that one scope has one id. `selectors` are a contract's address and
+    four bytes of input: `0x` and 40 digits, a colon, `0x` and 8 digits.
+    """
+
+    addresses: tuple[Address, ...]
+    topics: tuple[str, ...]
+    selectors: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
+    ) -> Self:
+        """Return the scope of these, in whatever order and case they come."""
+        return cls(
+            tuple(sorted({Address(each.lower()) for each in addresses})),
+            tuple(sorted({each.lower() for each in topics})),
+            tuple(sorted({each.lower() for each in selectors})),
+        )
+
+    @property
+    def id(self) -> bytes:
+        """Return 32 bytes: the sha256 of the scope's JSON (chain.md 3.4: filter_id)."""
+        return sha256(self.to_json().encode()).digest()
+
+    def to_json(self) -> str:
+        """Return the canonical JSON."""
+        return json.dumps([self.addresses, self.topics, self.selectors], separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the scope that `to_json` wrote."""
+        addresses, topics, selectors = json.loads(text)
+        return cls(tuple(addresses), tuple(topics), tuple(selectors))
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Blocks `first` to `last`, both included, of one scope, all read alike.
+
+    `audited_by` is the endpoint that said the same later, `audited_at` our newest block then;
+    both None: nobody asked another one yet.
+    """
+
+    first: int
+    last: int
+    level: Level
+    endpoint: str
+    audited_by: str | None = None
+    audited_at: int | None = None
+
+    @property
+    def blocks(self) -> BlockRange:
+        """Return the blocks as a range."""
+        return BlockRange(self.first, self.last)

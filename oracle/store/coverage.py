@@ -1,0 +1,203 @@
+"""The ledger of what was read: for each scope disjoint intervals of blocks (chain.md 3.4)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from oracle.domain.block import BlockRange
+from oracle.domain.coverage import Covered, Scope
+from oracle.domain.verification import Level
+from oracle.store.bulk import Row, upsert
+from oracle.store.integrity_tables import coverage, scope
+
+# What older databases hold stands under this one, until the first start names it.
+NAMELESS = bytes(32)
+
+
+class CoverageRoom:
+    """Every method is about one scope, by its id; `current` names the one in use."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def adopt(self, wanted: Scope) -> None:
+        """Make this the scope that windows are read for, and remember it.
+
+        What came in before scopes were kept becomes its coverage; a scope that is new to a
+        database which knew others has none.
+        """
+        newest = self.current()
+        if newest == wanted:
+            return
+        highest = self._connection.execute(select(func.max(scope.c.number))).scalar() or 0
+        row = (wanted.id, wanted.to_json(), highest + 1)
+        # One that was in use before is in use again.
+        upsert(self._connection, scope, [row])
+        if newest is None:
+            self._connection.execute(
+                update(coverage).where(coverage.c.scope == NAMELESS).values(scope=wanted.id)
+            )
+
+    def current(self) -> Scope | None:
+        """Return the scope that windows are read for; None before the first start."""
+        newest = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
+        text = self._connection.execute(newest).scalar_one_or_none()
+        return None if text is None else Scope.from_json(text)
+
+    def scopes(self) -> list[Scope]:
+        """Return every scope that was ever in use, the newest first."""
+        texts = select(scope.c.text).order_by(scope.c.number.desc())
+        return [Scope.from_json(text) for text in self._connection.execute(texts).scalars()]
+
+    def put(self, scope_id: bytes, covered: Covered) -> None:
+        """Write an interval down in place of whatever was said of its blocks.
+
+        Neighbours that are alike become one.
+        """
+        old = self._touching(scope_id, covered.first, covered.last)
+        new = list(_joined(sorted([*_outside(old, covered), covered], key=_first)))
+        firsts = {each.first for each in new}
+        for each in old:
+            if each.first not in firsts:
+                self._remove(scope_id, each.first)
+        known = set(old)
+        upsert(
+            self._connection,
+            coverage,
+            [_row_of(scope_id, each) for each in new if each not in known],
+        )
+
+    def spans(
+        self, scope_id: bytes, first: int | None = None, last: int | None = None
+    ) -> list[Covered]:
+        """Return the intervals, or the parts of them inside `first` to `last`, ascending."""
+        if first is None or last is None:
+            chosen = select(coverage).where(coverage.c.scope == scope_id)
+            rows = self._connection.execute(chosen.order_by(coverage.c.first_block))
+            return [_covered_of(row) for row in rows]
+        touching = self._touching(scope_id, first, last)
+        return [
+            replace(each, first=max(first, each.first), last=min(last, each.last))
+            for each in touching
+            if each.first <= last and each.last >= first
+        ]
+
+    def holes(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
+        """Return the parts of `first` to `last` that no interval covers, ascending."""
+        found, reached = [], first
+        for each in self.spans(scope_id, first, last):
+            if each.first > reached:
+                found.append(BlockRange(reached, each.first - 1))
+            reached = each.last + 1
+        return [*found, BlockRange(reached, last)] if reached <= last else found
+
+    def lowest(self, scope_id: bytes, first: int, last: int) -> Level | None:
+        """Return the level that every block of the range has reached; None: one is not covered."""
+        if self.holes(scope_id, first, last):
+            return None
+        return min(each.level for each in self.spans(scope_id, first, last))
+
+    def raise_to(self, scope_id: bytes, blocks: BlockRange, level: Level, endpoint: str) -> None:
+        """Note that an endpoint said the same at this level; what reached it already stays."""
+        for each in self.spans(scope_id, blocks.first, blocks.last):
+            if each.level < level:
+                self.put(scope_id, replace(each, level=level, endpoint=endpoint))
+
+    def note_audit(self, scope_id: bytes, blocks: BlockRange, endpoint: str, at: int) -> None:
+        """Note that another endpoint said the same; `at` is our newest block now."""
+        for each in self.spans(scope_id, blocks.first, blocks.last):
+            self.put(scope_id, replace(each, audited_by=endpoint, audited_at=at))
+
+    def cut_above(self, number: int) -> None:
+        """Forget what was read above block `number`, in every scope."""
+        self._connection.execute(delete(coverage).where(coverage.c.first_block > number))
+        reaching = update(coverage).where(coverage.c.last_block > number)
+        self._connection.execute(reaching.values(last_block=number))
+
+    def blocks_by_level(self, scope_id: bytes) -> dict[Level, int]:
+        """Count the covered blocks by the level that they reached."""
+        blocks = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
+        counted = (
+            select(coverage.c.level, blocks)
+            .where(coverage.c.scope == scope_id)
+            .group_by(coverage.c.level)
+        )
+        return {Level(level): int(sum_) for level, sum_ in self._connection.execute(counted)}
+
+    def audited_blocks(self, scope_id: bytes) -> int:
+        """Count the covered blocks that a second endpoint was asked about."""
+        blocks = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
+        audited = (coverage.c.scope == scope_id) & coverage.c.audited_by.is_not(None)
+        return int(self._connection.execute(select(blocks).where(audited)).scalar() or 0)
+
+    def _touching(self, scope_id: bytes, first: int, last: int) -> list[Covered]:
+        """Return the intervals that overlap the range or end right beside it, ascending."""
+        mine = coverage.c.scope == scope_id
+        # They are disjoint: of those that begin before the range only the last one reaches it.
+        before = select(func.max(coverage.c.first_block)).where(
+            mine, coverage.c.first_block < first
+        )
+        lowest = func.coalesce(before.scalar_subquery(), first)
+        chosen = select(coverage).where(
+            mine, coverage.c.first_block >= lowest, coverage.c.first_block <= last + 1
+        )
+        rows = self._connection.execute(chosen.order_by(coverage.c.first_block))
+        return [each for each in map(_covered_of, rows) if each.last >= first - 1]
+
+    def _remove(self, scope_id: bytes, first: int) -> None:
+        here = (coverage.c.scope == scope_id) & (coverage.c.first_block == first)
+        self._connection.execute(delete(coverage).where(here))
+
+
+def _first(each: Covered) -> int:
+    return each.first
+
+
+def _outside(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
+    """Yield what is left of `old` where `covered` does not stand."""
+    for each in old:
+        if each.first < covered.first:
+            yield replace(each, last=min(each.last, covered.first - 1))
+        if each.last > covered.last:
+            yield replace(each, first=max(each.first, covered.last + 1))
+
+
+def _joined(ascending: Iterable[Covered]) -> Iterator[Covered]:
+    """Make one of neighbours that are alike."""
+    waiting: Covered | None = None
+    for each in ascending:
+        if waiting is not None and replace(each, first=waiting.first) == replace(
+            waiting, last=each.last
+        ):
+            waiting = replace(each, first=waiting.first)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = each
+    if waiting is not None:
+        yield waiting
+
+
+def _row_of(scope_id: bytes, each: Covered) -> Row:
+    return (
+        scope_id,
+        each.first,
+        each.last,
+        each.level.value,
+        each.endpoint,
+        each.audited_by,
+        each.audited_at,
+    )
+
+
+def _covered_of(row: Any) -> Covered:  # noqa: ANN401  a row of any driver
+    return Covered(
+        first=row.first_block,
+        last=row.last_block,
+        level=Level(row.level),
+        endpoint=row.endpoint,
+        audited_by=row.audited_by,
+        audited_at=row.audited_at,
+    )
