@@ -66,6 +66,6 @@ def test_nothing_names_a_machine():
 
 
 def test_lock_files_name_no_registry():
-    for name in ("package-lock.json", "constraints.txt"):
+    for name in ("package-lock.json", "tests/clients/package-lock.json", "constraints.txt"):
         assert "resolved" not in (ROOT / name).read_text("utf-8")
         assert "registry" not in (ROOT / name).read_text("utf-8")

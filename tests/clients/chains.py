@@ -1,0 +1,89 @@
+"""A chain on any of the nodes, driven as the demo drives Anvil: the same blocks at the same times.
+
+The nodes order a block by what its transactions pay, so every next one of a block pays a little
+less; and as they sign alike, a transaction has the same hash on all of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from typing_extensions import override
+
+from oracle.demo.anvil import LocalChain
+
+Transaction = dict[str, str]
+
+_MOST_WEI = 100 * 10**9
+
+
+class Mark(NamedTuple):
+    """A block to which a chain can go back; `snapshot`: the node's name for it, if it has one."""
+
+    number: int
+    time: int
+    snapshot: Any
+
+
+class NodeChain(LocalChain):
+    """One chain on the node called `kind`."""
+
+    def __init__(self, kind: str, url: str) -> None:
+        super().__init__(url)
+        self.kind = kind
+        if kind == "ganache":
+            self.ask("miner_stop")
+
+    @property
+    def number(self) -> int:
+        """The height of the newest block."""
+        return int(self.ask("eth_blockNumber"), 16)
+
+    @override
+    def mine(self, time: int, transactions: Sequence[Transaction] = ()) -> list[str]:
+        hashes = [str(self.ask("eth_sendTransaction", sent)) for sent in priced(transactions)]
+        self.ask("evm_mine", time)
+        mined = self.transactions_at("latest")
+        if hashes:
+            assert mined == hashes, f"{self.kind} mined {mined} where {hashes} were sent"
+        return hashes
+
+    def transactions_at(self, block: int | str) -> list[str]:
+        """The hashes of a block's transactions, in order."""
+        at = hex(block) if isinstance(block, int) else block
+        return list(self.ask("eth_getBlockByNumber", at, False)["transactions"])
+
+    def mark(self) -> Mark:
+        """Remember the newest block, to replace later what will have come after it."""
+        newest = self.ask("eth_getBlockByNumber", "latest", False)
+        snapshot = None if self.kind == "anvil" else self.ask("evm_snapshot")
+        return Mark(int(newest["number"], 16), int(newest["timestamp"], 16), snapshot)
+
+    def replace(self, mark: Mark, blocks: Sequence[Sequence[Transaction]]) -> None:
+        """Put other blocks after the mark, all at the mark's own time.
+
+        As many as there are, on Anvil, whose `anvil_reorg` gives no other time.
+        """
+        before = self.number
+        if self.kind == "anvil":
+            assert mark.number + len(blocks) == before, "anvil_reorg keeps the height"
+            pairs = [
+                [sent, offset] for offset, block in enumerate(blocks) for sent in priced(block)
+            ]
+            self.ask("anvil_reorg", len(blocks), pairs)
+        else:
+            self.go_back(mark)
+            for block in blocks:
+                self.mine(mark.time, block)
+        found = [len(self.transactions_at(mark.number + 1 + n)) for n in range(len(blocks))]
+        assert found == [len(block) for block in blocks], f"{self.kind} mined {found}"
+
+    def go_back(self, mark: Mark) -> None:
+        """Make the mark the newest block again; not on Anvil."""
+        assert self.ask("evm_revert", mark.snapshot) is True, self.kind
+
+
+def priced(transactions: Sequence[Transaction]) -> list[Transaction]:
+    """Let each pay a little less than the one before it."""
+    return [
+        {**sent, "gasPrice": hex(_MOST_WEI - place)} for place, sent in enumerate(transactions)
+    ]
