@@ -1,14 +1,189 @@
-"""Reads the calls that some logs can only be understood with."""
+"""Reads calls: those that some logs are only understood with, and those to watched functions.
 
-from collections.abc import Sequence
+The latter come out of whole blocks, each with its receipt. Only transactions that an account
+sent straight to a contract are seen: a call that another contract makes is in no block, and a
+creation calls nobody (decision 0075).
+"""
 
-from oracle.chain.answers import TransactionAnswer, number
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from weakref import WeakKeyDictionary
+
+from msgspec import Meta, Struct
+
+from oracle.chain.answers import (
+    BlockAnswer,
+    Hex20,
+    Hex32,
+    Quantity,
+    TransactionAnswer,
+    block_ref,
+    number,
+)
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.reader import Reader
-from oracle.domain.ids import Address
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError
+
+# `0x` and the first four bytes of an input.
+SELECTOR_DIGITS = 10
+_METHOD = "eth_getBlockReceipts"
+
+# Functions whose calls we read, by contract: `0x` and 8 hex digits each.
+Selectors = Mapping[Address, frozenset[str]]
+
+
+class SentAnswer(
+    Struct,
+    gc=False,
+    rename={"sender": "from", "block_hash": "blockHash", "at": "transactionIndex"},
+):
+    """What we keep of a transaction of a whole block; `to` is None for a creation."""
+
+    hash: Hex32
+    sender: Hex20
+    value: Quantity
+    input: Annotated[str, Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
+    to: Hex20 | None = None
+    block_hash: Hex32 | None = None
+    at: Quantity | None = None
+
+
+class WholeBlockAnswer(BlockAnswer):
+    """What we keep of `eth_getBlockByNumber` with its transactions."""
+
+    transactions: list[SentAnswer]
+
+
+class StatusAnswer(Struct, gc=False, rename="camel"):
+    """What we keep of a receipt: `status` is 1 where the transaction succeeded."""
+
+    transaction_hash: Hex32
+    block_hash: Hex32
+    status: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The blocks asked for, in that order, and the calls in them, in order of position.
+
+    Calls that were reverted are among them (`succeeded` False); they define nothing.
+    """
+
+    headers: list[BlockRef]
+    calls: list[Call]
+
+
+def watched_calls(endpoint: Endpoint, blocks: Iterable[int], selectors: Selectors) -> Watched:
+    """Return the headers of these blocks, and the calls of these functions that they hold.
+
+    Two requests for any number of blocks, where the endpoint takes batches that large: whole
+    blocks, then the receipts of those that hold such a call (`eth_getBlockReceipts`, or of each
+    call where the endpoint has no such method).
+
+    Raises:
+        EndpointError: a block is missing, or block, transactions and receipts do not belong
+            together.
+    """
+    numbers = list(blocks)
+    params = [[hex(place), True] for place in numbers]
+    answers = endpoint.batch("eth_getBlockByNumber", params, WholeBlockAnswer)
+    headers, calls = [], list[Call]()
+    for place, answer in zip(numbers, answers, strict=True):
+        if answer is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {place}")
+        header = block_ref(endpoint.name, answer)
+        if header.number != place:
+            raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {place}")
+        headers.append(header)
+        calls += _calls_in(endpoint.name, header, answer.transactions, selectors)
+    _settle(endpoint, calls)
+    return Watched(headers, calls)
+
+
+def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
+    """Tell whether a transaction to this contract with this input is one to keep."""
+    functions = selectors.get(Address(to))
+    return functions is not None and sent[:SELECTOR_DIGITS] in functions
+
+
+def _calls_in(
+    endpoint: str, block: BlockRef, sent: Sequence[SentAnswer], selectors: Selectors
+) -> list[Call]:
+    calls = []
+    for index, answer in enumerate(sent):
+        to, given = (answer.to or "").lower(), answer.input[:SELECTOR_DIGITS].lower()
+        if not is_watched(to, given, selectors):
+            continue
+        elsewhere = answer.block_hash is not None and answer.block_hash.lower() != block.hash
+        if elsewhere or (answer.at is not None and number(endpoint, answer.at) != index):
+            words = f"transaction {answer.hash} does not stand where block {block.number} has it"
+            raise EndpointError(endpoint, Kind.INVALID, words)
+        call = Call(
+            block.number,
+            block.hash,
+            block.time,
+            index,
+            Hash(answer.hash.lower()),
+            Address(answer.sender.lower()),
+            Address(to),
+            number(endpoint, answer.value),
+            answer.input.lower(),
+            # Until its receipt says more.
+            succeeded=False,
+        )
+        calls.append(call)
+    return calls
+
+
+def _settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
+    """Ask for the receipt of every call: a reverted one looks like any other until then."""
+    if not calls:
+        return
+    receipts = _receipts(endpoint, calls)
+    for call in calls:
+        receipt = receipts.get(call.tx_hash)
+        if receipt is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no receipt of {call.tx_hash}")
+        if receipt.block_hash.lower() != call.block_hash:
+            words = f"the receipt of {call.tx_hash} is of another block"
+            raise EndpointError(endpoint.name, Kind.INVALID, words)
+        call.succeeded = number(endpoint.name, receipt.status) == 1
+
+
+def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, StatusAnswer]:
+    """Return receipts by transaction: by the block where that is served, else one by one."""
+    if _gives_blocks(endpoint, calls[0].block):
+        blocks = sorted({call.block for call in calls})
+        found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
+        return {entry.transaction_hash.lower(): entry for each in found for entry in each or ()}
+    params = [[call.tx_hash] for call in calls]
+    one_by_one = endpoint.batch("eth_getTransactionReceipt", params, StatusAnswer)
+    return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
+
+
+# Whether an endpoint gives the receipts of a whole block, once it was asked.
+_ASKED: WeakKeyDictionary[Endpoint, bool] = WeakKeyDictionary()
+
+
+def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
+    """Find out by one question alone: in a batch, a refusal would look like one of its size."""
+    known = _ASKED.get(endpoint)
+    if known is None:
+        try:
+            endpoint.call(_METHOD, [hex(block)], list[StatusAnswer])
+        except EndpointError as error:
+            if error.kind is not Kind.UNSUPPORTED:
+                raise
+            known = False
+        else:
+            known = True
+        _ASKED[endpoint] = known
+    return known
 
 
 def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader) -> list[Call]:
