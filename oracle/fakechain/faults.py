@@ -4,7 +4,7 @@ This module says what a fault is; the faults themselves stand by what they spoil
 `block_faults`, `message_faults`, `transport_faults`. All take the limits of `Limits`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypedDict
@@ -23,19 +23,20 @@ ChangeBody = Callable[[bytes], Http]
 class Limits(TypedDict, total=False):
     """When a fault strikes: always, unless something here says otherwise.
 
-    `times`: so many questions, then never again. `methods`: only these. `for_blocks`: only
-    questions about one of the blocks first to last. `when`: only where this says so.
+    `times`: so many answers, then never again. `methods`: only these, one or several.
+    `for_blocks`: only questions about one of the blocks first to last. `when`: only where this
+    says so.
     """
 
     times: int
-    methods: frozenset[str]
+    methods: str | Collection[str]
     for_blocks: tuple[int, int]
     when: Callable[[Asked], bool]
 
 
 @dataclass(slots=True)
 class Fault:
-    """One thing that is wrong with an endpoint; `hits` counts the questions that it spoiled."""
+    """One thing that is wrong with an endpoint; `hits` counts the answers that it spoiled."""
 
     name: str
     change: Change | None = None
@@ -43,19 +44,27 @@ class Fault:
     change_body: ChangeBody | None = None
     limits: Limits = field(default_factory=Limits)
     hits: int = 0
+    # It does something else than to change the answer: an unchanged one counts as well.
+    is_deed: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def one(self, asked: Asked, answer: object) -> object:
         """Return what is answered to one question; `answer` is JSON or a RpcError."""
         if self.change is None or not self._strikes([asked]):
             return answer
-        return self.change(asked, answer)
+        made = self.change(asked, answer)
+        if made is answer and not self.is_deed:
+            self._take_back()
+        return made
 
     def batch(self, asked: Sequence[Asked], answers: list[dict[str, Any]]) -> object:
         """Return what is answered to a batch: a list of answers, one for all, or Http."""
         if self.change_batch is None or not self._strikes(asked):
             return answers
-        return self.change_batch(asked, answers)
+        made = self.change_batch(asked, answers)
+        if made is answers:
+            self._take_back()
+        return made
 
     def body(self, asked: Sequence[Asked], body: bytes) -> Http | None:
         """Return the HTTP answer in place of this body; None lets it pass."""
@@ -72,8 +81,14 @@ class Fault:
             self.hits += 1
         return True
 
+    def _take_back(self) -> None:
+        with self._lock:
+            self.hits -= 1
+
     def _meets(self, asked: Asked) -> bool:
         methods, blocks = self.limits.get("methods"), self.limits.get("for_blocks")
+        if isinstance(methods, str):
+            methods = (methods,)
         if methods is not None and asked.method not in methods:
             return False
         if blocks is not None and not _touch(asked.blocks, blocks):
@@ -88,7 +103,7 @@ def _touch(asked: tuple[int, int] | None, blocks: tuple[int, int]) -> bool:
 
 def only(limits: Limits, *methods: str) -> Limits:
     """Return the limits, with these methods where they name none."""
-    return {"methods": frozenset(methods), **limits}
+    return {"methods": methods, **limits}
 
 
 def on_success(change: Change) -> Change:
