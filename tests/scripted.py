@@ -7,21 +7,23 @@ can be folded again without the chain.
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import msgspec
 
 from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
-from oracle.chain.source import Window
+from oracle.chain.source import Window, Witness
 from oracle.domain import contract_events, events
 from oracle.domain.block import BlockRange, BlockRef, Position
 from oracle.domain.contract_events import ContractEvent
 from oracle.domain.events import DomainEvent
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.logs import Call, Log
-from oracle.errors import TransientError
+from oracle.domain.logs import Call, DeadLetter, Log
+from oracle.domain.verification import Level
+from oracle.errors import InputError, TransientError
 
 NETWORK = Address("0x" + "4e" * 20)
 ORACLE = Address("0x" + "0a" * 20)
@@ -48,18 +50,44 @@ def _read(written: str) -> Event:
 
 
 class ScriptedReader:
-    """Reads the logs of a scripted chain; a RoundAccepted needs its call, as on a real one."""
+    """Reads the logs of a scripted chain; a RoundAccepted needs its call, as on a real one.
+
+    Logs of `unreadable` events are dead letters, as of a contract that was changed.
+    """
+
+    addresses = (NETWORK, ORACLE)
+    topics = (_TOPIC,)
+    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
+
+    def __init__(self, unreadable: Collection[type] = ()) -> None:
+        self.unreadable = frozenset(unreadable)
 
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
         inputs = {call.tx_hash: call.input for call in calls}
         decoded = Decoded([], [])
         for log in logs:
             event = _read(log.data if log.data != "0x" else inputs[log.tx_hash])
+            if type(event) in self.unreadable:
+                decoded.dead.append(_dead(log, event))
+                continue
             if log.address == NETWORK:
                 decoded.events.append(event)  # type: ignore[arg-type]  # by its address
             else:
                 decoded.contract_events.append(event)  # type: ignore[arg-type]
         return decoded
+
+
+def _dead(log: Log, event: Event) -> DeadLetter:
+    return DeadLetter(
+        block=log.block,
+        block_hash=log.block_hash,
+        time=log.time,
+        tx=log.tx,
+        index=log.index,
+        address=log.address,
+        name=type(event).__name__,
+        error="made unreadable",
+    )
 
 
 @dataclass(frozen=True)
@@ -84,6 +112,13 @@ class ScriptedChain:
     # Other chains that answer the next requests, one each.
     answers: deque["ScriptedChain"] = field(default_factory=deque)
     windows_served: list[BlockRange] = field(default_factory=list)
+    # How far it can prove what it says, and the names of its one or two endpoints.
+    most_level: Level = Level.PROVEN
+    names: tuple[str, ...] = ("first", "second")
+    # Endpoints that were put aside or not used any more, and why.
+    put_away: list[tuple[str, str]] = field(default_factory=list)
+    # The other endpoint's view; None: it sees the same.
+    other: "ScriptedChain | None" = None
     _salt: int = 0
     _final: BlockRef | None = None
 
@@ -161,11 +196,54 @@ class ScriptedChain:
             first_parent=served[0].ref.parent_hash,
             last=served[-1].ref,
             headers=[block.ref for block in served] if with_headers else [],
+            endpoint=self.names[0],
             logs=[log for block in served for log in block.logs],
             calls=[call for block in served for call in block.calls],
         )
         self.windows_served.append(window.range)
         return window
+
+    def verified(
+        self,
+        blocks: BlockRange,
+        level: Level,
+        endpoint: str | None = None,
+        *,
+        than: str | None = None,
+    ) -> Window:
+        views = self._views()
+        if endpoint is not None and endpoint not in views:
+            raise InputError(f"there is no endpoint {endpoint}")
+        able = [name for name in views if name != than and endpoint in {None, name}]
+        if not able:
+            raise TransientError("there is no other endpoint")
+        asked = views[able[0]]
+        window = asked.window(blocks, with_headers=True)
+        return replace(window, level=min(level, asked.most_level), endpoint=able[0])
+
+    def _views(self) -> dict[str, "ScriptedChain"]:
+        return dict(zip(self.names, (self, self.other or self), strict=False))
+
+    def level_allowed(self) -> Level:
+        return self.most_level
+
+    def witness(self, number: int, than: str | None = None) -> list[Witness]:
+        views = self._views()
+        return [
+            Witness(name, seen[number].ref if number < len(seen) else None, seen[-1].ref)
+            for name, view in views.items()
+            for seen in (view._seen(),)
+            if name != than
+        ]
+
+    def put_aside(self, endpoint: str, why: str) -> None:
+        self.put_away.append((endpoint, why))
+
+    def quarantine(self, endpoint: str, why: str) -> None:
+        self.put_away.append((endpoint, why))
+
+    def endpoint_names(self) -> tuple[str, ...]:
+        return self.names
 
     def _answering(self) -> "ScriptedChain":
         return self.answers.popleft() if self.answers else self

@@ -8,12 +8,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
 
 from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRef
 from oracle.domain.contract_events import ContractEvent
+from oracle.domain.coverage import Scope
 from oracle.domain.events import DomainEvent
 from oracle.domain.fold import Fold
 from oracle.domain.ids import TaskKey
@@ -21,6 +23,7 @@ from oracle.domain.needs import groups_named, members_of, nodes_named, tasks_nam
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 from oracle.services.assigning import Assigner
+from oracle.services.integrity.ledger import scope_of
 from oracle.services.ports import Reader
 from oracle.services.reporting import Reporter
 from oracle.store.cursor import Cursor
@@ -75,6 +78,11 @@ class Folder:
         self._rule_set = 0
         # Tasks that the stretch at hand changed.
         self._touched: set[TaskKey] = set()
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What is asked of every block for these events."""
+        return scope_of(self.reader)
 
     @contextmanager
     def following(self, cursor: Cursor | None) -> Iterator[None]:

@@ -4,14 +4,16 @@ Only what has two implementations has a port: the real chain and the scripted on
 The publishing side's port stands in `publisher`'s own words, next to the services that use it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
-from oracle.chain.source import Window
+from oracle.chain.source import Window, Witness
 from oracle.domain.block import BlockRange, BlockRef
+from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
+from oracle.domain.verification import Level
 
 
 class Chain(Protocol):
@@ -42,14 +44,70 @@ class Chain(Protocol):
         """
         ...
 
+    def witness(self, number: int, than: str | None = None) -> Sequence[Witness]:
+        """Ask every endpoint but `than` which block is at this height; who is silent is left out.
+
+        One whose head is below the height is no witness of it.
+        """
+        ...
+
+    def put_aside(self, endpoint: str, why: str) -> None:
+        """Let the others work for a while: they outvoted it about a block that may still change."""
+        ...
+
+    def quarantine(self, endpoint: str, why: str) -> None:
+        """Do not use it any more: it contradicts what is final to the others."""
+        ...
+
+    def endpoint_names(self) -> tuple[str, ...]:
+        """Return how the endpoints are named here, the preferred one first."""
+        ...
+
+    def verified(
+        self,
+        blocks: BlockRange,
+        level: Level,
+        endpoint: str | None = None,
+        *,
+        than: str | None = None,
+    ) -> Window:
+        """Return what one endpoint says of `blocks.first` on, up to `blocks.last` or less, anew.
+
+        Checked up to `level`, or as far as the chain allows: `window.level` tells. Asked is the
+        endpoint of the name `endpoint`, or without one any other than `than`.
+
+        Raises:
+            InputError: there is no endpoint of that name.
+            TransientError: it does not answer now, or there is no other.
+        """
+        ...
+
+    def level_allowed(self) -> Level:
+        """Return the highest level that settings and calibration allow now; asks nobody."""
+        ...
+
 
 class Reader(Protocol):
     """Turns stored rows into events; never asks the chain."""
 
+    @property
+    def addresses(self) -> Sequence[Address]:
+        """The contracts whose logs it reads."""
+        ...
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The first topics of the logs that it reads."""
+        ...
+
+    @property
+    def selectors(self) -> Mapping[Address, frozenset[str]]:
+        """The calls that it reads: the first four bytes of their input, by contract."""
+        ...
+
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
         """Return what the logs and calls say, in order of position.
 
-        Raises:
-            FatalError: a log of an event that we know cannot be read; the log is named.
+        What it knows and cannot read is in `dead`, and says nothing.
         """
         ...

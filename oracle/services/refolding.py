@@ -150,6 +150,7 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
     """
     before = unit.projections.digest()
     unit.projections.clear()
+    unit.dead_letters.clear_open()
     adopt_rules(unit, folder.rules)
     folder.forget()
     cursor = unit.cursor.get()
@@ -159,6 +160,7 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
     for blocks, logs in _batches(unit, last):
         calls = list(unit.calls.between(blocks.first, blocks.last))
         said = folder.reader.read(logs, calls)
+        unit.dead_letters.append(said.dead)
         stretch = Stretch(blocks.last, said, final, check.stops(unit, blocks))
         folder.fold(unit, stretch, check.at_stop)
         logs_folded += len(logs)

@@ -1,0 +1,52 @@
+"""The ledger of what was read: written with every window, and read by all who judge it."""
+
+from oracle.chain.window import Window
+from oracle.domain.block import BlockRange
+from oracle.domain.coverage import Covered, Scope
+from oracle.domain.verification import Level
+from oracle.services.ports import Reader
+from oracle.store.store import Unit
+
+
+def scope_of(reader: Reader) -> Scope:
+    """Return what is asked of every block for this reader."""
+    calls = [f"{to}:{four}" for to, fours in reader.selectors.items() for four in fours]
+    return Scope.of(reader.addresses, reader.topics, calls)
+
+
+def note_window(unit: Unit, scope: Scope, window: Window) -> None:
+    """Write down how well a window was read, in the transaction that stores it."""
+    unit.coverage.adopt(scope)
+    blocks = window.range
+    covered = Covered(blocks.first, blocks.last, window.level, window.endpoint)
+    unit.coverage.put(scope.id, covered)
+    note_proven(unit, window)
+
+
+def note_proven(unit: Unit, window: Window) -> None:
+    """Write down which single blocks reached more than the window as a whole."""
+    if window.level >= Level.PROVEN or not window.proven:
+        return
+    known = {log.block: log.block_hash for log in window.logs}
+    known |= {call.block: call.block_hash for call in window.calls}
+    known |= {block.number: block.hash for block in [*window.headers, window.last]}
+    proven = [(number, known[number]) for number in window.proven if number in known]
+    unit.verified_blocks.save(proven, Level.PROVEN, window.endpoint)
+
+
+def level_between(unit: Unit, blocks: BlockRange) -> Level | None:
+    """Return the level that each of these blocks has reached; None: one was never read.
+
+    Blocks below the start block, or above the cursor, were never read.
+    """
+    scope = unit.coverage.current()
+    if scope is None or unit.coverage.holes(scope.id, blocks.first, blocks.last):
+        return None
+    single = unit.verified_blocks.between(blocks.first, blocks.last)
+    lowest = []
+    for span in unit.coverage.spans(scope.id, blocks.first, blocks.last):
+        inside = [level for number, level in single.items() if span.first <= number <= span.last]
+        # Only where every block of the span was looked at by itself does that say more.
+        whole = len(inside) == len(span.blocks)
+        lowest.append(max(span.level, min(inside)) if whole else span.level)
+    return min(lowest)
