@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {CommitNode} from "./CommitNode.sol";
+
+/// @title The tasks of a commit/disclose network, for tests of the profile `crynux-commit`
+/// @notice Three nodes run each task, commit to their results and disclose them; two equal ones are the result.
+/// Selectors, events and the order of logs are those of Crynux's first generation; the code is our own.
+/// Fees are taken, told and not paid out.
+contract CommitTask {
+    /// @param id 0: not (any more) there
+    /// @param commitments by round; ERROR: an error was reported
+    /// @param commits rounds in the order of their commitments, and so on
+    /// @param isFreed by round: the node's part has ended
+    struct TaskInfo {
+        uint256 id;
+        uint256 taskType;
+        address creator;
+        bytes32 taskHash;
+        bytes32 dataHash;
+        uint256 fee;
+        uint256 startedAt;
+        address[3] nodes;
+        bytes32[3] commitments;
+        bytes32[3] nonces;
+        bytes[3] results;
+        uint256[] commits;
+        uint256[] disclosures;
+        bool[3] isFreed;
+        uint256 errors;
+        bool isSuccess;
+        bool isAborted;
+        address resultNode;
+    }
+
+    uint256 public constant TIMEOUT = 15 minutes;
+
+    bytes32 private constant ERROR = bytes32(uint256(1));
+
+    CommitNode public immutable node;
+
+    /// @notice Most tasks that wait for nodes.
+    uint256 public immutable queueLimit;
+
+    uint256 private _lastId;
+    uint256[] private _queue;
+    mapping(uint256 => TaskInfo) private _tasks;
+
+    event TaskPending(uint256 taskId, uint256 taskType, address indexed creator, bytes32 taskHash, bytes32 dataHash);
+    event TaskStarted(
+        uint256 taskId,
+        uint256 taskType,
+        address indexed creator,
+        address indexed selectedNode,
+        bytes32 taskHash,
+        bytes32 dataHash,
+        uint256 round
+    );
+    event TaskResultCommitmentsReady(uint256 indexed taskId);
+    event TaskSuccess(uint256 indexed taskId, bytes result, address indexed resultNode);
+    event TaskAborted(uint256 indexed taskId, string reason);
+    event TaskResultUploaded(uint256 indexed taskId);
+    event TaskNodeSuccess(uint256 indexed taskId, address nodeAddress, uint256 fee);
+    event TaskNodeSlashed(uint256 indexed taskId, address nodeAddress);
+    event TaskNodeCancelled(uint256 indexed taskId, address nodeAddress);
+
+    constructor(CommitNode node_, uint256 queueLimit_) {
+        node = node_;
+        queueLimit = queueLimit_;
+    }
+
+    // --- What a creator calls ---
+
+    /// @param cap how many images; as the other wishes, it decides nothing here
+    function createTask(
+        uint256 taskType,
+        bytes32 taskHash,
+        bytes32 dataHash,
+        uint256 vramLimit,
+        uint256 cap,
+        string calldata gpuName,
+        uint256 gpuVram
+    ) external payable {
+        require(taskType < 3, "Invalid task type");
+        require(cap > 0 && (vramLimit > 0 || gpuVram > 0 || bytes(gpuName).length > 0), "Nothing asked for");
+        uint256 taskId = ++_lastId;
+        TaskInfo storage task = _tasks[taskId];
+        (task.id, task.taskType, task.creator) = (taskId, taskType, msg.sender);
+        (task.taskHash, task.dataHash, task.fee) = (taskHash, dataHash, msg.value);
+        bool starts = node.availableCount() >= 3;
+        if (!starts) _enqueue(task);
+        emit TaskPending(taskId, taskType, msg.sender, taskHash, dataHash);
+        if (starts) _start(task);
+    }
+
+    /// @notice Anyone may end a task that waits; creator and nodes one that has taken too long.
+    function cancelTask(uint256 taskId) external {
+        TaskInfo storage task = _known(taskId);
+        if (task.startedAt == 0) {
+            _dequeue(taskId);
+            emit TaskAborted(taskId, "Task Cancelled");
+            delete _tasks[taskId];
+            return;
+        }
+        require(msg.sender == task.creator || _isSelected(task, msg.sender), "Unauthorized to cancel the task");
+        require(block.timestamp > task.startedAt + TIMEOUT, "Timeout not reached");
+        if (!task.isAborted) {
+            task.isAborted = true;
+            emit TaskAborted(taskId, "Task Cancelled");
+        }
+        for (uint256 round; round < 3; ++round) {
+            if (task.isFreed[round]) continue;
+            _free(task, round, _compensated(task, round));
+            emit TaskNodeCancelled(taskId, task.nodes[round]);
+        }
+        _forget(task);
+    }
+
+    // --- What a node calls ---
+
+    function submitTaskResultCommitment(uint256 taskId, uint256 round, bytes32 commitment, bytes32 nonce) external {
+        TaskInfo storage task = _asked(taskId, round);
+        require(!task.isAborted, "Task is aborted");
+        require(task.commitments[round] == 0, "Already submitted");
+        require(uint256(commitment) > 1, "Invalid commitment");
+        (task.commitments[round], task.nonces[round]) = (commitment, nonce);
+        task.commits.push(round);
+        _tellIfReady(task);
+    }
+
+    function discloseTaskResult(uint256 taskId, uint256 round, bytes calldata result) external {
+        TaskInfo storage task = _asked(taskId, round);
+        require(task.commits.length == 3, "Commitments not ready");
+        require(!task.isAborted, "Task is aborted");
+        require(task.results[round].length == 0 && task.commitments[round] != ERROR, "Already disclosed");
+        require(keccak256(abi.encodePacked(result, task.nonces[round])) == task.commitments[round], "Mismatch");
+        task.results[round] = result;
+        task.disclosures.push(round);
+        if (task.disclosures.length == 2) _compareTwo(task);
+        else if (task.disclosures.length == 3) _compareThree(task);
+    }
+
+    /// @notice Counts as commitment and disclosure at once.
+    function reportTaskError(uint256 taskId, uint256 round) external {
+        TaskInfo storage task = _asked(taskId, round);
+        require(task.commitments[round] == 0, "Already submitted");
+        task.commitments[round] = ERROR;
+        task.commits.push(round);
+        task.disclosures.push(round);
+        if (++task.errors == 1) _tellIfReady(task);
+        else if (task.errors == 2) _giveUp(task);
+        else _succeed(task, round);
+    }
+
+    function reportResultsUploaded(uint256 taskId, uint256 round) external {
+        TaskInfo storage task = _asked(taskId, round);
+        require(task.isSuccess && task.resultNode == msg.sender, "Not the result's node");
+        _succeed(task, round);
+        emit TaskResultUploaded(taskId);
+        _forget(task);
+    }
+
+    /// @notice Gives the nodes that are free what waits; anyone may call it, as in Crynux.
+    function nodeAvailableCallback(address) external {
+        while (_queue.length > 0 && node.availableCount() >= 3) {
+            TaskInfo storage task = _tasks[_queue[_dearest()]];
+            _dequeue(task.id);
+            _start(task);
+        }
+    }
+
+    function getTask(uint256 taskId) external view returns (TaskInfo memory) {
+        return _tasks[taskId];
+    }
+
+    // --- How a task goes on ---
+
+    function _start(TaskInfo storage task) private {
+        task.startedAt = block.timestamp;
+        task.nodes = node.startTask();
+        for (uint256 round; round < 3; ++round) {
+            emit TaskStarted(
+                task.id, task.taskType, task.creator, task.nodes[round], task.taskHash, task.dataHash, round
+            );
+        }
+    }
+
+    function _tellIfReady(TaskInfo storage task) private {
+        if (task.commits.length == 3) emit TaskResultCommitmentsReady(task.id);
+    }
+
+    function _compareTwo(TaskInfo storage task) private {
+        (uint256 first, uint256 second) = (task.disclosures[0], task.disclosures[1]);
+        if (!_isSame(task, first, second)) return;
+        _succeed(task, second);
+        _accept(task, first);
+    }
+
+    function _compareThree(TaskInfo storage task) private {
+        (uint256 first, uint256 second, uint256 third) = (task.disclosures[0], task.disclosures[1], task.disclosures[2]);
+        if (task.isSuccess) {
+            if (_isSame(task, first, third)) _succeed(task, third);
+            else _slash(task, third);
+        } else if (_isSame(task, first, third)) {
+            _succeed(task, third);
+            _slash(task, second);
+            _accept(task, first);
+        } else if (_isSame(task, second, third)) {
+            _succeed(task, third);
+            _slash(task, first);
+            _accept(task, second);
+        } else {
+            task.isAborted = true;
+            for (uint256 place; place < 3; ++place) {
+                uint256 round = task.disclosures[place];
+                _free(task, round, _score(task, round));
+                emit TaskNodeCancelled(task.id, task.nodes[round]);
+            }
+            emit TaskAborted(task.id, "Task result illegal");
+        }
+        _forget(task);
+    }
+
+    /// @dev Two nodes say that the task cannot be run; a third that has committed to a result is wrong.
+    function _giveUp(TaskInfo storage task) private {
+        task.isAborted = true;
+        _succeed(task, task.disclosures[1]);
+        _succeed(task, task.disclosures[0]);
+        emit TaskAborted(task.id, "Task error reported");
+        for (uint256 round; round < 3; ++round) {
+            if (uint256(task.commitments[round]) > 1) _slash(task, round);
+        }
+        _forget(task);
+    }
+
+    function _accept(TaskInfo storage task, uint256 round) private {
+        (task.isSuccess, task.resultNode) = (true, task.nodes[round]);
+        emit TaskSuccess(task.id, task.results[round], task.resultNode);
+    }
+
+    function _succeed(TaskInfo storage task, uint256 round) private {
+        uint256 score = _score(task, round);
+        _free(task, round, score);
+        emit TaskNodeSuccess(task.id, task.nodes[round], (task.fee * score) / 50);
+        _forget(task);
+    }
+
+    function _slash(TaskInfo storage task, uint256 round) private {
+        task.isFreed[round] = true;
+        node.slash(task.nodes[round]);
+        emit TaskNodeSlashed(task.id, task.nodes[round]);
+    }
+
+    /// @dev What the node contract says at this comes before what we say.
+    function _free(TaskInfo storage task, uint256 round, uint256 score) private {
+        task.isFreed[round] = true;
+        node.finishTask(task.nodes[round], score);
+    }
+
+    /// @dev A task of which every part has ended takes nothing more.
+    function _forget(TaskInfo storage task) private {
+        if (task.isFreed[0] && task.isFreed[1] && task.isFreed[2]) task.id = 0;
+    }
+
+    // --- What a part brings ---
+
+    /// @dev 10, 9, 6 by order of commitment and again by order of disclosure; nothing without a disclosure.
+    function _score(TaskInfo storage task, uint256 round) private view returns (uint256) {
+        uint256 disclosed = _placeOf(task.disclosures, round);
+        return disclosed == 0 ? 0 : _points(disclosed) + _points(_placeOf(task.commits, round));
+    }
+
+    /// @dev A task that times out pays those who waited in vain.
+    function _compensated(TaskInfo storage task, uint256 round) private view returns (uint256) {
+        if (task.commits.length == 3) return _score(task, round);
+        if (task.commits.length == 0) return 2 * _points(round + 1);
+        uint256 committed = _placeOf(task.commits, round);
+        return committed == 0 ? 0 : 2 * _points(committed);
+    }
+
+    function _points(uint256 place) private pure returns (uint256) {
+        return place == 1 ? 10 : place == 2 ? 9 : 6;
+    }
+
+    /// @dev From 1; 0: not in it.
+    function _placeOf(uint256[] storage rounds, uint256 round) private view returns (uint256) {
+        for (uint256 place; place < rounds.length; ++place) {
+            if (rounds[place] == round) return place + 1;
+        }
+        return 0;
+    }
+
+    // --- The queue ---
+
+    /// @dev Where it is full, the cheapest task makes room.
+    function _enqueue(TaskInfo storage task) private {
+        if (_queue.length == queueLimit) {
+            uint256 cheapest;
+            for (uint256 place = 1; place < _queue.length; ++place) {
+                if (_tasks[_queue[place]].fee < _tasks[_queue[cheapest]].fee) cheapest = place;
+            }
+            uint256 evicted = _queue[cheapest];
+            require(_tasks[evicted].fee < task.fee, "Task fee is too low");
+            _dequeue(evicted);
+            emit TaskAborted(evicted, "Task fee is too low");
+            delete _tasks[evicted];
+        }
+        _queue.push(task.id);
+    }
+
+    function _dearest() private view returns (uint256 best) {
+        for (uint256 place = 1; place < _queue.length; ++place) {
+            if (_tasks[_queue[place]].fee > _tasks[_queue[best]].fee) best = place;
+        }
+    }
+
+    /// @dev Keeps the order of the others.
+    function _dequeue(uint256 taskId) private {
+        uint256 place;
+        while (_queue[place] != taskId) ++place;
+        for (; place + 1 < _queue.length; ++place) {
+            _queue[place] = _queue[place + 1];
+        }
+        _queue.pop();
+    }
+
+    // --- Who may what ---
+
+    function _known(uint256 taskId) private view returns (TaskInfo storage task) {
+        task = _tasks[taskId];
+        require(task.id != 0, "Task not exist");
+    }
+
+    /// @dev The sender's own part, as long as it has not ended.
+    function _asked(uint256 taskId, uint256 round) private view returns (TaskInfo storage task) {
+        task = _known(taskId);
+        require(round < 3, "Round not exist");
+        require(task.nodes[round] == msg.sender, "Not selected node");
+        require(!task.isFreed[round], "Node has finished");
+    }
+
+    function _isSelected(TaskInfo storage task, address account) private view returns (bool) {
+        return task.nodes[0] == account || task.nodes[1] == account || task.nodes[2] == account;
+    }
+
+    /// @dev An error is no result: it is the same as nothing.
+    function _isSame(TaskInfo storage task, uint256 one, uint256 other) private view returns (bool) {
+        if (task.commitments[one] == ERROR || task.commitments[other] == ERROR) return false;
+        return keccak256(task.results[one]) == keccak256(task.results[other]);
+    }
+}
