@@ -5,9 +5,10 @@ Its URL may hold keys: nothing but scheme, host and port ever leaves this file.
 
 import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -15,10 +16,12 @@ import requests
 import urllib3
 from typing_extensions import override
 
+from oracle.chain.facts import EndpointFacts
 from oracle.chain.failures import (
     EndpointError,
     Fault,
     Kind,
+    from_body,
     from_fault,
     from_status,
     from_transport,
@@ -48,16 +51,45 @@ class Reply(msgspec.Struct, Generic[T], gc=False):
     error: Fault | None = None
 
 
+class Watch(Protocol):
+    """Hears of every question to an endpoint."""
+
+    def asking(self, method: str, calls: int) -> AbstractContextManager[None]:
+        """Surround one question of so many calls; may refuse it by an EndpointError."""
+        ...
+
+    def has(self, method: str) -> bool:
+        """Tell whether the endpoint has the method, as far as it is known."""
+        ...
+
+
+class _Unwatched:
+    def asking(self, _method: str, _calls: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def has(self, _method: str) -> bool:
+        return True
+
+
 class Endpoint:
     """One endpoint; may be used by several threads at once.
+
+    `within` is how long an answer may take, in seconds.
 
     Raises:
         InputError: the URL is no http(s) address.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, within: float = ANSWER_SECONDS) -> None:
         self._url = url
+        # Scheme, host and port; `Endpoints` makes those of one host different.
         self.name = _shown(url)
+        # What metrics call it.
+        self.label = self.name
+        self.watch: Watch = _Unwatched()
+        # What the last probe found; None before the first.
+        self.facts: EndpointFacts | None = None
+        self._within = within
         # The highest block that it has shown.
         self.newest = -1
         # Its newest block when its heads were last looked at; None once a window was read by it.
@@ -81,15 +113,28 @@ class Endpoint:
         """Let the connections go; what is under way ends by itself."""
         self._session.close()
 
-    def call(self, method: str, params: Sequence[object], answer: type[T]) -> T | None:
-        """Ask one thing; None where the endpoint answers null.
+    def has(self, method: str) -> bool:
+        """Tell whether the endpoint has the method; True until it has said that it does not."""
+        return self.watch.has(method)
+
+    def call(
+        self,
+        method: str,
+        params: Sequence[object],
+        answer: type[T],
+        *,
+        within: float | None = None,
+    ) -> T | None:
+        """Ask one thing; None where the endpoint answers null. `within` seconds, or as usual.
 
         Raises:
             EndpointError: no answer of this type.
         """
         asked = self._asked(method, params)
-        reply = self._decoded(method, self._post(method, 1, asked), Reply[answer])  # type: ignore[valid-type]  # a type made at run time
-        return self._result(method, reply)
+        with self.watch.asking(method, 1):
+            body = self._post(method, 1, asked, within)
+            reply = self._decoded(method, body, Reply[answer])  # type: ignore[valid-type]  # a type made at run time
+            return self._result(method, body, reply)
 
     def batch(
         self, method: str, each: Sequence[Sequence[object]], answer: type[T]
@@ -102,41 +147,59 @@ class Endpoint:
         results: list[T | None] = []
         while len(results) < len(each):
             part = each[len(results) : len(results) + self._batch]
+            asked = [self._asked(method, params) for params in part]
             try:
-                results += self._together(method, part, answer)
+                replies = self._together(method, asked, answer) if len(part) > 1 else {}
             except EndpointError as error:
-                if len(part) == 1 or error.kind in _NOT_FOR_BATCHES:
+                if error.kind in _NOT_FOR_BATCHES and not error.of_batch:
                     raise
                 self._batch = len(part) // 2
+                continue
+            results += [self._taken(method, one, replies.get(one["id"]), answer) for one in asked]
         return results
 
+    @property
+    def batch_limit(self) -> int:
+        """How many questions go into one batch."""
+        return self._batch
+
+    def learn_batch(self, limit: int) -> None:
+        """Put at most so many questions into a batch from now on."""
+        self._batch = max(1, min(BATCH, limit))
+
     def _together(
-        self, method: str, each: Sequence[Sequence[object]], answer: type[T]
-    ) -> list[T | None]:
-        if len(each) == 1:
-            return [self.call(method, each[0], answer)]
-        asked = [self._asked(method, params) for params in each]
-        body = self._post(method, len(each), asked)
-        if body[:1] == b"{":
-            # The batch was refused as a whole.
-            refusal = self._decoded(method, body, Reply[object])
-            self._result(method, refusal)
-            raise self._fault(method, Kind.INVALID, "one answer to a batch")
-        replies: list[Reply[T]] = self._decoded(method, body, list[Reply[answer]])  # type: ignore[valid-type]  # a type made at run time
-        by_id = {reply.id: reply for reply in replies}
-        return [
+        self, method: str, asked: list[dict[str, Any]], answer: type[T]
+    ) -> dict[int | str | None, Reply[T]]:
+        """Ask one batch; its answers come in any order, and some may be left out."""
+        with self.watch.asking(method, len(asked)):
+            body = self._post(method, len(asked), asked, None)
+            if body[:1] == b"{":
+                raise self._refusal(method, body)
+            replies: list[Reply[T]] = self._decoded(method, body, list[Reply[answer]])  # type: ignore[valid-type]  # a type made at run time
+        return {reply.id: reply for reply in replies}
+
+    def _refusal(self, method: str, body: bytes) -> EndpointError:
+        """Return why a batch was refused as a whole; even by its rate, a smaller one may pass."""
+        error = self._fault(method, Kind.INVALID, "one answer to a batch")
+        refusal: Reply[object] = self._decoded(method, body, Reply[object])
+        if refusal.error is not None:
+            error = from_fault(self.name, refusal.error)
+        error.of_batch = True
+        return error
+
+    def _taken(
+        self, method: str, asked: dict[str, Any], reply: Reply[T] | None, answer: type[T]
+    ) -> T | None:
+        """Take an answer out of a batch."""
+        if reply is None or reply.error is not None or reply.result is msgspec.UNSET:
             # Left out or failed inside the batch: once more alone, for a reason that we can read.
-            self.call(method, question["params"], answer)
-            if reply is None or reply.error or reply.result is msgspec.UNSET
-            else reply.result
-            for question in asked
-            for reply in (by_id.get(question["id"]),)
-        ]
+            return self.call(method, asked["params"], answer)
+        return reply.result
 
     def _asked(self, method: str, params: Sequence[object]) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
 
-    def _post(self, method: str, count: int, asked: object) -> bytes:
+    def _post(self, method: str, count: int, asked: object, within: float | None) -> bytes:
         RPC_CALLS.labels(method).inc(count)
         try:
             with (
@@ -145,7 +208,7 @@ class Endpoint:
                     self._url,
                     data=msgspec.json.encode(asked),
                     headers={"Content-Type": "application/json"},
-                    timeout=(CONNECT_SECONDS, ANSWER_SECONDS),
+                    timeout=_limits(within or self._within),
                     allow_redirects=False,
                     stream=True,
                 ) as answered,
@@ -167,14 +230,16 @@ class Endpoint:
         try:
             return decoder_of(shape).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._fault(method, Kind.INVALID, f"{method}: {error}") from None
+            RPC_ERRORS.labels(method).inc()
+            raise from_body(self.name, method, body, str(error)) from None
 
-    def _result(self, method: str, reply: Reply[T]) -> T | None:
+    def _result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
         if reply.error is not None:
             RPC_ERRORS.labels(method).inc()
             raise from_fault(self.name, reply.error)
         if reply.result is msgspec.UNSET:
-            raise self._fault(method, Kind.INVALID, f"{method}: neither result nor error")
+            RPC_ERRORS.labels(method).inc()
+            raise from_body(self.name, method, body, "neither result nor error")
         return reply.result
 
     def _fault(self, method: str, kind: Kind, words: str) -> EndpointError:
@@ -183,7 +248,18 @@ class Endpoint:
 
 
 # These say nothing about the size of a batch.
-_NOT_FOR_BATCHES = {Kind.THROTTLED, Kind.REFUSED, Kind.UNREACHABLE}
+_NOT_FOR_BATCHES = {
+    Kind.THROTTLED,
+    Kind.REFUSED,
+    Kind.UNREACHABLE,
+    Kind.UNSUPPORTED,
+    Kind.RESTING,
+}
+
+
+def _limits(within: float) -> tuple[float, float]:
+    """Return how long to wait for a connection and for an answer, in seconds."""
+    return min(CONNECT_SECONDS, within), within
 
 
 # msgspec 0.22 writes down what it learns of a class while it learns it: a second thread that

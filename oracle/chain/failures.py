@@ -1,44 +1,33 @@
 """The one door through which an endpoint's failures become ours (chain.md 3.7).
 
-Words of errors differ from vendor to vendor and change overnight: the table only makes the
-reaction quicker. What it does not know is `UNKNOWN`, and a range of logs is then bisected.
+Words of errors differ from vendor to vendor: `fault_words` knows many, and nothing here trusts
+them. `kinds` says what each kind is answered with.
 """
 
-import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 
 import msgspec
 import requests
 import urllib3
 
+from oracle.chain.fault_words import blocks_in, is_throttled_page, kind_of, range_in
+from oracle.chain.kinds import BLAMELESS, DIVISIBLE, Kind
 from oracle.errors import InputError, TransientError
 from oracle.telemetry.logs import without_secrets
 
+__all__ = ["BLAMELESS", "DIVISIBLE", "EndpointError", "Fault", "Kind", "NoneAnswersError"]
+
 _LONGEST_WORDS = 200
-
-
-class Kind(StrEnum):
-    """What to do about it: wait, ask for less, ask another endpoint, or put the settings right."""
-
-    THROTTLED = "throttled"
-    TOO_LARGE = "too large"
-    SLOW = "slow"
-    NOT_THERE = "not there yet"
-    BEHIND = "behind"
-    UNSUPPORTED = "not supported"
-    REFUSED = "refused"
-    UNREACHABLE = "unreachable"
-    INVALID = "invalid answer"
-    UNKNOWN = "failed"
 
 
 class EndpointError(TransientError):
     """One endpoint did not give what it was asked for.
 
     `retry_after` in seconds, where it said so; `blocks` is the most that it takes in one range,
-    where it said so.
+    where it said so; `suggested` the range that it would answer, first and last block, as it
+    wrote it: equal to the asked one, inverted or outside of it as it may be (chain.md 3.7).
+    `of_batch`: one answer to a whole batch.
     """
 
     def __init__(
@@ -56,6 +45,8 @@ class EndpointError(TransientError):
         self.kind = kind
         self.retry_after = retry_after
         self.blocks = blocks
+        self.suggested: tuple[int, int] | None = None
+        self.of_batch = False
 
 
 class NoneAnswersError(InputError):
@@ -88,9 +79,10 @@ _TRANSPORT: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Kind, str
     (requests.exceptions.ProxyError, Kind.UNREACHABLE, "the proxy failed"),
     (
         (requests.exceptions.ChunkedEncodingError, urllib3.exceptions.ProtocolError),
-        Kind.SLOW,
+        Kind.CUT,
         "the answer was cut off",
     ),
+    (urllib3.exceptions.DecodeError, Kind.CUT, "the answer could not be unpacked"),
     (requests.ConnectionError, Kind.UNREACHABLE, "no connection"),
 )
 
@@ -100,27 +92,37 @@ def from_status(
 ) -> EndpointError | None:
     """Translate an HTTP status; None where the body has the answer (also of some errors)."""
     words = f"HTTP {status}"
-    if status == requests.codes.too_many_requests:
-        return EndpointError(endpoint, Kind.THROTTLED, words, retry_after=_retry_after(headers))
+    wait = _retry_after(headers)
+    is_json = body[:1] in (b"{", b"[")
+    asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
+    if status == requests.codes.too_many_requests or asks_to_wait:
+        return EndpointError(endpoint, Kind.THROTTLED, words, retry_after=wait)
     if status in _STATUSES:
         return EndpointError(endpoint, _STATUSES[status], words)
-    if body[:1] in (b"{", b"["):
+    if is_json:
         return None
     if status != requests.codes.ok:
-        return EndpointError(endpoint, Kind.UNREACHABLE, words)
+        return EndpointError(endpoint, Kind.UNREACHABLE, words, retry_after=wait)
     kind = headers.get("Content-Type", "no content type")
     return EndpointError(
         endpoint, Kind.INVALID, f"no JSON but {kind}: is this a JSON-RPC address?"
     )
 
 
+_REFUSALS = {
+    requests.codes.unauthorized,
+    requests.codes.payment_required,
+    requests.codes.forbidden,
+}
 _STATUSES = {
-    requests.codes.unauthorized: Kind.REFUSED,
-    requests.codes.forbidden: Kind.REFUSED,
+    **dict.fromkeys(_REFUSALS, Kind.REFUSED),
     requests.codes.not_found: Kind.INVALID,
-    requests.codes.method_not_allowed: Kind.INVALID,
+    requests.codes.method_not_allowed: Kind.UNSUPPORTED,
+    requests.codes.request_timeout: Kind.SLOW,
     requests.codes.request_entity_too_large: Kind.TOO_LARGE,
     requests.codes.gateway_timeout: Kind.SLOW,
+    # Of a cache in front of it: the server behind did not answer in time.
+    524: Kind.SLOW,
 }
 
 
@@ -139,50 +141,18 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def from_fault(endpoint: str, fault: Fault) -> EndpointError:
     """Translate the error of a JSON-RPC answer, by its words first and by its code last."""
     words = fault.message or ""
-    kind = next((kind for kind, pattern in _WORDS if pattern.search(words)), None)
-    if kind is None:
-        kind = _CODES.get(fault.code, Kind.UNKNOWN)
-    limit = _LIMIT.search(words) if kind is Kind.TOO_LARGE else None
-    blocks = int(limit[1].replace(",", "")) if limit else None
-    return EndpointError(endpoint, kind, f"{words} ({fault.code})", blocks=blocks or None)
+    kind = kind_of(fault.code, words)
+    error = EndpointError(endpoint, kind, f"{words} ({fault.code})")
+    if kind is Kind.TOO_LARGE:
+        error.suggested = range_in(words)
+        # Who suggests a range speaks of this question; who states a limit, of every one.
+        error.blocks = None if error.suggested else blocks_in(words)
+    return error
 
 
-# The first that matches; order matters: "exceeded ... per second" is no range.
-_WORDS = tuple(
-    (kind, re.compile("|".join(patterns), re.IGNORECASE))
-    for kind, *patterns in (
-        (
-            Kind.THROTTLED,
-            r"rate.?limit|too many requests|request limit|throttl|quota|credits|throughput",
-            r"per (second|minute|day)|\bcapacity|compute units|\bCUs?\b",
-        ),
-        (
-            Kind.NOT_THERE,
-            r"(block|height) is out of range|outofrange|beyond .*head|unfinalized",
-            r"header not found|unknown block|block not found|after last accepted block",
-            r"missing trie node|pruned|history .*unavailable",
-        ),
-        (Kind.UNSUPPORTED, r"method not (found|supported)|does not exist|is not available"),
-        (Kind.SLOW, r"tim(ed?|e) ?-?out|aborted|took too long"),
-        (
-            Kind.TOO_LARGE,
-            r"range|limited to|at most [\d,]+ blocks|over [\d,]+ blocks|blocks distance",
-            r"more than [\d,]+ (results|logs)|too many (results|logs)|limit of [\d,]+",
-            r"(response|result|query).*(size|large|big)|max(imum)? (results|logs|blocks)",
-        ),
-    )
-)
-# -32005 alone is ambiguous (quota or size): asking for less is right for both in the end.
-_CODES = {
-    429: Kind.THROTTLED,
-    -32601: Kind.UNSUPPORTED,
-    -32004: Kind.UNSUPPORTED,
-    -32002: Kind.SLOW,
-    -32014: Kind.NOT_THERE,
-    -32005: Kind.TOO_LARGE,
-}
-_LIMIT = re.compile(
-    r"(?:limited to (?:a )?|up to (?:a )?|max(?:imum)? (?:block )?range[^\d]{0,20}|at most "
-    r"|allowed is |is set to:? ?|blocks distance: |over )([\d,]*\d)(?! ?(?:results|logs))",
-    re.IGNORECASE,
-)
+def from_body(endpoint: str, method: str, body: bytes, words: str) -> EndpointError:
+    """Translate a body with status 200 that is no JSON-RPC answer; `words` say what is wrong."""
+    if is_throttled_page(body):
+        return EndpointError(endpoint, Kind.THROTTLED, f"{method}: no answer, but a wish to wait")
+    kind = Kind.CUT if "truncated" in words else Kind.INVALID
+    return EndpointError(endpoint, kind, f"{method}: {words}")

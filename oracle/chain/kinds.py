@@ -1,0 +1,42 @@
+"""The kinds of failure of an endpoint, each with one reaction (chain.md 3.7)."""
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What to do about it: wait, ask for less, ask another endpoint, or put the settings right."""
+
+    # Wait; the question stays as it is.
+    THROTTLED = "throttled"
+    # Ask for less.
+    TOO_LARGE = "too large"
+    SLOW = "slow"
+    CUT = "cut off"
+    # Wait for a block, or ask another endpoint.
+    NOT_THERE = "not there yet"
+    BEHIND = "behind"
+    # Ask another endpoint; never take it for empty.
+    PRUNED = "pruned"
+    UNSUPPORTED = "not supported"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    INVALID = "invalid answer"
+    UNKNOWN = "failed"
+    # Nothing was asked: it failed too often, or is not to be used at all.
+    RESTING = "resting"
+    QUARANTINED = "quarantined"
+
+
+# A smaller range of logs may be answered.
+DIVISIBLE = frozenset({Kind.TOO_LARGE, Kind.SLOW, Kind.CUT, Kind.UNKNOWN})
+# They say nothing against the endpoint itself.
+BLAMELESS = frozenset(
+    {
+        Kind.NOT_THERE,
+        Kind.TOO_LARGE,
+        Kind.UNSUPPORTED,
+        Kind.PRUNED,
+        Kind.RESTING,
+        Kind.QUARANTINED,
+    }
+)

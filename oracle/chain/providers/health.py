@@ -1,0 +1,122 @@
+"""How one endpoint is: by method its breaker and its speed, and how much it bears (chain.md 3.8).
+
+Hears of every question to the endpoint; refuses those that are known to be in vain.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from oracle.chain.failures import BLAMELESS, EndpointError, Kind
+from oracle.chain.providers.breaker import Breaker, State
+from oracle.chain.providers.bucket import Bucket
+from oracle.telemetry import endpoint_metrics as metrics
+
+# Weight of the newest answer in the running means.
+_NEWEST = 0.3
+# For so long a method is not asked for that the endpoint said it does not have.
+_OFF_SECONDS = 3600.0
+
+
+@dataclass(slots=True)
+class Speed:
+    """Running mean of what answers take, in seconds; None before the first."""
+
+    seconds: float | None = None
+
+    def took(self, seconds: float) -> None:
+        """Take in one answer."""
+        mean = self.seconds
+        self.seconds = seconds if mean is None else mean + _NEWEST * (seconds - mean)
+
+
+@dataclass(slots=True)
+class Health:
+    """Of the endpoint of this name; `label` is what metrics call it, `clock` counts seconds."""
+
+    name: str
+    label: str
+    clock: Callable[[], float]
+    bucket: Bucket
+    breakers: dict[str, Breaker] = field(default_factory=dict)
+    speeds: dict[str, Speed] = field(default_factory=dict)
+    # Until when a method counts as not there.
+    off_until: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def asking(self, method: str, calls: int) -> Iterator[None]:
+        """Watch over one question.
+
+        Raises:
+            EndpointError: it is not asked: the method failed too often, or is not there.
+        """
+        self._admit(method)
+        self.bucket.spend(calls)
+        began = self.clock()
+        try:
+            yield
+        except EndpointError as error:
+            self._failed(method, error, self.clock() - began)
+            raise
+        self._answered(method, self.clock() - began)
+
+    def has(self, method: str) -> bool:
+        """Tell whether the endpoint has the method, as far as it is known."""
+        return self.clock() >= self.off_until.get(method, -math.inf)
+
+    def slower_than(self, other: "Health") -> float:
+        """Return by how much this one is slower at what both were asked; seconds of an answer."""
+        shared = self.speeds.keys() & other.speeds.keys()
+        pairs = [(self.speeds[m].seconds or 0, other.speeds[m].seconds or 0) for m in shared]
+        return max((mine - theirs for mine, theirs in pairs), default=0.0)
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Let one question of each method pass so long after its last failure."""
+        for breaker in list(self.breakers.values()):
+            breaker.wait_at_most(seconds)
+
+    def forget_speed(self) -> None:
+        """Let the next answers say anew how fast it is."""
+        self.speeds.clear()
+
+    def _admit(self, method: str) -> None:
+        if not self.has(method):
+            raise EndpointError(self.name, Kind.UNSUPPORTED, f"{method}: it said so before")
+        breaker = self.breakers.get(method)
+        if breaker is not None and not breaker.admit(self.clock()):
+            raise EndpointError(self.name, Kind.RESTING, f"{method} failed too often")
+
+    def _answered(self, method: str, seconds: float) -> None:
+        self._breaker(method).succeeded()
+        self.bucket.answered()
+        speed = self.speeds.setdefault(method, Speed())
+        speed.took(seconds)
+        metrics.CALLS.labels(self.label, method, "answered").inc()
+        metrics.LATENCY.labels(self.label, method).set(speed.seconds or 0.0)
+        self._show(method)
+
+    def _failed(self, method: str, error: EndpointError, seconds: float) -> None:
+        metrics.CALLS.labels(self.label, method, error.kind.value).inc()
+        if error.kind is Kind.THROTTLED:
+            self.bucket.refused(error.retry_after)
+        elif error.kind is Kind.UNSUPPORTED and method not in self.speeds:
+            # What has answered before is there: then it is a parameter that is not known.
+            self.off_until[method] = self.clock() + _OFF_SECONDS
+        elif error.kind in BLAMELESS:
+            self._breaker(method).succeeded()
+        else:
+            self._breaker(method).failed(self.clock())
+            if error.kind is Kind.SLOW:
+                self.speeds.setdefault(method, Speed()).took(seconds)
+        self._show(method)
+
+    def _breaker(self, method: str) -> Breaker:
+        return self.breakers.setdefault(method, Breaker())
+
+    def _show(self, method: str) -> None:
+        breaker = self.breakers.get(method)
+        state = State.CLOSED if breaker is None else breaker.state(self.clock())
+        metrics.BREAKER.labels(self.label, method).set(state)
+        rate = self.bucket.rate
+        metrics.RATE_LIMIT.labels(self.label).set(0 if rate == math.inf else rate)

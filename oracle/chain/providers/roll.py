@@ -1,0 +1,103 @@
+"""The endpoints of one chain, each with its health and its standing, in the order of settings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.providers.anchors import Anchor, fault_in_chain
+from oracle.chain.providers.bucket import Bucket
+from oracle.chain.providers.health import Health
+from oracle.chain.providers.standing import Standing
+from oracle.telemetry import endpoint_metrics as metrics
+
+Clock = Callable[[], float]
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    """One endpoint and all we know of how it is."""
+
+    endpoint: Endpoint
+    health: Health
+    standing: Standing
+
+    def refusal(self) -> EndpointError | None:
+        """Return why nothing is asked of it now; None: it may be."""
+        name = self.endpoint.name
+        if self.standing.quarantined is not None:
+            return EndpointError(name, Kind.QUARANTINED, self.standing.quarantined)
+        wait = self.health.bucket.wait()
+        if wait > 0:
+            words = f"asked us to wait, {wait:.1f} s more"
+            return EndpointError(name, Kind.THROTTLED, words, retry_after=wait)
+        return None
+
+    def is_usable(self) -> bool:
+        """Tell whether it would be given work: neither shut out nor failing now."""
+        return self.standing.quarantined is None and self.standing.failures == 0
+
+    def fault_in_chain(
+        self, chain_id: int, anchors: Sequence[Anchor], *, within: float | None
+    ) -> str | None:
+        """Return why it is not of our chain; see `anchors`. Raises EndpointError."""
+        return fault_in_chain(self.endpoint, chain_id, anchors, within=within)
+
+
+class Roll:
+    """Every endpoint, by name unlike the others."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], clock: Clock) -> None:
+        self._clock = clock
+        self._members: dict[Endpoint, Member] = {}
+        names: set[str] = set()
+        for position, endpoint in enumerate(endpoints, 1):
+            host = endpoint.name.partition("://")[2]
+            endpoint.label = f"{position} {host}"
+            if endpoint.name in names:
+                # Two keys at one provider.
+                endpoint.name = f"{endpoint.name}#{position}"
+            names.add(endpoint.name)
+            health = Health(endpoint.name, endpoint.label, clock, Bucket(clock))
+            endpoint.watch = health
+            self._members[endpoint] = Member(endpoint, health, Standing())
+            metrics.QUARANTINED.labels(endpoint.label).set(0)
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def members(self) -> list[Member]:
+        """Return all of them, in the order of the settings."""
+        return list(self._members.values())
+
+    def of(self, endpoint: Endpoint | str) -> Member:
+        """Return what we know of one; a name must be one of ours."""
+        if isinstance(endpoint, Endpoint):
+            return self._members[endpoint]
+        return next(m for m in self._members.values() if m.endpoint.name == endpoint)
+
+    def by_preference(self, members: Sequence[Member]) -> list[Member]:
+        """Return them in the order in which they are to be asked.
+
+        First those that stand where the settings put them; then those that lost their place, and
+        say that they are back; then those that have just failed, the longest ago first.
+        """
+        now = self._clock()
+
+        def place(member: Member) -> tuple[int, float]:
+            standing = member.standing
+            if standing.is_resting(now):
+                return 3, standing.rests_until
+            if standing.is_well(now):
+                return 0, 0.0
+            return (1 if standing.ask_at is None else 2), 0.0
+
+        return sorted(members, key=place)
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Let every breaker be tried so long after its last failure."""
+        for member in self._members.values():
+            member.health.wait_at_most(seconds)

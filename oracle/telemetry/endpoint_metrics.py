@@ -1,0 +1,86 @@
+"""Metrics of the endpoints: how each one is, who does the work, and whether the chain goes on.
+
+The label `endpoint` is the position in the settings and the host: bounded, and never a key.
+"""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.telemetry.metrics import REGISTRY
+
+CALLS = Counter(
+    "oracle_endpoint_calls_total",
+    "JSON-RPC requests by how they ended; a batch counts once.",
+    ["endpoint", "method", "outcome"],
+    registry=REGISTRY,
+)
+LATENCY = Gauge(
+    "oracle_endpoint_latency_seconds",
+    "Running mean of the time of an answer.",
+    ["endpoint", "method"],
+    registry=REGISTRY,
+)
+BREAKER = Gauge(
+    "oracle_endpoint_breaker",
+    "Whether a method is asked for: 0 yes, 1 on trial, 2 not now.",
+    ["endpoint", "method"],
+    registry=REGISTRY,
+)
+RATE_LIMIT = Gauge(
+    "oracle_endpoint_rate_limit",
+    "Calls per second that it bears, as learned; 0: no limit met.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+HEAD = Gauge(
+    "oracle_endpoint_head_number",
+    "Newest block that it has shown.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+TAG = Gauge(
+    "oracle_endpoint_tag_known",
+    "1 where it knows the tag, 0 where the depth stands in for it.",
+    ["endpoint", "tag"],
+    registry=REGISTRY,
+)
+QUARANTINED = Gauge(
+    "oracle_endpoint_quarantined",
+    "1 while it is not used at all: another chain, a contradicted final block, a refused key.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+USABLE = Gauge(
+    "oracle_endpoints_usable", "Endpoints that would be given work now.", registry=REGISTRY
+)
+SWITCHES = Counter(
+    "oracle_endpoint_switches_total",
+    "Work that went to this endpoint after another one, and why the other one lost it.",
+    ["endpoint", "reason"],
+    registry=REGISTRY,
+)
+INCONSISTENT = Counter(
+    "oracle_endpoint_inconsistent_total",
+    "Answers that contradict themselves or another endpoint, by the check that found it.",
+    ["endpoint", "check"],
+    registry=REGISTRY,
+)
+FINAL_BACKWARDS = Counter(
+    "oracle_endpoint_final_backwards_total",
+    "Times that its finalized block went backwards; ignored.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+STALLED = Gauge(
+    "oracle_chain_stalled",
+    "1 while no endpoint shows a new block for far longer than blocks take.",
+    registry=REGISTRY,
+)
+WAKEUPS = Counter(
+    "oracle_wakeups_total", "New blocks that the websocket told of.", registry=REGISTRY
+)
+WEBSOCKET_FAILURES = Counter(
+    "oracle_websocket_failures_total",
+    "Websockets that were given up, by reason: closed, refused, silent.",
+    ["reason"],
+    registry=REGISTRY,
+)
