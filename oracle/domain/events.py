@@ -230,6 +230,19 @@ class TaskTimedOut:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCancelled:
+    """Time ran out; who is to blame, if anybody, follows from our record (`cancelling`).
+
+    Without `node` it ends a task that nobody has started, and says nothing of any other.
+    """
+
+    at: Position
+    time: int
+    task: TaskKey
+    node: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupValidated:
     at: Position
     time: int
@@ -262,5 +275,6 @@ TaskEvent = (
     | TaskInvalidated
     | TaskAborted
     | TaskTimedOut
+    | TaskCancelled
 )
 DomainEvent = NodeEvent | TaskEvent | GroupValidated

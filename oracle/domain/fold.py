@@ -6,7 +6,15 @@ A pure function of events and rules. Whoever folds loads the rows first (`needs`
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from oracle.domain import endings, events as said, execution, grouping, membership, runs
+from oracle.domain import (
+    cancelling,
+    endings,
+    events as said,
+    execution,
+    grouping,
+    membership,
+    runs,
+)
 from oracle.domain.block import Position
 from oracle.domain.events import DomainEvent
 from oracle.domain.ledger import Changes, LastEvent, Ledger, PreImages
@@ -37,6 +45,7 @@ _DEEDS: dict[type[DomainEvent], Callable[[Ledger, Any], None]] = {
     said.TaskInvalidated: endings.ended,
     said.TaskAborted: endings.ended,
     said.TaskTimedOut: endings.ended,
+    said.TaskCancelled: cancelling.cancelled,
     said.GroupValidated: grouping.validated,
 }
 
