@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from oracle.domain import endings, runs
 from oracle.domain.events import AbortReason, TaskAborted, TaskCancelled, TaskTimedOut
 from oracle.domain.ledger import Ledger
-from oracle.domain.legality import Breach, against_ending
+from oracle.domain.legality import Breach
 from oracle.domain.tasks import Run, Task
 
 
@@ -30,7 +30,7 @@ def _against(task: Task | None, event: TaskCancelled) -> Breach | None:
     if task is not None and task.node is not None:
         return Breach.NOT_OF_THIS_GENERATION
     if event.node is None:
-        return None if task is None else against_ending(task, event)
+        return Breach.AFTER_TERMINAL if task is not None and task.ending is not None else None
     if task is None or not task.runs:
         return Breach.NOT_STARTED
     return None if runs.open_runs(task, event.node) else runs.why_not_open(task, event.node)
