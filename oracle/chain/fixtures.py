@@ -1,0 +1,76 @@
+"""Records blocks as an endpoint tells them, for a chain that can be played again.
+
+The lines are those that oracle/fakechain/recording.py reads. Of blocks that hold nothing of
+ours only the header is kept; of the others all transactions, and all receipts where they are
+served, so that their roots can be proved again.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.window import Window
+from oracle.domain.logs import Log
+
+Line = dict[str, Any]
+
+
+def recorded(endpoint: Endpoint, window: Window) -> list[Line]:
+    """Return the lines of the blocks of a window, asked of the endpoint that gave it.
+
+    Raises:
+        EndpointError: no answer, or the endpoint left the fork of the window.
+    """
+    numbers = range(window.range.first, window.range.last + 1)
+    ours = {log.block: log.block_hash for log in window.logs}
+    ours |= {call.block: call.block_hash for call in window.calls}
+    ours[window.last.number] = window.last.hash
+    full = {log.block for log in window.logs} | {call.block for call in window.calls}
+    params = [[hex(number), number in full] for number in numbers]
+    answers = endpoint.batch("eth_getBlockByNumber", params, dict[str, Any])
+    lines: list[Line] = []
+    for number, answer in zip(numbers, answers, strict=True):
+        if answer is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {number}")
+        if ours.get(number, answer["hash"]) != answer["hash"]:
+            words = f"changed block {number} while it was recorded"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        transactions = answer.pop("transactions", None) if number in full else None
+        answer.pop("transactions", None)
+        lines.append({"kind": "block", **answer})
+        lines += [{"kind": "tx", **each} for each in transactions or ()]
+    lines += _receipts(endpoint, sorted(full), window.logs)
+    return lines
+
+
+def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> Iterator[Line]:
+    """Yield the receipts with their logs, or where they are not served our logs alone."""
+    try:
+        params = [[hex(number)] for number in blocks]
+        found = endpoint.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
+    except EndpointError as error:
+        if error.kind is not Kind.UNSUPPORTED:
+            raise
+        yield from ({"kind": "log", **_written(log)} for log in logs)
+        return
+    for number, receipts in zip(blocks, found, strict=True):
+        if receipts is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no receipts of block {number}")
+        yield from ({"kind": "receipt", **each} for each in receipts)
+
+
+def _written(log: Log) -> Line:
+    """The log as endpoints write it."""
+    return {
+        "address": log.address,
+        "topics": list(log.topics),
+        "data": log.data,
+        "blockNumber": hex(log.block),
+        "blockHash": log.block_hash,
+        "blockTimestamp": hex(log.time),
+        "transactionHash": log.tx_hash,
+        "transactionIndex": hex(log.tx),
+        "logIndex": hex(log.index),
+        "removed": False,
+    }
