@@ -96,6 +96,8 @@ class Endpoint:
         self.head: BlockRef | None = None
         # Tags of blocks that it knows besides `latest`, until it shows that it does not.
         self.tags: tuple[str, ...] = ("safe", "finalized")
+        # The highest block that it has called finalized.
+        self.finalized: BlockRef | None = None
         # Counts of logs that looked like a silent limit and were none.
         self.whole_counts: set[int] = set()
         self._batch = BATCH

@@ -1,11 +1,17 @@
-"""How far the chain has come: newest, safe and final block."""
+"""How far the chain has come: newest, safe and final block, as one endpoint shows them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.finality import Finality, final_block
 from oracle.chain.headers import header, headers
+from oracle.chain.providers.anchors import Anchor, fault_in
 from oracle.domain.block import BlockRef
+from oracle.telemetry import endpoint_metrics as metrics
+
+TAGS = ("safe", "finalized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,49 +20,114 @@ class Heads:
 
     `final` is the lower of the endpoint's `finalized` block, where it knows one, and of the
     newest block less the finality depth; it never goes down (chain.md 3.3). `safe` is None where
-    the endpoint does not know it.
+    the endpoint does not know it. `stalled`: no endpoint has shown a new block for far longer
+    than blocks take; nobody is to be blamed for what did not happen meanwhile (3.2).
     """
 
     latest: BlockRef
     safe: BlockRef | None
     final: BlockRef
+    stalled: bool = False
 
 
-def look(endpoint: Endpoint, finality_depth: int, before: BlockRef | None) -> Heads:
-    """Ask one endpoint; `before` is the final block of the last look, of whatever endpoint.
+class StrangerError(EndpointError):
+    """The endpoint shows another chain than ours."""
+
+
+def look(
+    endpoint: Endpoint,
+    finality: Finality,
+    before: BlockRef | None,
+    anchors: Sequence[Anchor] = (),
+) -> Heads:
+    """Ask one endpoint, in one batch; `before` is the final block of the last look, of whoever.
 
     Raises:
+        StrangerError: it shows another block than an anchor's.
         EndpointError: no usable answer, or the endpoint lags behind what was final before.
     """
-    latest, *tagged = _tagged(endpoint)
-    if latest is None:
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, "no latest block")
+    anchored, latest, tagged = _asked(endpoint, [anchor.number for anchor in anchors])
+    faults = (fault_in(block, anchor) for block, anchor in zip(anchored, anchors, strict=True))
+    fault = next((fault for fault in faults if fault), None)
+    if fault is not None:
+        raise StrangerError(endpoint.name, Kind.QUARANTINED, fault)
     endpoint.head, endpoint.newest = latest, latest.number
+    metrics.HEAD.labels(endpoint.label).set(latest.number)
     if before is not None and latest.number < before.number:
         words = f"is at block {latest.number}, block {before.number} was final before"
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
-    # A tag above the newest block is one of a moment later, or nonsense.
-    safe, finalized = (
-        block if block is not None and block.number <= latest.number else None for block in tagged
-    )
-    return Heads(latest, safe, _final(endpoint, latest.number - finality_depth, finalized, before))
+        raise EndpointError(endpoint.name, Kind.BEHIND, words)
+    safe, finalized = tagged.get("safe"), _forward(endpoint, tagged.get("finalized"))
+    return Heads(latest, safe, final_block(endpoint, finality, latest, finalized, before))
 
 
-def _tagged(endpoint: Endpoint) -> list[BlockRef | None]:
-    """Return the blocks latest, safe and finalized; None for a tag that is not known."""
+def known_tags(endpoint: Endpoint) -> tuple[str, ...]:
+    """Ask for each tag; return those that it answers without an error.
+
+    Raises:
+        EndpointError: it does not answer, which says nothing of its tags.
+    """
+    return tuple(tag for tag in TAGS if _is_known(endpoint, tag))
+
+
+Blocks = list[BlockRef | None]
+
+
+def _asked(
+    endpoint: Endpoint, anchors: list[int]
+) -> tuple[Blocks, BlockRef, dict[str, BlockRef | None]]:
+    """Return the blocks at the anchors, the newest one, and those of the tags that it knows."""
     try:
-        found = headers(endpoint, ["latest", *endpoint.tags])
+        # The newest one last: it is not older than what it is compared with.
+        found = headers(endpoint, [*anchors, *endpoint.tags, "latest"])
     except EndpointError as error:
         if not endpoint.tags or error.kind in _SAYS_NOTHING_OF_TAGS:
             raise
-        latest = header(endpoint, "latest")
-        endpoint.tags = tuple(tag for tag in endpoint.tags if _is_known(endpoint, tag))
-        return [latest, None, None]
-    by_tag = dict(zip(endpoint.tags, found[1:], strict=True))
-    return [found[0], by_tag.get("safe"), by_tag.get("finalized")]
+        endpoint.tags = known_tags(endpoint)
+        found = headers(endpoint, [*anchors, *endpoint.tags, "latest"])
+    latest = found[-1]
+    if latest is None:
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, "no latest block")
+    tagged = dict(zip(endpoint.tags, found[len(anchors) : -1], strict=True))
+    for tag in TAGS:
+        metrics.TAG.labels(endpoint.label, tag).set(tagged.get(tag) is not None)
+    return found[: len(anchors)], _above(endpoint, latest, tagged), tagged
 
 
-_SAYS_NOTHING_OF_TAGS = {Kind.THROTTLED, Kind.REFUSED, Kind.UNREACHABLE, Kind.SLOW}
+def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | None]) -> BlockRef:
+    """Return the newest block, which no tagged one may be above.
+
+    Where one is, a block may have come between two answers of a batch: then it is above now.
+    """
+    highest = max((block.number for block in tagged.values() if block is not None), default=0)
+    if highest > latest.number:
+        latest = header(endpoint, "latest") or latest
+    if highest > latest.number:
+        metrics.INCONSISTENT.labels(endpoint.label, "finalized above latest").inc()
+        words = f"shows block {highest} as final or safe, and {latest.number} as the newest"
+        raise EndpointError(endpoint.name, Kind.INVALID, words)
+    return latest
+
+
+def _forward(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
+    """Return the highest finalized block that the endpoint has shown; going back is ignored."""
+    known = endpoint.finalized
+    if finalized is None:
+        return None
+    if known is not None and finalized.number < known.number:
+        metrics.FINAL_BACKWARDS.labels(endpoint.label).inc()
+        return known
+    endpoint.finalized = finalized
+    return finalized
+
+
+_SAYS_NOTHING_OF_TAGS = {
+    Kind.THROTTLED,
+    Kind.REFUSED,
+    Kind.UNREACHABLE,
+    Kind.SLOW,
+    Kind.CUT,
+    Kind.RESTING,
+}
 
 
 def _is_known(endpoint: Endpoint, tag: str) -> bool:
@@ -67,19 +138,3 @@ def _is_known(endpoint: Endpoint, tag: str) -> bool:
             raise
         return False
     return True
-
-
-def _final(
-    endpoint: Endpoint, deep_enough: int, finalized: BlockRef | None, before: BlockRef | None
-) -> BlockRef:
-    reached = max(0, deep_enough)
-    if finalized is not None and finalized.number <= reached:
-        reached = finalized.number
-    if before is not None and reached <= before.number:
-        return before
-    if finalized is not None and finalized.number == reached:
-        return finalized
-    final = header(endpoint, reached)
-    if final is None:
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {reached}")
-    return final

@@ -9,10 +9,13 @@ from oracle.chain.contracts import check_code
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
+from oracle.chain.finality import Finality
+from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.headers import header, headers, linked
-from oracle.chain.heads import Heads, look
+from oracle.chain.heads import Heads
 from oracle.chain.log_query import LogQuery
 from oracle.chain.logs import Filter
+from oracle.chain.providers.anchors import Anchor
 from oracle.chain.ranges import Sizer
 from oracle.chain.reader import Reader
 from oracle.chain.window import Fetcher, Window
@@ -22,9 +25,6 @@ from oracle.domain.verification import Level
 from oracle.errors import InputError
 
 __all__ = ["Source", "Window", "Witness"]
-
-# When the newest block has stayed the same for longer, the other endpoints are asked as well.
-STANDSTILL_SECONDS = 30.0
 
 
 class Witness(NamedTuple):
@@ -50,15 +50,14 @@ class Source:
         reader: Reader,
         finality_depth: int,
         clock: Callable[[], float] = time.monotonic,
+        finality_seconds: int = 0,
     ) -> None:
-        self._endpoints = endpoints
+        self.endpoints = self._endpoints = endpoints
         self._reader = reader
         self._finality_depth = finality_depth
         self._clock = clock
-        self._final: BlockRef | None = None
-        # The highest block seen, and when it came or all endpoints were found to stand there.
-        self._newest = -1
-        self._moved_at = clock()
+        finality = Finality(finality_depth, finality_seconds)
+        self.tracker = HeadTracker(endpoints, finality, clock)
         self._sizer = Sizer()
         wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
         self._fetcher = Fetcher(reader, LogQuery(wanted, self._sizer, clock))
@@ -69,7 +68,13 @@ class Source:
 
     @classmethod
     def open(
-        cls, urls: Sequence[str], *, chain_id: int, finality_depth: int, reader: Reader
+        cls,
+        urls: Sequence[str],
+        *,
+        chain_id: int,
+        finality_depth: int,
+        reader: Reader,
+        finality_seconds: int = 0,
     ) -> Self:
         """Return the chain behind these endpoints, the first preferred; asks nothing yet.
 
@@ -77,7 +82,11 @@ class Source:
             InputError: no endpoint, or one that is no http(s) address.
         """
         endpoints = Endpoints([Endpoint(url.strip()) for url in urls], chain_id)
-        return cls(endpoints, reader, finality_depth)
+        return cls(endpoints, reader, finality_depth, finality_seconds=finality_seconds)
+
+    def hold(self, number: int, block_hash: Hash, source: str) -> None:
+        """Use no endpoint that shows another block at this height; `source` says who says so."""
+        self._endpoints.hold(Anchor(number, block_hash, source))
 
     def check(self) -> None:
         """Ask every endpoint for its chain, and one for the code of the contracts.
@@ -124,40 +133,13 @@ class Source:
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down.
 
-        An endpoint that stands still, or is behind what another one has shown, is put aside
-        while any other one is ahead of it.
+        See HeadTracker.
 
         Raises:
             TransientError: no endpoint is up to date with the final block known.
+            InputError: all are on another chain, and were from the start.
         """
-        behind: list[Heads] = []
-
-        def ahead(endpoint: Endpoint) -> Heads:
-            heads = look(endpoint, self._finality_depth, self._final)
-            if self._is_behind(heads.latest.number):
-                behind.append(heads)
-                words = f"at block {heads.latest.number}"
-                raise EndpointError(endpoint.name, Kind.BEHIND, words)
-            return heads
-
-        try:
-            heads = self._endpoints.use(ahead)
-        except EndpointError:
-            if not behind:
-                raise
-            # All the same: then the chain stands still, or it became shorter.
-            heads = max(behind, key=lambda seen: seen.latest.number)
-            self._moved_at = self._clock()
-        if heads.latest.number > self._newest:
-            self._newest, self._moved_at = heads.latest.number, self._clock()
-        self._final = heads.final
-        return heads
-
-    def _is_behind(self, newest: int) -> bool:
-        if len(list(self._endpoints)) == 1:
-            return False
-        stands_still = self._clock() - self._moved_at > STANDSTILL_SECONDS
-        return newest < self._newest or (newest == self._newest and stands_still)
+        return self.tracker.heads()
 
     def header(self, number: int) -> BlockRef | None:
         """Return the block of this height; None: no endpoint has (yet) got it.

@@ -7,8 +7,9 @@ import pytest
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
+from oracle.chain.head_tracker import STANDSTILL_SECONDS
 from oracle.chain.reader import Reader
-from oracle.chain.source import STANDSTILL_SECONDS, Source
+from oracle.chain.source import Source
 from oracle.domain.block import BlockRange
 from oracle.errors import InputError, TransientError
 from oracle.shipped import shipped
@@ -64,9 +65,28 @@ def test_a_tag_above_the_newest_block_is_not_believed(served: Served, open_sourc
     served.most_in_batch = 1
     served.faults.append(late)
 
+    with pytest.raises(TransientError, match="shows block 40 as final or safe, and 38"):
+        open_source(served, finality_depth=5).heads()
+
+
+def test_a_block_that_comes_between_two_answers_of_a_batch_is_no_lie(
+    served: Served, open_source: OpenSource
+):
+    """On a chain where every block is final at once."""
+    served.chain.tags = {"finalized": 0, "safe": 0}
+    stale = [served.chain.blocks[38].header]
+
+    def late(request: Request) -> Http | None:
+        if request["params"] != ["latest", False] or not stale:
+            return None
+        return Http(body=b'{"id":%d,"result":%b}' % (request["id"], stale.pop()))
+
+    served.most_in_batch = 1
+    served.faults.append(late)
+
     heads = open_source(served, finality_depth=5).heads()
 
-    assert (heads.latest.number, heads.safe, heads.final.number) == (38, None, 33)
+    assert (heads.latest.number, heads.final.number) == (40, 35)
 
 
 def test_final_never_goes_down(served: Served, open_source: OpenSource):

@@ -17,6 +17,9 @@ from oracle.telemetry import endpoint_metrics as metrics
 _NEWEST = 0.3
 # For so long a method is not asked for that the endpoint said it does not have.
 _OFF_SECONDS = 3600.0
+# What counts against a method. Others are answers to a question that may be cut in two, again
+# and again, and must not end that.
+_BREAKING = {Kind.UNREACHABLE, Kind.SLOW, Kind.INVALID, Kind.REFUSED}
 
 
 @dataclass(slots=True)
@@ -103,12 +106,12 @@ class Health:
         elif error.kind is Kind.UNSUPPORTED and method not in self.speeds:
             # What has answered before is there: then it is a parameter that is not known.
             self.off_until[method] = self.clock() + _OFF_SECONDS
-        elif error.kind in BLAMELESS:
-            self._breaker(method).succeeded()
-        else:
+        elif error.kind in _BREAKING:
             self._breaker(method).failed(self.clock())
             if error.kind is Kind.SLOW:
                 self.speeds.setdefault(method, Speed()).took(seconds)
+        elif error.kind in BLAMELESS:
+            self._breaker(method).succeeded()
         self._show(method)
 
     def _breaker(self, method: str) -> Breaker:

@@ -1,0 +1,86 @@
+"""Which block is final: what the chain says, a depth in blocks and one in seconds (3.3)."""
+
+from dataclasses import dataclass
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.headers import header
+from oracle.domain.block import BlockRef
+
+
+@dataclass(frozen=True, slots=True)
+class Finality:
+    """A block is final when it is under the newest one by so many blocks and so many seconds.
+
+    Both, since blocks alone fail on quick chains (ponder #2359); seconds are those of block times.
+    """
+
+    depth: int
+    seconds: int = 0
+
+
+def final_block(
+    endpoint: Endpoint,
+    finality: Finality,
+    latest: BlockRef,
+    finalized: BlockRef | None,
+    before: BlockRef | None,
+) -> BlockRef:
+    """Return the final block as of `latest`: the lowest of all three, never below `before`.
+
+    Raises:
+        EndpointError: the endpoint does not have it, or does not answer.
+    """
+    reached = max(0, latest.number - finality.depth)
+    if finalized is not None and finalized.number <= reached:
+        reached = finalized.number
+    if before is not None and reached <= before.number:
+        return before
+    has_it = finalized is not None and finalized.number == reached
+    top = finalized if has_it and finalized is not None else _block(endpoint, reached)
+    newest_time = latest.time - finality.seconds
+    if not finality.seconds or top.time <= newest_time:
+        return top
+    return _old_enough(endpoint, before, top, newest_time)
+
+
+def _old_enough(
+    endpoint: Endpoint, before: BlockRef | None, top: BlockRef, newest_time: int
+) -> BlockRef:
+    """Return the highest block below `top` that is not newer; `before`, or block 0, if none is.
+
+    From what was final before it is one question a block, without that a few dozen.
+    """
+    low, high = _around(endpoint, before, top, newest_time)
+    while high.number - low.number > 1:
+        middle = _block(endpoint, (low.number + high.number) // 2)
+        low, high = (middle, high) if middle.time <= newest_time else (low, middle)
+    return low
+
+
+def _around(
+    endpoint: Endpoint, before: BlockRef | None, top: BlockRef, newest_time: int
+) -> tuple[BlockRef, BlockRef]:
+    """Return one block that is old enough, or may count as such, and a higher one that is not."""
+    step = 1
+    if before is None:
+        high = top
+        while True:
+            low = _block(endpoint, max(0, top.number - step))
+            if low.time <= newest_time or low.number == 0:
+                return low, high
+            high, step = low, 2 * step
+    low = before
+    while before.number + step < top.number:
+        high = _block(endpoint, before.number + step)
+        if high.time > newest_time:
+            return low, high
+        low, step = high, 2 * step
+    return low, top
+
+
+def _block(endpoint: Endpoint, number: int) -> BlockRef:
+    block = header(endpoint, number)
+    if block is None:
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {number}")
+    return block
