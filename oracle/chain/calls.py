@@ -100,8 +100,8 @@ def watched_calls(endpoint: Endpoint, blocks: Iterable[int], selectors: Selector
         if header.number != place:
             raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {place}")
         headers.append(header)
-        calls += _calls_in(endpoint.name, header, answer.transactions, selectors)
-    _settle(endpoint, calls)
+        calls += calls_in(endpoint.name, header, answer.transactions, selectors)
+    settle(endpoint, calls)
     return Watched(headers, calls)
 
 
@@ -111,9 +111,14 @@ def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
     return functions is not None and sent[:SELECTOR_DIGITS] in functions
 
 
-def _calls_in(
+def calls_in(
     endpoint: str, block: BlockRef, sent: Sequence[SentAnswer], selectors: Selectors
 ) -> list[Call]:
+    """Return the watched calls among a block's transactions; if they succeeded is not known yet.
+
+    Raises:
+        EndpointError: a transaction does not stand where its block has it.
+    """
     calls = []
     for index, answer in enumerate(sent):
         to, given = (answer.to or "").lower(), answer.input[:SELECTOR_DIGITS].lower()
@@ -140,8 +145,12 @@ def _calls_in(
     return calls
 
 
-def _settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
-    """Ask for the receipt of every call: a reverted one looks like any other until then."""
+def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
+    """Ask for the receipt of every call: a reverted one looks like any other until then.
+
+    Raises:
+        EndpointError: a receipt is missing, or of another block.
+    """
     if not calls:
         return
     receipts = _receipts(endpoint, calls)
