@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def open_indexer(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenIndexer]
     """Opens indexers, each on a database of its own, and closes them at the end."""
     opened: list[Indexer] = []
 
-    def open_one(*urls: str, url: str | None = None, **settings: int) -> Indexer:
+    def open_one(*urls: str, url: str | None = None, **settings: Any) -> Indexer:
         fresh = tmp_path / f"indexer-{len(opened)}.sqlite"
         if url is None:
             shutil.copyfile(sqlite_template, fresh)

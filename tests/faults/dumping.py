@@ -10,7 +10,7 @@ from oracle.store.engine import parsed
 from oracle.store.metadata import metadata
 
 # Who writes at present, and for how long; what an interrupted command had come to.
-_LOCAL_TABLES = {"lease", "progress"}
+_LOCAL_TABLES = {"lease", "progress", "rpc_fact"}
 # How often the cursor was moved is a matter of how the windows fell.
 _LOCAL_COLUMNS = {("cursor", "epoch")}
 

@@ -1,8 +1,11 @@
 """The indexing half of a daemon on one database, over endpoints that a test serves."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
 from oracle.chain.reader import Reader
 from oracle.chain.source import Source
 from oracle.domain.report import ReportSettings
@@ -27,13 +30,15 @@ SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=
 class Indexer:
     """Follows the chain behind `urls` into the database at `url`, by the rules of `seed`.
 
-    Everything in memory goes with `restart`; the database stays.
+    Everything in memory goes with `restart`; the database stays. `clock` counts seconds for
+    whoever rests, waits or looks again.
     """
 
     urls: Sequence[str]
     url: str
     start_block: int = 0
     finality: int = FINALITY
+    clock: Callable[[], float] = time.monotonic
     store: Store = field(init=False)
     source: Source = field(init=False)
     folder: Folder = field(init=False)
@@ -53,15 +58,14 @@ class Indexer:
         reader = Reader.open("reference", CONTRACTS, ORACLE)
         reporter = Reporter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
         self.store = Store.open(self.url, create=True)
-        self.source = Source.open(
-            self.urls, chain_id=CHAIN_ID, finality_depth=self.finality, reader=reader
-        )
+        endpoints = Endpoints([Endpoint(url) for url in self.urls], CHAIN_ID, clock=self.clock)
+        self.source = Source(endpoints, reader, self.finality, clock=self.clock)
         self.folder = Folder(SEED, reader, reporter)
-        self.pace = Pace()
+        self.pace = Pace(clock=self.clock)
 
-    def step(self) -> Indexed | Rewound | None:
-        """One turn of the loop."""
-        return index_next(self.source, self.store, self.folder, self.pace)
+    def step(self, store: Store | None = None) -> Indexed | Rewound | None:
+        """One turn of the loop; `store` stands before ours, to die in the middle."""
+        return index_next(self.source, store or self.store, self.folder, self.pace)
 
     def index(self, after_each: Callable[[], None] | None = None) -> list[Indexed | Rewound]:
         """Step until nothing is left to be done; what was done."""

@@ -17,9 +17,8 @@ from sqlalchemy import Connection, event
 from oracle.store.store import Store
 from tests.faults.indexer import Indexer
 
-_ROOMS = f"{os.sep}oracle{os.sep}store"
-# What rooms ask for their work: the room is named, not these.
-_TOOLS = ("bulk.py", "store.py", "engine.py")
+# They hand out the rooms.
+_NO_ROOMS = {"oracle.store.store", "oracle.store.engine"}
 
 
 class Countdown:
@@ -57,12 +56,16 @@ def watch(store: Store, reached: Callable[[str], None]) -> None:
 
 
 def _room() -> str:
-    """Name the room of the store, and the verb, that asks for the statement at hand."""
-    for frame in reversed(traceback.extract_stack()):
-        folder, _, file = frame.filename.rpartition(os.sep)
-        if folder.endswith(_ROOMS) and file not in _TOOLS:
-            return f"{file.removesuffix('.py')}.{frame.name}"
-    return "begin"
+    """Name the room of the store, and its verb, that wants the statement at hand."""
+    outermost = "begin"
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        room = frame.f_locals.get("self")
+        module = type(room).__module__
+        if module.startswith("oracle.store.") and module not in _NO_ROOMS:
+            outermost = f"{type(room).__name__}.{frame.f_code.co_name}"
+    return outermost
 
 
 def _live(job: dict[str, Any], told: int) -> None:

@@ -1,0 +1,110 @@
+"""Anything may happen, in any order; once it is over the index holds the chain, nothing else."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.machine.faulty import LOUD
+from tests.machine.world import World
+
+# A large run: QOS_ORACLE_MACHINE_EXAMPLES=1000 make machine
+_EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "25"))
+_STEPS = int(os.environ.get("QOS_ORACLE_MACHINE_STEPS", "30"))
+
+_endpoint = st.integers(0, 2)
+
+
+class Machine(RuleBasedStateMachine):
+    """What may happen; `template` is set by the test."""
+
+    template: Path
+    world: World
+
+    @initialize(seed=st.integers(0, 2**16))
+    def begin(self, seed: int) -> None:
+        self.world = World(seed, self.template)
+
+    @rule(blocks=st.integers(1, 12), seconds=st.sampled_from((0, 1, 12, 12, 70)))
+    def mine(self, blocks: int, seconds: int) -> None:
+        self.world.mine(blocks, seconds)
+
+    @rule(depth=st.integers(1, 8), blocks=st.integers(1, 10))
+    def fork(self, depth: int, blocks: int) -> None:
+        self.world.fork(depth, blocks)
+
+    @rule(which=_endpoint)
+    def stay(self, which: int) -> None:
+        self.world.stay(self.world.chain.providers[which])
+
+    @rule(which=_endpoint, blocks=st.integers(1, 20))
+    def lag(self, which: int, blocks: int) -> None:
+        self.world.lag(self.world.chain.providers[which], blocks)
+
+    @rule(which=_endpoint)
+    def come_back(self, which: int) -> None:
+        self.world.come_back(self.world.chain.providers[which])
+
+    @rule(which=_endpoint, depth=st.integers(8, 24))
+    def finalize(self, which: int, depth: int) -> None:
+        self.world.finalize(self.world.chain.providers[which], depth)
+
+    @rule(which=_endpoint, blocks=st.integers(0, 40))
+    def prune(self, which: int, blocks: int) -> None:
+        self.world.prune(self.world.chain.providers[which], blocks)
+
+    @rule(which=_endpoint, fault=st.sampled_from(sorted(LOUD)))
+    def spoil(self, which: int, fault: str) -> None:
+        self.world.spoil(self.world.chain.providers[which], LOUD[fault]())
+
+    @rule(which=_endpoint)
+    def heal(self, which: int) -> None:
+        self.world.heal(self.world.chain.providers[which])
+
+    @rule(times=st.integers(1, 4), seconds=st.sampled_from((0, 1, 12, 61)))
+    def step(self, times: int, seconds: int) -> None:
+        for _ in range(times):
+            self.world.clock.pass_by(seconds)
+            self.world.step()
+
+    @rule(calls=st.integers(0, 60))
+    def crash(self, calls: int) -> None:
+        self.world.crash(calls)
+
+    @rule(first=_endpoint)
+    def restart(self, first: int) -> None:
+        self.world.restart(first)
+
+    @rule()
+    def plan(self) -> None:
+        self.world.plan()
+
+    @rule()
+    def rest(self) -> None:
+        self.world.quiesce()
+        self.world.check()
+
+    def teardown(self) -> None:
+        # Without a world, its making failed.
+        if hasattr(self, "world"):
+            try:
+                self.world.quiesce()
+                self.world.check()
+            finally:
+                self.world.close()
+
+
+@pytest.mark.slow
+def test_whatever_happens_the_index_comes_to_hold_the_chain(sqlite_template: Path):
+    Machine.template = sqlite_template
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=_EXAMPLES,
+            stateful_step_count=_STEPS,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )

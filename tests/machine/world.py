@@ -1,0 +1,186 @@
+"""A chain, three endpoints and one indexer, to whom anything may happen; and what must hold."""
+
+import shutil
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import cast
+
+from oracle.errors import TransientError
+from oracle.fakechain.clock import VirtualClock
+from oracle.fakechain.faults import Fault
+from oracle.fakechain.provider import Provider
+from oracle.fakechain.tree import branch
+from oracle.services.refolding import Manner, refold
+from oracle.store.outbox_rows import UNFINISHED, Account, IntentKind, Stamp, Wish
+from oracle.store.store import Store
+from tests.chain.network_logs import ORACLE
+from tests.faults.a_chain import AChain
+from tests.faults.indexer import CHAIN_ID, FINALITY, Indexer
+from tests.services.brittle import Brittle, Died
+from tests.traffic import Traffic, address
+
+US = Account(CHAIN_ID, address(0xAB))
+# Longer than anything rests, and tries until whatever rests is asked again.
+_A_LONG_WHILE, _MOST_TRIES = 600.0, 40
+_STEPS_AT_MOST = 500
+
+
+class World:
+    """Closed by `close`; `template` is a migrated database without rows."""
+
+    def __init__(self, seed: int, template: Path) -> None:
+        self._until_the_end = ExitStack()
+        folder = self._until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="world-"))
+        database = Path(folder) / "oracle.sqlite"
+        shutil.copyfile(template, database)
+        self.clock = VirtualClock()
+        self.chain = AChain(self._until_the_end, traffic=Traffic(seed))
+        for _ in range(3):
+            self.chain.serve()
+        self.chain.live(3)
+        # The highest block that any endpoint has ever called final: the chain keeps it.
+        self.final = 0
+        url = f"sqlite:///{database}"
+        self.indexer = Indexer(self.chain.urls, url, clock=self.clock)
+        self._until_the_end.callback(self.indexer.close)
+        with self.indexer.store.transaction() as unit:
+            unit.outbox.senders.enroll(US, 0, Stamp(0, 1))
+
+    def close(self) -> None:
+        self._until_the_end.close()
+
+    # --- what happens to the chain ---
+
+    def mine(self, blocks: int, seconds: int) -> None:
+        self.chain.live(blocks, seconds=seconds)
+        self._is_final()
+
+    def fork(self, depth: int, blocks: int) -> None:
+        """Leave blocks that are not final for others, which may be fewer."""
+        deepest = self.chain.head.number - self.final
+        on = self.chain.back(min(depth, deepest))
+        self.chain.live(blocks, on=on)
+        self._is_final()
+
+    def _is_final(self) -> None:
+        self.final = max(self.final, self.chain.head.number - FINALITY)
+
+    # --- what happens to endpoints ---
+
+    def stay(self, provider: Provider) -> None:
+        """It shows what it shows now, and nothing newer, until it comes back."""
+        if provider in self.chain.following and len(self.chain.following) > 1:
+            self.chain.following.remove(provider)
+
+    def come_back(self, provider: Provider) -> None:
+        if provider not in self.chain.following:
+            self.chain.following.append(provider)
+        provider.head = self.chain.head
+
+    def lag(self, provider: Provider, blocks: int) -> None:
+        """It falls behind, on the chain as it is, and stays there."""
+        self.stay(provider)
+        if provider not in self.chain.following:
+            on = branch(self.chain.head)
+            provider.head = on[max(0, len(on) - 1 - blocks)]
+
+    def finalize(self, provider: Provider, depth: int) -> None:
+        """Its tag may hang further behind than the others'."""
+        provider.tags = {**provider.tags, "finalized": depth}
+
+    def prune(self, provider: Provider, blocks: int) -> None:
+        """It forgets what is so many blocks below its head; one endpoint keeps everything."""
+        if provider is not self.chain.providers[-1]:
+            provider.pruned_below = max(provider.pruned_below, provider.head.number - blocks)
+
+    def spoil(self, provider: Provider, fault: Fault) -> None:
+        provider.faults = [fault]
+
+    def heal(self, provider: Provider) -> None:
+        provider.faults = []
+
+    # --- what happens to us ---
+
+    def step(self) -> bool:
+        """Tell whether there was anything to do."""
+        try:
+            return self.indexer.step() is not None
+        except TransientError:
+            return True
+
+    def crash(self, calls: int) -> None:
+        """Die at this call inside of a transaction, or after all of them; then start again."""
+        with suppress(Died, TransientError):
+            self.indexer.step(cast("Store", Brittle(self.indexer.store, calls)))
+        self.restart()
+
+    def restart(self, first: int = 0) -> None:
+        """Start anew, with another endpoint first."""
+        urls = self.chain.urls
+        self.indexer.restart([*urls[first:], *urls[:first]])
+
+    def plan(self) -> None:
+        """Write intents down for the reports that are due, as the planner does once it signed."""
+        with self.indexer.store.transaction() as unit:
+            cursor = unit.cursor.get()
+            for stored in unit.reports.due():
+                as_of = stored.report.as_of
+                wish = Wish(
+                    account=US,
+                    contract=ORACLE,
+                    kind=IntentKind.PUSH,
+                    dedup_key=f"{stored.report.period}:{as_of.hash}",
+                    calldata="0x",
+                    period=stored.report.period,
+                    as_of_block=as_of.number,
+                    as_of_hash=as_of.hash,
+                )
+                unit.outbox.intents.add(wish, Stamp(cursor.time if cursor else 0, 1))
+
+    # --- what must hold ---
+
+    def quiesce(self) -> None:
+        """Let everything be well again, and us come to the end of our work."""
+        for provider in self.chain.providers:
+            self.heal(provider)
+            self.come_back(provider)
+        # A chain that became shorter grows on.
+        self.mine(max(1, self._height() + 1 - self.chain.head.number), seconds=12)
+        for _ in range(_MOST_TRIES):
+            self.clock.pass_by(_A_LONG_WHILE)
+            steps = 0
+            while self.step() and steps < _STEPS_AT_MOST:
+                self.clock.pass_by(1)
+                steps += 1
+            if self.indexer.cursor == (self.chain.head.number, self.chain.head.hash):
+                return
+        raise AssertionError(
+            f"never came to block {self.chain.head.number}: {self.indexer.cursor}"
+        )
+
+    def _height(self) -> int:
+        with self.indexer.store.reading() as unit:
+            cursor = unit.cursor.get()
+        return -1 if cursor is None else cursor.number
+
+    def check(self) -> None:
+        """All that the index promises about a chain that stands still."""
+        assert self.indexer.canonical_logs() == self.chain.logs()
+        self._check_headers()
+        self._check_intents()
+        refolded = refold(self.indexer.store, self.indexer.folder, Manner())
+        assert refolded.same
+        assert refolded.differing == ()
+
+    def _check_headers(self) -> None:
+        ours = {block.number: block.hash for block in branch(self.chain.head)}
+        with self.indexer.store.reading() as unit:
+            known = unit.blocks.between(0, self.chain.head.number)
+        assert all(ours[block.number] == block.hash for block in known)
+
+    def _check_intents(self) -> None:
+        canonical = {block.hash for block in branch(self.chain.head)}
+        with self.indexer.store.reading() as unit:
+            open_ = unit.outbox.intents.in_states(US, UNFINISHED)
+        assert [one.wish.as_of_hash for one in open_ if one.wish.as_of_hash not in canonical] == []
