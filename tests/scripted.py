@@ -19,6 +19,7 @@ from oracle.chain.source import Window, Witness
 from oracle.domain import contract_events, events
 from oracle.domain.block import BlockRange, BlockRef, Position
 from oracle.domain.contract_events import ContractEvent
+from oracle.domain.coverage import Scope
 from oracle.domain.events import DomainEvent
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Call, DeadLetter, Log
@@ -115,6 +116,9 @@ class ScriptedChain:
     # How far it can prove what it says, and the names of its one or two endpoints.
     most_level: Level = Level.PROVEN
     names: tuple[str, ...] = ("first", "second")
+    # What its contracts count, and the parts of it that were asked for.
+    counts: dict[str, int] = field(default_factory=dict)
+    scopes_asked: list[Scope] = field(default_factory=list)
     # Endpoints that were put aside or not used any more, and why.
     put_away: list[tuple[str, str]] = field(default_factory=list)
     # The other endpoint's view; None: it sees the same.
@@ -227,6 +231,19 @@ class ScriptedChain:
     def level_allowed(self) -> Level:
         return self.most_level
 
+    def narrowed(self, scope: Scope) -> "ScriptedChain":
+        """The part that says something of this scope; what it serves is noted here as well."""
+        part = self.copy()
+        part.blocks = [_of_scope(block, scope) for block in self.blocks]
+        part.windows_served = self.windows_served
+        self.scopes_asked.append(scope)
+        return part
+
+    def counted(self, block_hash: Hash) -> dict[str, int]:
+        if all(block.ref.hash != block_hash for block in self._seen()):
+            raise TransientError("unknown block")
+        return dict(self.counts)
+
     def witness(self, number: int, than: str | None = None) -> list[Witness]:
         views = self._views()
         return [
@@ -239,7 +256,7 @@ class ScriptedChain:
     def put_aside(self, endpoint: str, why: str) -> None:
         self.put_away.append((endpoint, why))
 
-    def quarantine(self, endpoint: str, why: str) -> None:
+    def quarantine(self, endpoint: str, why: str, _final: tuple[int, Hash]) -> None:
         self.put_away.append((endpoint, why))
 
     def endpoint_names(self) -> tuple[str, ...]:
@@ -250,6 +267,12 @@ class ScriptedChain:
 
     def _seen(self) -> list[Block]:
         return self.blocks[: len(self.blocks) - self.lag]
+
+
+def _of_scope(block: Block, scope: Scope) -> Block:
+    logs = [log for log in block.logs if log.address in scope.addresses]
+    made = {log.tx_hash for log in logs}
+    return Block(block.ref, logs, [call for call in block.calls if call.tx_hash in made])
 
 
 def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:

@@ -13,8 +13,9 @@ from oracle.services.convoying import convoy_next
 from oracle.services.desk import Desk, Step as Done
 from oracle.services.dispatch_census import dispatch_census
 from oracle.services.dispatching import plan_dispatch
-from oracle.services.indexing import Indexed, Pace, index_next
+from oracle.services.indexing import Done as Turned, Indexed, Pace, index_next
 from oracle.services.kicking import plan_kick
+from oracle.services.latching import Latched
 from oracle.services.leasing import RENEW_SECONDS, renew
 from oracle.services.observing import census
 from oracle.services.planning import plan_push
@@ -138,7 +139,10 @@ def _done(step: Done | None) -> Facts:
     return {name: fact for name, fact in facts.items() if fact not in {None, ""}}
 
 
-def _told(done: Indexed | Rewound) -> Mapping[str, object]:
+def _told(done: Turned) -> Mapping[str, object]:
+    if isinstance(done, Latched):
+        did = "latched" if done.is_closed else "unlatched"
+        return {"did": did, "latch": done.name, "reason": done.reason}
     if isinstance(done, Rewound):
         return {
             "did": "rewound",
@@ -146,6 +150,7 @@ def _told(done: Indexed | Rewound) -> Mapping[str, object]:
             "depth": done.depth,
             "logs": done.logs,
             "reports": done.reports,
+            "endpoints": list(done.endpoints),
         }
     return dict(_of_window(done))
 

@@ -9,20 +9,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
-from oracle.chain.source import Window
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.report import Report
-from oracle.domain.rounds import Rounds
-from oracle.errors import FatalError, TransientError
-from oracle.services.assigning import with_draws
-from oracle.services.folding import AtStop, Folder, Stretch
+from oracle.errors import FatalError
+from oracle.services.committing import Arrival, commit, newer_final
+from oracle.services.folding import Folder
+from oracle.services.latching import Latched
 from oracle.services.ports import Chain
-from oracle.services.rewinding import Rewound, rewind_if_forked
-from oracle.store.cursor import Cursor
+from oracle.services.rewinding import Rewound, Seam, rewind_if_forked
+from oracle.services.suspecting import Sight, Vigil
+from oracle.services.watching import keep_watch
 from oracle.store.store import Store, Unit
 
 # Work between two looks at everything else (decision 4).
@@ -59,7 +58,7 @@ class Indexed:
 
 @dataclass(slots=True)
 class Pace:
-    """What the loop remembers between windows: the known heads, and how much fits a second.
+    """What the loop remembers between windows: heads, doubts, and how much fits a second.
 
     `clock` counts seconds, from anywhere.
     """
@@ -67,6 +66,7 @@ class Pace:
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
+    vigil: Vigil = field(default_factory=Vigil)
     _asked_at: float = 0.0
 
     def heads_for(self, chain: Chain, first: int, near: int) -> Heads:
@@ -89,35 +89,19 @@ class Pace:
             self.most_blocks = min(_NO_LIMIT, self.most_blocks * 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A window that continues our blocks, and what it says; nothing of it is stored yet."""
-
-    window: Window
-    said: Decoded
-    heads: Heads
-    cursor: Cursor | None
-
-    @property
-    def newer_final(self) -> BlockRef | None:
-        """The final block, where it is above the one that we know; it never goes down."""
-        return _newer_final(self.heads, self.cursor)
-
-    @property
-    def final_number(self) -> int:
-        """Every block above this one is journaled."""
-        known = None if self.cursor is None else self.cursor.final_number
-        return max(self.heads.final.number, -1 if known is None else known)
+# What one turn may have done.
+Done = Indexed | Rewound | Latched
 
 
-def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Indexed | Rewound | None:
+def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None:
     """Take in the next window, or go back where the chain has left our blocks.
 
-    Returns None at the head, or where the endpoint has not come as far as we have.
+    Returns None at the head, where the endpoint has not come as far as we have, and while it is
+    in doubt, or denied, that our blocks are the chain's.
 
     Raises:
         TransientError: the chain gave no answer or one that contradicts itself.
-        FatalError: a final block changed, or another process wrote into the database.
+        FatalError: another process wrote into the database.
     """
     with store.reading() as unit:
         cursor, first = unit.cursor.get(), _first_block(unit)
@@ -125,16 +109,21 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Indexe
     near = 0 if folder.reporter is None else folder.reporter.anchor_window
     quiet = None if folder.assigner is None else folder.assigner.settings.start_block - 1
     heads = pace.heads_for(chain, first, near)
+    sight = Sight(chain, store, pace.vigil, pace.clock())
+    held = keep_watch(sight, folder, heads)
+    if held is not None:
+        return held.done
     if heads.latest.number < first:
-        return _at_the_head(chain, store, folder, heads)
+        return _at_the_head(sight, folder, heads)
     history = _history(heads, near) if quiet is None else min(quiet, _history(heads, near))
     blocks, with_headers = _asked(heads, first, history, pace.most_blocks)
     window = chain.window(blocks, with_headers=with_headers)
     if cursor is not None and window.first_parent != cursor.hash:
-        return _forked(chain, store, folder, window)
-    arrival = _Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
+        seam = Seam(window.first_parent, window.endpoint)
+        return rewind_if_forked(sight, folder, heads, seam)
+    arrival = Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
     fetched = pace.clock()
-    written = _commit(store, folder, arrival, pace.clock)
+    written = commit(store, folder, arrival, pace.clock)
     committed = pace.clock()
     pace.took(len(window.range), committed - fetched)
     return Indexed(
@@ -163,20 +152,16 @@ def _first_block(unit: Unit) -> int:
     return identity.start_block
 
 
-def _newer_final(heads: Heads, cursor: Cursor | None) -> BlockRef | None:
-    known = None if cursor is None else cursor.final_number
-    return heads.final if known is None or heads.final.number > known else None
-
-
-def _at_the_head(chain: Chain, store: Store, folder: Folder, heads: Heads) -> Rewound | None:
-    """Do what there is to do without a new block: a fork of equal height, a newer final block."""
+def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latched | None:
+    """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
+    store = sight.store
     with store.reading() as unit:
         cursor = unit.cursor.get()
-    if cursor is None or heads.latest.number < cursor.number:
+    if cursor is None:
         return None
     if heads.latest.hash != cursor.hash:
-        return rewind_if_forked(chain, store, folder)
-    final = _newer_final(heads, cursor)
+        return rewind_if_forked(sight, folder, heads)
+    final = newer_final(heads, cursor)
     if final is not None:
         with folder.following(cursor):
             with store.transaction() as unit:
@@ -202,94 +187,6 @@ def _asked(heads: Heads, first: int, history: int, most: int) -> tuple[BlockRang
     return BlockRange(first, min(last, first + most - 1)), first > history
 
 
-def _forked(chain: Chain, store: Store, folder: Folder, window: Window) -> Rewound:
-    rewound = rewind_if_forked(chain, store, folder)
-    if rewound is None:
-        raise TransientError(
-            f"block {window.range.first} came with the parent {window.first_parent}, which is "
-            "not our block; asked again, the chain still has ours"
-        )
-    return rewound
-
-
 def _counted(said: Decoded) -> Mapping[str, int]:
     kinds = Counter(map(type, [*said.events, *said.contract_events]))
     return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}
-
-
-@dataclass(slots=True)
-class _Written:
-    """What came of a window; `folded_at` by the pace's clock."""
-
-    reports: list[Report] = field(default_factory=list)
-    anomalies: int = 0
-    folded_at: float = 0.0
-
-
-def _commit(
-    store: Store, folder: Folder, arrival: _Arrival, clock: Callable[[], float]
-) -> _Written:
-    """Write the window down in one transaction."""
-    written = _Written()
-    with folder.following(arrival.cursor):
-        with store.transaction() as unit:
-            if unit.cursor.get() != arrival.cursor:
-                raise FatalError("another process moved the cursor: only one may write")
-            unit.logs.append(arrival.window.logs)
-            unit.calls.append(arrival.window.calls)
-            unit.blocks.save(arrival.window.headers or [arrival.window.last])
-            _check_final(unit, arrival.newer_final)
-            _fold(unit, folder, arrival, written)
-            written.folded_at = clock()
-            moved = _move(unit, folder, arrival)
-        folder.came_to(moved)
-    return written
-
-
-def _check_final(unit: Unit, final: BlockRef | None) -> None:
-    """Let no block of a fork that we do not follow become final: it could not be undone.
-
-    Raises:
-        TransientError: the heads come from an endpoint on another fork than the window.
-    """
-    ours = None if final is None else unit.blocks.at(final.number)
-    if final is not None and ours is not None and ours.hash != final.hash:
-        raise TransientError(
-            f"block {final.number} is final as {final.hash} to one endpoint, "
-            f"and {ours.hash} to the one that continues our blocks"
-        )
-
-
-def _fold(unit: Unit, folder: Folder, arrival: _Arrival, written: _Written) -> None:
-    """Fold the window; where a period ends at the head, cut its report (decision 8)."""
-    reporter = folder.reporter
-    stops: list[BlockRef] = []
-    if reporter is not None and arrival.window.headers:
-        newest = arrival.heads.latest.number
-        before = unit.blocks.at(arrival.window.range.first - 1)
-        blocks = [*([] if before is None else [before]), *arrival.window.headers]
-        stops = [old for old, new in pairwise(blocks) if reporter.is_due(old, new, newest)]
-
-    def cut(unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
-        report = None if reporter is None else reporter.cut(unit, rounds, as_of)
-        if report is not None:
-            written.reports.append(report)
-
-    at_stop: AtStop = cut
-    if folder.assigner is not None and arrival.window.headers:
-        before = unit.blocks.at(arrival.window.range.first - 1)
-        every = folder.assigner.stops(before, arrival.window.headers)
-        stops, at_stop = with_draws(folder.assigner, every, stops, cut)
-    stretch = Stretch(arrival.window.range.last, arrival.said, arrival.final_number, stops)
-    written.anomalies = folder.fold(unit, stretch, at_stop)
-
-
-def _move(unit: Unit, folder: Folder, arrival: _Arrival) -> Cursor | None:
-    """Forget what nothing can ask for any more, and move the cursor last."""
-    last, final = arrival.window.last, arrival.final_number
-    near = 0 if folder.reporter is None else folder.reporter.anchor_window
-    unit.undo.prune_to(min(final, last.number))
-    unit.blocks.prune_below(min(final, last.number, arrival.heads.latest.number - near))
-    epoch = 0 if arrival.cursor is None else arrival.cursor.epoch
-    unit.cursor.move_to(last, arrival.newer_final, epoch)
-    return unit.cursor.get()

@@ -11,7 +11,8 @@ from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
 from oracle.chain.source import Window, Witness
 from oracle.domain.block import BlockRange, BlockRef
-from oracle.domain.ids import Address
+from oracle.domain.coverage import Scope
+from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 
@@ -52,11 +53,11 @@ class Chain(Protocol):
         ...
 
     def put_aside(self, endpoint: str, why: str) -> None:
-        """Let the others work for a while: they outvoted it about a block that may still change."""
+        """Let the others work for a while: they outvoted it about a block that may change."""
         ...
 
-    def quarantine(self, endpoint: str, why: str) -> None:
-        """Do not use it any more: it contradicts what is final to the others."""
+    def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
+        """Do not use it until it shows our final block of this height and hash."""
         ...
 
     def endpoint_names(self) -> tuple[str, ...]:
@@ -84,6 +85,14 @@ class Chain(Protocol):
 
     def level_allowed(self) -> Level:
         """Return the highest level that settings and calibration allow now; asks nobody."""
+        ...
+
+    def narrowed(self, scope: Scope) -> "Chain":
+        """Return the same chain, asked for no more than this scope."""
+        ...
+
+    def counted(self, block_hash: Hash) -> Mapping[str, int]:
+        """Return what the contracts count at the end of this block, by name; empty: nothing."""
         ...
 
 

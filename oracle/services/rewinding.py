@@ -1,34 +1,57 @@
 """Goes back to where our blocks are the chain's: after a fork, or because a user says so.
 
-State, raw rows' flags, headers, reports, outbox and cursor go back in one transaction
+State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in one transaction
 (decision 6, chain.md 3.6). Nothing is deleted that the chain may not serve again.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
-from oracle.errors import FatalError, InputError, TransientError
+from oracle.errors import InputError, TransientError
 from oracle.services.assigning import take_back_draws
 from oracle.services.folding import Folder
+from oracle.services.latching import Latched, accuse_final
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, refold_up_to
+from oracle.services.suspecting import (
+    ENOUGH,
+    Accusation,
+    Judged,
+    Sight,
+    Verdict,
+    judge,
+    reject,
+)
+from oracle.services.withdrawing import review_sent_kickouts
 from oracle.store.cursor import Cursor
 from oracle.store.outbox_rows import Stamp
+from oracle.store.reorgs import Reorg
 from oracle.store.store import Store, Unit
 
-# Headers asked for at once while looking for the common ancestor (chain.md 3.6).
-HEADERS_AT_ONCE = 128
+# Headers asked for at once while looking for the common ancestor: as many as one batch takes.
+HEADERS_AT_ONCE = 100
 # Blocks below a rewind's target among which a log is looked for, to compare its block's hash.
 LOOK_BACK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """What the window after our newest block says of it: the parent's hash, and who says so."""
+
+    parent: Hash
+    endpoint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
     """What going back to `ancestor` took with it.
 
-    `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up.
+    `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
+    `endpoints` who said that they left; none where a user did. `kickouts`: calls about kickouts
+    that were sent already and rest on what left.
     `by_refold`: the journal did not reach, so everything up to the ancestor was folded anew.
     """
 
@@ -38,31 +61,38 @@ class Rewound:
     logs: int
     reports: int
     by_refold: bool
+    endpoints: tuple[str, ...] = ()
+    kickouts: int = 0
 
 
-def rewind_if_forked(chain: Chain, store: Store, folder: Folder) -> Rewound | None:
-    """Go back to the common ancestor if the chain has left our blocks; None: it has not.
+def rewind_if_forked(
+    sight: Sight, folder: Folder, heads: Heads, seam: Seam | None = None
+) -> Rewound | Latched | None:
+    """Go back to the common ancestor if the chain has left our blocks.
 
-    Whoever calls this has seen one sign of a fork; here the chain is asked twice more, for the
-    block at the cursor and for the blocks below it. An endpoint that has not come as far as the
-    cursor is no witness.
+    None: it has not, or nobody can tell yet. `heads` are of this moment. Two endpoints have to
+    say that our block left, or the only one three times; one whose head lies below it is no
+    witness. Where a final block left, the latch closes and nothing is undone.
 
     Raises:
-        TransientError: the chain contradicts itself; nothing was changed.
-        FatalError: a final block is not the chain's any more.
+        TransientError: the others deny it, or the chain contradicts itself; nothing was changed.
     """
-    with store.reading() as unit:
+    with sight.store.reading() as unit:
         cursor = unit.cursor.get()
-    if cursor is None or chain.heads().latest.number < cursor.number:
+    accused = None if cursor is None else _accusation(sight, cursor, heads.latest, seam)
+    if cursor is None or accused is None:
         return None
-    seen = chain.header(cursor.number)
-    if seen is None or seen.hash == cursor.hash:
+    judged = judge(sight, accused, sight.vigil.tip)
+    if judged.verdict is Verdict.STAYS and (seam is not None or judged.liars):
+        raise reject(sight, accused, judged)
+    if judged.verdict is not Verdict.LEFT:
         return None
-    ancestor = _common_ancestor(chain, store, cursor, seen)
-    reason = f"its as-of block left the chain: the common ancestor is block {ancestor.number}"
-    with folder.following(None), store.transaction() as unit:
-        unit.undo.rollback_to(ancestor.number)
-        return _go_back(unit, cursor, ancestor, reason, by_refold=False)
+    for endpoint in judged.liars:
+        sight.chain.put_aside(endpoint, f"still has block {accused.number} as {accused.ours}")
+    ancestor, is_shared = _common_ancestor(sight, cursor, accused, judged)
+    if not is_shared:
+        return accuse_final(sight, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
+    return _rolled_back(sight, folder, heads, _Fork(cursor, ancestor, judged))
 
 
 def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: Manner) -> Rewound:
@@ -140,49 +170,105 @@ def _go_back(
     unit.calls.orphan_above(number)
     unit.blocks.discard_above(number)
     unit.blocks.save([block])
+    unit.uncover_above(number)
     reports = unit.reports.miss_above(number, reason)
     take_back_draws(unit, number)
     # What has no nonce yet is dropped with its report; time is the chain's here.
     stamp = Stamp(cursor.time, unit.lease.current().epoch)
     unit.outbox.intents.forget_above(number, stamp)
-    unit.cursor.move_to(block, None, cursor.epoch)
-    return Rewound(block, cursor.number, cursor.number - number, logs, reports, by_refold)
+    kickouts = review_sent_kickouts(unit, number, stamp)
+    # Only a user goes below what was final: from there on it is final anew.
+    is_below_final = cursor.final_number is not None and number < cursor.final_number
+    unit.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
+    depth = cursor.number - number
+    return Rewound(block, cursor.number, depth, logs, reports, by_refold, kickouts=kickouts)
 
 
-def _common_ancestor(chain: Chain, store: Store, cursor: Cursor, seen: BlockRef) -> BlockRef:
+@dataclass(frozen=True, slots=True)
+class _Fork:
+    """Where our blocks and the chain's part, and who says so."""
+
+    cursor: Cursor
+    ancestor: BlockRef
+    judged: Judged
+
+
+def _rolled_back(sight: Sight, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
+    cursor, ancestor = fork.cursor, fork.ancestor
+    reason = f"its as-of block left the chain: the common ancestor is block {ancestor.number}"
+    with folder.following(None), sight.store.transaction() as unit:
+        unit.undo.rollback_to(ancestor.number)
+        rewound = _go_back(unit, cursor, ancestor, reason, by_refold=False)
+        rewound = replace(rewound, endpoints=tuple(fork.judged.against))
+        unit.reorgs.append(
+            Reorg(
+                ancestor=ancestor.number,
+                ancestor_hash=ancestor.hash,
+                old_tip=cursor.number,
+                old_hash=cursor.hash,
+                new_tip=heads.latest.number,
+                new_hash=heads.latest.hash,
+                time=cursor.time,
+                endpoints=rewound.endpoints,
+                logs_orphaned=rewound.logs,
+            )
+        )
+    return rewound
+
+
+def _accusation(
+    sight: Sight, cursor: Cursor, newest: BlockRef, seam: Seam | None
+) -> Accusation | None:
+    """Return what is said against a block of ours; None: nothing is."""
+    tip = cursor.number
+    if newest.number < tip:
+        return _of_shorter_chain(sight.store, cursor, newest)
+    if seam is not None:
+        return Accusation(tip, cursor.hash, seam.parent, tip, seam.endpoint)
+    seen = newest if newest.number == tip else sight.chain.header(tip)
+    if seen is None or seen.hash == cursor.hash:
+        return None
+    return Accusation(tip, cursor.hash, seen.hash, tip)
+
+
+def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> Accusation | None:
+    """Return what a head below our newest block says of ours; on our chain it merely lags."""
+    with store.reading() as unit:
+        ours = unit.blocks.at(newest.number)
+    if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
+        return None
+    return Accusation(newest.number, ours.hash, newest.hash, cursor.number)
+
+
+def _common_ancestor(
+    sight: Sight, cursor: Cursor, accused: Accusation, judged: Judged
+) -> tuple[BlockRef, bool]:
     """Return the highest block that we and the chain agree on, asked for in batches, downwards.
+
+    Or, and False, the chain's block where our final one stands: then there is none above it.
 
     Raises:
         TransientError: the chain changed its mind while being asked.
-        FatalError: there is none at or above the final block.
     """
-    with store.reading() as unit:
+    top = accused.number
+    with sight.store.reading() as unit:
         identity = unit.identity.get()
         final = cursor.final_number or 0
-        ours = {block.number: block.hash for block in unit.blocks.between(final, cursor.number)}
+        ours = {block.number: block.hash for block in unit.blocks.between(final, top)}
     ours[cursor.number] = cursor.hash
     if cursor.final_hash is not None:
         ours[final] = cursor.final_hash
     # Below the start block we hold nothing that could differ.
     start = 0 if identity is None else identity.start_block
-    floor = min(max(start - 1, final, 0), cursor.number)
-    expected = seen.hash
+    floor = min(max(start - 1, final, 0), top)
+    expected = set(judged.against.values())
     theirs: list[BlockRef] = []
-    for last in range(cursor.number, floor - 1, -HEADERS_AT_ONCE):
-        theirs = chain.headers(BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last))
-        if theirs[-1].hash != expected:
+    for last in range(top, floor - 1, -HEADERS_AT_ONCE):
+        theirs = sight.chain.headers(BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last))
+        if theirs[-1].hash not in expected:
             raise TransientError("the chain changed while we looked for where it forked")
         for block in reversed(theirs):
             if ours.get(block.number) == block.hash or block.number < start:
-                return block
-        expected = theirs[0].parent_hash
-    raise _final_block_left(theirs[0], ours.get(floor), start)
-
-
-def _final_block_left(theirs: BlockRef, ours: Hash | None, start: int) -> FatalError:
-    number = theirs.number
-    return FatalError(
-        f"block {number} was final here as {ours}, but the chain now has {theirs.hash}: "
-        "nothing was changed. If an endpoint is wrong, take it out of [chain] endpoints; if the "
-        f"chain did change, run `qos-oracle resync rewind --to-block {max(start, number) - 1}`"
-    )
+                return block, True
+        expected = {theirs[0].parent_hash}
+    return theirs[0], False

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.services.folding import Folder
-from oracle.services.indexing import Indexed, Pace, index_next
+from oracle.services.indexing import Done, Pace, index_next
 from oracle.services.reporting import Reporter
-from oracle.services.rewinding import Rewound
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
@@ -42,12 +41,12 @@ class Follower:
             contracts = {"TaskNetwork": NETWORK}
             unit.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
 
-    def step(self) -> Indexed | Rewound | None:
+    def step(self) -> Done | None:
         return index_next(self.chain, self.store, self.folder, self.pace)
 
-    def catch_up(self, *, restarting: bool = False) -> list[Indexed | Rewound]:
+    def catch_up(self, *, restarting: bool = False) -> list[Done]:
         """Step until there is nothing to be done; with a new process for each step if asked."""
-        done: list[Indexed | Rewound] = []
+        done: list[Done] = []
         while (result := self.step()) is not None:
             done.append(result)
             if restarting:

@@ -229,7 +229,7 @@ def test_one_answer_from_another_fork_changes_nothing(store: Store):
     # Heads from the chain, the window from elsewhere, and all later answers from the chain.
     chain.answers.extend([chain, astray])
 
-    with pytest.raises(TransientError, match="asked again"):
+    with pytest.raises(TransientError, match="denies"):
         follower.step()
 
     assert follower.dump() == before

@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oracle.errors import FatalError, InputError, TransientError
+from oracle.errors import InputError, TransientError
+from oracle.services.indexing import Pace
+from oracle.services.latching import Latched
 from oracle.services.refolding import Manner
-from oracle.services.rewinding import Rewound, rewind_if_forked, rewind_to
+from oracle.services.rewinding import Rewound, rewind_to
 from oracle.store.reports import ReportState
 from oracle.store.store import Store
 from tests.scripted import ScriptedChain
@@ -111,28 +113,88 @@ def test_a_fork_while_the_daemon_was_down_is_found_at_its_start(store: Store):
     assert isinstance(done, Rewound)
 
 
-def test_an_endpoint_below_the_cursor_is_no_witness(store: Store):
+def test_a_head_below_the_cursor_on_our_chain_merely_lags(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    follower.chain.lag = 3
+
+    assert follower.step() is None
+    assert follower.dump() == before
+
+
+def test_a_chain_that_became_shorter_is_followed(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
     follower.chain.mine_many(3)
 
-    assert rewind_if_forked(follower.chain, store, follower.folder) is None
-    assert follower.step() is None
-    follower.chain.mine_many(2)
+    rewound = follower.step()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.ancestor == follower.chain.blocks[96].ref
+    follower.catch_up()
+    assert follower.dump() == fresh_dump(new_store, follower.chain)
+
+
+@pytest.mark.parametrize("shorter_by", [0, 1])
+def test_one_endpoint_alone_is_not_believed_about_a_fork(store: Store, shorter_by: int):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    follower.chain.other = follower.chain.copy()
+    follower.chain.fork(4)
+    follower.chain.mine_many(4 - shorter_by)
+
+    with pytest.raises(TransientError, match="second denies: put aside"):
+        follower.step()
+
+    assert [name for name, _ in follower.chain.put_away] == ["first"]
+    assert follower.dump() == before
+
+
+class Hand:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def leave_alone(chain: ScriptedChain) -> None:
+    """The other endpoint is far behind, so that this one is the only one that can tell."""
+    chain.other = chain.copy()
+    chain.other.lag = 90
+
+
+def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: Store):
+    clock = Hand()
+    follower = Follower(mined(BLOCKS), store, pace=Pace(clock))
+    follower.catch_up()
+    leave_alone(follower.chain)
+    follower.chain.fork(2)
+    follower.chain.mine_many(3)
+
+    for _ in range(2):
+        assert follower.step() is None
+        clock.now += 19.0
+        assert follower.step() is None
+        clock.now += 1.0
     assert isinstance(follower.step(), Rewound)
 
 
-def test_a_head_below_the_cursor_outweighs_a_header_from_elsewhere(store: Store):
-    follower = Follower(mined(BLOCKS), store)
+def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
+    clock = Hand()
+    follower = Follower(mined(BLOCKS), store, pace=Pace(clock))
     follower.catch_up()
-    behind, forked = follower.chain.copy(), follower.chain.copy()
-    behind.lag = 1
-    forked.fork(4)
-    forked.mine_many(4)
-    follower.chain.answers.extend([behind, forked, forked])
-
-    assert rewind_if_forked(follower.chain, store, follower.folder) is None
+    leave_alone(follower.chain)
+    for _ in range(4):
+        follower.chain.fork(1)
+        follower.chain.mine_many(1)
+        assert follower.step() is None
+        clock.now += 20.0
 
 
 def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Store):
@@ -185,7 +247,7 @@ def test_a_report_above_the_ancestor_is_missed_and_says_why(store: Store):
         assert "common ancestor" in (missed.reason or "")
 
 
-def test_a_final_block_that_changed_stops_everything_and_names_both_hashes(store: Store):
+def test_a_final_block_that_changed_closes_the_latch_and_names_both_hashes(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -194,15 +256,17 @@ def test_a_final_block_that_changed_stops_everything_and_names_both_hashes(store
     follower.chain.mine_many(20)
     theirs = follower.chain.blocks[92].ref.hash
 
-    with pytest.raises(FatalError, match="final") as failed:
-        follower.step()
+    latched = follower.step()
 
-    assert ours in str(failed.value)
-    assert theirs in str(failed.value)
+    assert isinstance(latched, Latched)
+    assert latched.is_closed
+    assert ours in latched.reason
+    assert theirs in latched.reason
+    assert follower.step() is None
     assert follower.dump() == before
 
 
-def test_history_that_another_chain_serves_stops_everything(store: Store):
+def test_history_that_another_chain_serves_closes_the_latch(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 20
     follower.step()
@@ -210,8 +274,10 @@ def test_history_that_another_chain_serves_stops_everything(store: Store):
     mined(Traffic(9).blocks(100), other)
     follower.chain = other
 
-    with pytest.raises(FatalError, match="nothing was changed"):
-        follower.step()
+    latched = follower.step()
+
+    assert isinstance(latched, Latched)
+    assert "nothing was changed" in latched.reason
 
 
 def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
@@ -287,12 +353,15 @@ def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store:
     follower.catch_up()
     follower.chain.fork(15)
     mined(Traffic(12).blocks(20), follower.chain)
-    with pytest.raises(FatalError, match="--to-block 91"):
-        follower.step()
+    latched = follower.step()
+    assert isinstance(latched, Latched)
+    assert "--to-block 91" in latched.reason
 
     with pytest.raises(InputError, match="rewind to below block 91"):
         rewind_to(follower.chain, store, follower.folder, 91, Manner())
     rewind_to(follower.chain, store, follower.folder, 85, Manner())
-    follower.catch_up()
+    done = follower.catch_up()
 
+    assert isinstance(done[0], Latched)
+    assert not done[0].is_closed
     assert follower.dump() == fresh_dump(new_store, follower.chain)
