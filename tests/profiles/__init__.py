@@ -1,0 +1,1 @@
+"""Profiles: what the contracts of other networks say, in our words."""
