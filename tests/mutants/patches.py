@@ -12,7 +12,7 @@ REPORT = ROOT / "docs" / "reliability.md"
 
 _FIELD = re.compile(r"# (Case|Defence|Room|Test|Quick|Build): (.+)")
 # Of a fault case: c and its number; of any other defence: a number of its own.
-_NAME = re.compile(r"(\d{3}|c\d\d)(-[a-z0-9]+)+")
+_NAME = re.compile(r"(\d{3}|[cp]\d\d)(-[a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)
