@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants bench cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults machine soak bench cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -43,6 +43,15 @@ slow:  ## Run the long tests
 
 mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
 	python tests/mutants/run.py $(ARGS)
+
+faults:  ## Play the 76 fault cases (ARGS="-k case_29" for one of them)
+	pytest tests/faults $(ARGS)
+
+machine:  ## Let anything happen to an index, a thousand times (EXAMPLES=100 for fewer)
+	QOS_ORACLE_MACHINE_EXAMPLES=$(or $(EXAMPLES),1000) pytest tests/machine --timeout 0 $(ARGS)
+
+soak:  ## Index a million events from endpoints that fail by lot (ARGS="--events 100000")
+	python -m tests.soak.run $(ARGS)
 
 bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)

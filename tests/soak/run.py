@@ -1,0 +1,191 @@
+"""Follows a chain of many events through endpoints that fail by lot, and measures its memory.
+
+    .venv/bin/python -m tests.soak.run [--events 1000000] [--seed 1] [--most-mb 64]
+
+Prints a line at each twentieth of the way, and at the end one line of JSON. Exit code 1: logs are
+missing, the state is not what a fold of the logs gives, or memory grew after the first third.
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oracle.errors import TransientError
+from oracle.fakechain.clock import VirtualClock
+from oracle.services.indexing import Indexed
+from oracle.services.refolding import Manner, refold
+from oracle.services.rewinding import Rewound
+from oracle.store import engine
+from oracle.store.schema import migrate
+from tests.faults.indexer import Indexer
+
+ROOT = Path(__file__).resolve().parents[2]
+# Full early, so that what grows later is not SQLite's.
+_CACHE_KIB = 8_192
+_WARM = 1 / 3
+# Seconds of the endpoints' clock that pass where nothing could be read.
+_REST = 5.0
+
+
+@dataclass
+class Told:
+    """What came of it. Memory in MB: resident after the first third, at the end, at most."""
+
+    events: int = 0
+    windows: int = 0
+    rewinds: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    warm_mb: float = 0.0
+    end_mb: float = 0.0
+    most_mb: float = 0.0
+    # By the process of the chain: its forks, and how many questions it spoiled.
+    forks: int = 0
+    spoiled: int = 0
+    logs_are_the_chains: bool = False
+    state_is_a_refold: bool = False
+
+
+@dataclass
+class Soak:
+    """One indexer and the chain that it follows."""
+
+    chain: "subprocess.Popen[str]"
+    indexer: Indexer
+    clock: VirtualClock
+    events: int
+    told: Told = field(default_factory=Told)
+    _shown: int = 0
+
+    def follow(self) -> None:
+        """Come to the end of the chain, and of what it has still to say."""
+        began = time.monotonic()
+        self._catch_up()
+        while self.ask()["more"]:
+            self._catch_up()
+        last = self.ask()
+        self._catch_up()
+        self.told.end_mb = resident_mb()
+        self.told.seconds = time.monotonic() - began
+        self.told.forks, self.told.spoiled = last["forks"], last["spoiled"]
+        self.told.logs_are_the_chains = self._digest() == last["digest"]
+        refolded = refold(self.indexer.store, self.indexer.folder, Manner())
+        self.told.state_is_a_refold = refolded.same and refolded.differing == ()
+
+    def ask(self) -> dict[str, Any]:
+        """Let the chain go on, and hear of it."""
+        return asked(self.chain)
+
+    def _catch_up(self) -> None:
+        # One look that finds nothing may have been at an endpoint that is behind.
+        idle = 0
+        while idle < 3:
+            try:
+                done = self.indexer.step()
+            except TransientError:
+                self.told.failures += 1
+                self.clock.pass_by(_REST)
+                continue
+            idle = idle + 1 if done is None else 0
+            self.clock.pass_by(_REST if done is None else 0.1)
+            self._note(done)
+
+    def _note(self, done: object) -> None:
+        if isinstance(done, Rewound):
+            self.told.rewinds += 1
+        if not isinstance(done, Indexed):
+            return
+        told = self.told
+        told.windows += 1
+        told.events += done.logs
+        now = resident_mb()
+        told.most_mb = max(told.most_mb, now)
+        if told.warm_mb == 0 and told.events > _WARM * self.events:
+            told.warm_mb = now
+        if told.events * 20 // self.events > self._shown:
+            self._shown = told.events * 20 // self.events
+            say(f"{told.events} events, block {done.cursor.number}, {now:.0f} MB")
+
+    def _digest(self) -> str:
+        sha = hashlib.sha256()
+        with self.indexer.store.reading() as unit:
+            for log in unit.logs.between(0, 2**62):
+                sha.update(f"{log.block_hash} {log.index}\n".encode())
+        return sha.hexdigest()
+
+
+def resident_mb() -> float:
+    """What this process holds now."""
+    status = Path("/proc/self/status").read_text("utf-8")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def asked(chain: "subprocess.Popen[str]") -> dict[str, Any]:
+    """Write one line, read one."""
+    assert chain.stdin is not None
+    chain.stdin.write("\n")
+    chain.stdin.flush()
+    return heard(chain)
+
+
+def heard(chain: "subprocess.Popen[str]") -> dict[str, Any]:
+    """Read one line of the chain's process."""
+    assert chain.stdout is not None
+    line: dict[str, Any] = json.loads(chain.stdout.readline())
+    return line
+
+
+@contextmanager
+def served(events: int, seed: int) -> "Iterator[subprocess.Popen[str]]":
+    """The chain in a process of its own, until the block ends."""
+    command = [sys.executable, "-m", "tests.soak.endpoints"]
+    command += ["--events", str(events), "--seed", str(seed)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as chain:
+        try:
+            yield chain
+        finally:
+            chain.kill()
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(description="See that memory stays flat.")
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most-mb", type=float, default=64, help="growth that is allowed")
+    options = parser.parse_args()
+    engine._CACHE_KIB = _CACHE_KIB
+    with (
+        tempfile.TemporaryDirectory(prefix="soak-") as folder,
+        served(options.events, options.seed) as chain,
+    ):
+        url = f"sqlite:///{folder}/oracle.sqlite"
+        migrate(url)
+        clock = VirtualClock()
+        indexer = Indexer(heard(chain)["urls"], url, clock=clock)
+        soak = Soak(chain, indexer, clock, options.events)
+        soak.follow()
+        indexer.close()
+    told = soak.told
+    print(json.dumps(asdict(told)))  # noqa: T201  # what it is for
+    grew = told.end_mb - told.warm_mb
+    is_well = told.logs_are_the_chains and told.state_is_a_refold and grew <= options.most_mb
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

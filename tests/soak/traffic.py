@@ -1,0 +1,51 @@
+"""Much traffic of a reference network, as transactions of true blocks."""
+
+from collections import deque
+from collections.abc import Iterator
+from random import Random
+
+from benchmarks.ordinary_traffic import Network
+from oracle.fakechain.blocks import Said, Tx
+from tests.chain.memory_chain import Said as Words
+from tests.chain.network_logs import NETWORK
+from tests.faults.speaking import ANYBODY
+
+# What one step of a group says.
+Stage = list[Words]
+
+# Logs that a block holds at most, but for the stages of what began earlier.
+LOGS_A_BLOCK = 40
+
+
+def blocks_of(events: int, random: Random) -> Iterator[list[Tx]]:
+    """Yield the transactions of one block after another, about so many logs in all.
+
+    Every step of a group is one transaction; the last groups are finished.
+    """
+    made = Network(random)
+    joined = made.joined()
+    yield [_tx(joined)]
+    said = len(joined)
+    under_way: deque[list[Stage]] = deque()
+    while said < events or under_way:
+        block: list[Stage] = []
+        for _ in range(len(under_way)):
+            stages = under_way.popleft()
+            block.append(stages.pop(0))
+            if stages:
+                under_way.append(stages)
+        while said + _logs(block) < events and _logs(block) < LOGS_A_BLOCK and len(made.free) > 3:
+            begun, *stages = made.lives()
+            block.append(begun)
+            under_way.append(stages)
+        said += _logs(block)
+        yield [_tx(stage) for stage in block]
+
+
+def _logs(block: list[Stage]) -> int:
+    return sum(map(len, block))
+
+
+def _tx(said: Stage) -> Tx:
+    logs = tuple(Said(one.address, one.topics, one.data) for one in said)
+    return Tx(ANYBODY, NETWORK, logs=logs)
