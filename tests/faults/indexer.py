@@ -10,9 +10,8 @@ from oracle.chain.reader import Reader
 from oracle.chain.source import Source
 from oracle.domain.report import ReportSettings
 from oracle.services.folding import Folder
-from oracle.services.indexing import Indexed, Pace, index_next
+from oracle.services.indexing import Done, Pace, index_next
 from oracle.services.reporting import Reporter
-from oracle.services.rewinding import Rewound
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
@@ -63,13 +62,13 @@ class Indexer:
         self.folder = Folder(SEED, reader, reporter)
         self.pace = Pace(clock=self.clock)
 
-    def step(self, store: Store | None = None) -> Indexed | Rewound | None:
+    def step(self, store: Store | None = None) -> Done | None:
         """One turn of the loop; `store` stands before ours, to die in the middle."""
         return index_next(self.source, store or self.store, self.folder, self.pace)
 
-    def index(self, after_each: Callable[[], None] | None = None) -> list[Indexed | Rewound]:
+    def index(self, after_each: Callable[[], None] | None = None) -> list[Done]:
         """Step until nothing is left to be done; what was done."""
-        done: list[Indexed | Rewound] = []
+        done: list[Done] = []
         while (result := self.step()) is not None:
             done.append(result)
             if after_each is not None:
