@@ -1,7 +1,8 @@
 """A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
@@ -12,13 +13,24 @@ from oracle.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.demo.traffic import Traffic
 from oracle.domain.report import rules_id
 from oracle.errors import InputError
+from oracle.fakechain.chaos import Chaos, told
+from oracle.fakechain.server import serving
 from oracle.systems.crynux.rule_sets import SEED
 
 _SEED = 21
+_PROXIES = 2
 
 
-def devnet(folder: Path, port: int, block_seconds: float, say: Callable[[str], None]) -> None:
+Say = Callable[[str], None]
+
+
+def devnet(
+    folder: Path, port: int, block_seconds: float, say: Say, chaos: int | None = None
+) -> None:
     """Run until interrupted; `folder` gets the keys and a configuration for `qos-oracle run`.
+
+    With `chaos`, a seed, that configuration names two endpoints that answer for the chain and
+    are wrong in random ways; the chain itself stays honest, at its own address.
 
     Raises:
         InputError: the folder is there already, or the port is in use.
@@ -34,15 +46,43 @@ def devnet(folder: Path, port: int, block_seconds: float, say: Callable[[str], N
             stage = _staged(chain, clock, keys)
             made = made_for(folder, stage, keys, endpoint=url)
             made["chain"]["poll_seconds"] = min(1.0, block_seconds)
-            write_configuration(folder / "devnet.toml", made)
-            say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
-            say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
-            say("run the daemon, which also gives out the tasks:")
-            say(f"qos-oracle run --publish --dispatch --config {folder / 'devnet.toml'}")
-            say("Ctrl-C ends it")
-            _play(stage, clock, block_seconds)
+            with _endpoints(url, chaos, say) as endpoints:
+                made["chain"]["endpoints"] = endpoints
+                write_configuration(folder / "devnet.toml", made)
+                say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
+                say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
+                say("run the daemon, which also gives out the tasks:")
+                say(f"qos-oracle run --publish --dispatch --config {folder / 'devnet.toml'}")
+                say("Ctrl-C ends it")
+                _play(stage, clock, block_seconds)
         finally:
             chain.close()
+
+
+@contextmanager
+def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
+    """Give the addresses that a daemon is told; what the moods were, is said at the end."""
+    if chaos is None:
+        yield [url]
+        return
+    with ExitStack() as stack:
+        proxies = {}
+        for place in range(_PROXIES):
+            # Seeds of two runs next to each other have no endpoint in common.
+            proxy = Chaos(url, chaos * _PROXIES + place, _heard(place, say))
+            stack.callback(proxy.close)
+            proxies[stack.enter_context(serving(proxy)).url] = proxy
+        for address in proxies:
+            say(f"an endpoint with moods, seed {chaos}: {address}")
+        try:
+            yield list(proxies)
+        finally:
+            for address, proxy in proxies.items():
+                say(f"{address} {told(proxy.moods)}")
+
+
+def _heard(place: int, say: Say) -> Say:
+    return lambda mood: say(f"endpoint {place + 1}: {mood}")
 
 
 def _staged(chain: LocalChain, clock: Clock, keys: Mapping[str, Key]) -> Stage:

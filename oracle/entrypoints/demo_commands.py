@@ -79,10 +79,26 @@ def _devnet(
     block_seconds: Annotated[
         float, typer.Option(help="Wall seconds from block to block.", min=0.01)
     ] = 1.0,
+    chaos: Annotated[
+        int | None,
+        typer.Option(
+            help="Put two faulty endpoints before the chain; this number draws their faults.",
+            metavar="SEED",
+            min=0,
+        ),
+    ] = None,
 ) -> None:
-    """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C."""
+    """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C.
+
+    With --chaos the configuration names two endpoints that pass everything on to the chain and
+    now and then lie for some requests: logs left out or moved, blocks behind, null or unlinked,
+    errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
+    Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
+    """
     with _ending_in_order(), suppress(KeyboardInterrupt):
-        devnet(folder.resolve(), port, block_seconds, lambda text: typer.echo(text, err=True))
+        devnet(
+            folder.resolve(), port, block_seconds, lambda text: typer.echo(text, err=True), chaos
+        )
 
 
 @contextmanager

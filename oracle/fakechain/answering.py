@@ -55,6 +55,10 @@ class Answering(ABC):
         except (KeyError, IndexError, TypeError, ValueError) as error:
             return RpcError(-32602, f"invalid argument: {type(error).__name__}")
 
+    def striking(self) -> tuple[Fault, ...]:
+        """Return the faults of one request, in order."""
+        return tuple(self.faults)
+
     def post(self, body: bytes) -> Http:
         """Answer the body of a POST."""
         try:
@@ -66,15 +70,16 @@ class Answering(ABC):
             return _whole(_failure(None, RpcError(_INVALID_REQUEST, "invalid request")))
         asked = [self._asked(one) for one in parts]
         self.asked.extend(asked)
+        faults = self.striking()
         answers = [
-            self._spoiled(one, answer)
+            _spoiled(faults, one, answer)
             for one, answer in zip(asked, self.answers(asked), strict=True)
         ]
         whole = next((answer for answer in answers if isinstance(answer, Http)), None)
         if whole is not None:
             return whole
         sent = [_sent(part.get("id"), one) for part, one in zip(parts, answers, strict=True)]
-        return self._sent_whole(asked, sent if isinstance(said, list) else None, sent[0])
+        return _packed(faults, asked, sent if isinstance(said, list) else sent[0])
 
     def _asked(self, part: dict[str, Any]) -> Asked:
         method, params = str(part["method"]), tuple(part.get("params") or ())
@@ -84,28 +89,27 @@ class Answering(ABC):
             blocks = None
         return Asked(method, params, blocks)
 
-    def _spoiled(self, asked: Asked, answer: object) -> object:
-        for fault in tuple(self.faults):
-            answer = fault.one(asked, answer)
-            if isinstance(answer, Http):
-                break
-        return answer
 
-    def _sent_whole(
-        self, asked: Sequence[Asked], batch: list[dict[str, Any]] | None, only: dict[str, Any]
-    ) -> Http:
-        made: object = batch if batch is not None else only
-        for fault in tuple(self.faults):
-            if isinstance(made, list):
-                made = fault.batch(asked, made)
-        if isinstance(made, Http):
-            return made
-        body = msgspec.json.encode(made)
-        for fault in tuple(self.faults):
-            instead = fault.body(asked, body)
-            if instead is not None:
-                return instead
-        return Http(body=body)
+def _spoiled(faults: Sequence[Fault], asked: Asked, answer: object) -> object:
+    for fault in faults:
+        if isinstance(answer, Http):
+            break
+        answer = fault.one(asked, answer)
+    return answer
+
+
+def _packed(faults: Sequence[Fault], asked: Sequence[Asked], made: object) -> Http:
+    for fault in faults:
+        if isinstance(made, list):
+            made = fault.batch(asked, made)
+    if isinstance(made, Http):
+        return made
+    body = msgspec.json.encode(made)
+    for fault in faults:
+        instead = fault.body(asked, body)
+        if instead is not None:
+            return instead
+    return Http(body=body)
 
 
 def _sent(number: object, answer: object) -> dict[str, Any]:
