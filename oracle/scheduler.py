@@ -93,14 +93,46 @@ class Beats:
         ]
 
 
-def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
-    """Turn every step until `stop` is set.
+class Waker:
+    """Has a step turn at once, from any thread; before the steps run it does nothing.
+
+    However often it is called while the step turns, the step turns once more.
+    """
+
+    def __init__(self) -> None:
+        self._turn_now: Callable[[str], None] | None = None
+        self._wanted: set[str] = set()
+
+    def wake(self, name: str) -> None:
+        """Let the step of this name turn now and not at the end of its period."""
+        if self._turn_now is not None and name not in self._wanted:
+            self._wanted.add(name)
+            self._turn_now(name)
+
+    def attach(self, turn_now: Callable[[str], None] | None) -> None:
+        """Say how a step is brought forward; None: none can be any more."""
+        self._turn_now = turn_now
+        self._wanted.clear()
+
+    def took_up(self, name: str) -> None:
+        """Note that the step begins to turn: whoever calls from now on means the next turn."""
+        self._wanted.discard(name)
+
+    def is_wanted(self, name: str) -> bool:
+        """Tell whether somebody called since the step began to turn."""
+        return name in self._wanted
+
+
+def run(
+    steps: Sequence[Step], stop: threading.Event, beats: Beats, waker: Waker | None = None
+) -> None:
+    """Turn every step until `stop` is set; `waker` brings single turns forward.
 
     Raises:
         Exception: whatever a step raised that does not pass by itself.
     """
     failures: list[BaseException] = []
-    worker = _Worker()
+    worker, waker = _Worker(), waker or Waker()
     scheduler = BackgroundScheduler(
         executors={"default": worker},
         job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
@@ -113,7 +145,7 @@ def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
         if event.exception is not None:
             failures.append(event.exception)
             stop.set()
-        elif event.retval and not stop.is_set():
+        elif (event.retval or waker.is_wanted(event.job_id)) and not stop.is_set():
             # More to do: queue up again at once, behind the others.
             scheduler.modify_job(event.job_id, next_run_time=event.scheduled_run_time)
 
@@ -122,13 +154,21 @@ def run(steps: Sequence[Step], stop: threading.Event, beats: Beats) -> None:
     for step in steps:
         # Alerts see a zero before the first failure.
         metrics.STEP_FAILURES.labels(step.name)
-        scheduler.add_job(_turned, "interval", (step, stop, beats), seconds=step.every_seconds)
+        scheduler.add_job(
+            _turned,
+            "interval",
+            (step, stop, beats, waker),
+            id=step.name,
+            seconds=step.every_seconds,
+        )
     scheduler.start()
     for job in scheduler.get_jobs():
         job.modify(next_run_time=job.next_run_time - job.trigger.interval)
+    waker.attach(lambda name: _bring_forward(scheduler, name))
     try:
         stop.wait()
     finally:
+        waker.attach(None)
         scheduler.shutdown(wait=False)
         worker.join(PATIENCE_SECONDS)
     if failures:
@@ -165,8 +205,16 @@ def run_once(steps: Sequence[Step], clock: Clock = time.monotonic) -> None:
         pass
 
 
-def _turned(step: Step, stop: threading.Event, beats: Beats) -> bool:
+def _bring_forward(scheduler: BackgroundScheduler, name: str) -> None:
+    job = scheduler.get_job(name)
+    if job is not None and job.next_run_time is not None:
+        # One period back is now or a little before, and at once.
+        job.modify(next_run_time=job.next_run_time - job.trigger.interval)
+
+
+def _turned(step: Step, stop: threading.Event, beats: Beats, waker: Waker) -> bool:
     """Turn once and tell whether there may be more to do."""
+    waker.took_up(step.name)
     if stop.is_set():
         return False
     try:

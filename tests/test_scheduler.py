@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from oracle.errors import FatalError, TransientError
-from oracle.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, run, run_once
+from oracle.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, Waker, run, run_once
 
 Turn = Callable[[], Mapping[str, object] | None]
 
@@ -200,3 +200,46 @@ def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
     assert beats.silent() == []
     now = 301.0
     assert beats.silent() == ["index", "slow"]
+
+
+# --- waking ---
+
+
+def test_a_step_that_is_woken_turns_before_its_time():
+    waker, stop = Waker(), threading.Event()
+    turned: list[None] = []
+
+    def turn() -> None:
+        turned.append(None)
+        if len(turned) == 1:
+            threading.Timer(0.05, waker.wake, ["slow"]).start()
+        else:
+            stop.set()
+
+    run([Step("slow", 600, turn)], stop, Beats(time.monotonic), waker)
+
+    assert len(turned) == 2
+
+
+def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
+    waker, stop = Waker(), threading.Event()
+    turned: list[None] = []
+
+    def turn() -> None:
+        turned.append(None)
+        if len(turned) == 1:
+            for _ in range(10):
+                waker.wake("slow")
+            threading.Timer(0.2, stop.set).start()
+
+    run([Step("slow", 600, turn)], stop, Beats(time.monotonic), waker)
+
+    assert len(turned) == 2
+
+
+def test_waking_before_or_after_the_steps_run_does_nothing():
+    waker, stop = Waker(), threading.Event()
+    waker.wake("slow")
+    run([Step("slow", 600, stop.set)], stop, Beats(time.monotonic), waker)
+    waker.wake("slow")
+    assert not waker.is_wanted("slow")

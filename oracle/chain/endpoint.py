@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 import requests
@@ -26,9 +25,8 @@ from oracle.chain.failures import (
     from_status,
     from_transport,
 )
+from oracle.chain.urls import shown
 from oracle.domain.block import BlockRef
-from oracle.errors import InputError
-from oracle.telemetry.logs import hide
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")
@@ -39,8 +37,9 @@ ANSWER_SECONDS = 20.0
 MOST_BYTES = 64 * 1024 * 1024
 # Where batches begin; an endpoint that refuses them gets smaller ones from then on.
 BATCH = 100
+# Tags of blocks below the newest one.
+TAGS = ("safe", "finalized")
 _CONNECTIONS = 8
-_SHORTEST_KEY = 8
 
 
 class Reply(msgspec.Struct, Generic[T], gc=False):
@@ -83,7 +82,7 @@ class Endpoint:
     def __init__(self, url: str, *, within: float = ANSWER_SECONDS) -> None:
         self._url = url
         # Scheme, host and port; `Endpoints` makes those of one host different.
-        self.name = _shown(url)
+        self.name = shown(url, ("http", "https"), "[chain] endpoints")
         # What metrics call it.
         self.label = self.name
         self.watch: Watch = _Unwatched()
@@ -95,7 +94,7 @@ class Endpoint:
         # Its newest block when its heads were last looked at; None once a window was read by it.
         self.head: BlockRef | None = None
         # Tags of blocks that it knows besides `latest`, until it shows that it does not.
-        self.tags: tuple[str, ...] = ("safe", "finalized")
+        self.tags: tuple[str, ...] = TAGS
         # The highest block that it has called finalized.
         self.finalized: BlockRef | None = None
         # Counts of logs that looked like a silent limit and were none.
@@ -278,22 +277,3 @@ def decoder_of(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a ty
 @lru_cache
 def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
     return msgspec.json.Decoder(shape)
-
-
-def _shown(url: str) -> str:
-    """Return what may be shown of a URL, and have the rest blacked out wherever it turns up."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError("[chain] endpoints: an endpoint is an http:// or https:// address")
-    try:
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        raise InputError("[chain] endpoints: an address has a port that is no number") from None
-    keys = [parts.username or "", parts.password or ""]
-    keys += [value for _, value in parse_qsl(parts.query)]
-    keys += [part for part in parts.path.split("/") if len(part) >= _SHORTEST_KEY]
-    for key in keys:
-        hide(key)
-        hide(unquote(key))
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{port}"

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoint import TAGS, Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.finality import Finality, final_block
 from oracle.chain.headers import header, headers
 from oracle.chain.providers.anchors import Anchor, fault_in
 from oracle.domain.block import BlockRef
 from oracle.telemetry import endpoint_metrics as metrics
-
-TAGS = ("safe", "finalized")
 
 
 @dataclass(frozen=True, slots=True)

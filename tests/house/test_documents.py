@@ -1,11 +1,14 @@
 """What is written about the code keeps up with it."""
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
+from oracle import telemetry
 from oracle.config import Config, load
 from oracle.shipped import shipped
 from oracle.telemetry import metrics
@@ -37,6 +40,9 @@ def metric_names() -> list[str]:
         balance_wei=1,
         dispatch=DispatchCensus(balance_wei=1),
     )
+    # Each module of it puts its own on the list.
+    for module in pkgutil.iter_modules(telemetry.__path__, f"{telemetry.__name__}."):
+        importlib.import_module(module.name)
     metrics.show(full)
     try:
         families = list(metrics.REGISTRY.collect())

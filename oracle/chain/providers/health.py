@@ -101,7 +101,10 @@ class Health:
 
     def _failed(self, method: str, error: EndpointError, seconds: float) -> None:
         metrics.CALLS.labels(self.label, method, error.kind.value).inc()
-        if error.kind is Kind.THROTTLED:
+        if error.of_batch:
+            # It minds the size of the batch; a smaller one follows.
+            pass
+        elif error.kind is Kind.THROTTLED:
             self.bucket.refused(error.retry_after)
         elif error.kind is Kind.UNSUPPORTED and method not in self.speeds:
             # What has answered before is there: then it is a parameter that is not known.

@@ -1,0 +1,72 @@
+"""Looks at every endpoint once an hour, one at a time, and remembers what it found."""
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
+from oracle.chain.failures import EndpointError
+from oracle.chain.logs import Filter
+from oracle.chain.providers.facts import DAY, HOUR, FactKeeper, recall, remember
+from oracle.chain.providers.probe import Wanted, probe
+from oracle.domain.block import BlockRange
+
+
+class Prober:
+    """Probes the endpoints of a chain for logs of `wanted` from block `first` on.
+
+    `keeper` knows what was found in the last run; None: nothing is kept.
+    """
+
+    def __init__(
+        self, endpoints: Endpoints, wanted: Filter, first: int, keeper: FactKeeper | None = None
+    ) -> None:
+        self._endpoints = endpoints
+        self._filter = wanted
+        self._first = first
+        self._keeper = keeper
+        # When each is to be looked at again; when what is costly was found out.
+        self._due: dict[Endpoint, float] = {}
+        self._whole_at: dict[Endpoint, float] = {}
+        if keeper is not None:
+            for endpoint in endpoints:
+                recall(keeper, endpoint)
+
+    def turn(self) -> dict[str, object] | None:
+        """Probe one endpoint that is due; return what to say about it, None: none is due.
+
+        One that does not answer is looked at again in an hour; the breakers have noticed.
+        """
+        now = self._endpoints.clock()
+        endpoint = next((e for e in self._endpoints if self._due.get(e, 0.0) <= now), None)
+        if endpoint is None:
+            return None
+        self._due[endpoint] = now + HOUR
+        try:
+            return self._probe(endpoint, now)
+        except EndpointError as error:
+            return {"did": "probe", "endpoint": endpoint.name, "failed": error.words}
+
+    def _probe(self, endpoint: Endpoint, now: float) -> dict[str, object]:
+        is_whole = now - self._whole_at.get(endpoint, -DAY) >= DAY
+        facts = probe(endpoint, self.wanted, None if is_whole else endpoint.facts)
+        if is_whole:
+            self._whole_at[endpoint] = now
+        endpoint.facts = facts
+        if facts.fault is not None:
+            self._endpoints.quarantine(endpoint, facts.fault)
+            return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
+        # A tag that failed once may be there by now.
+        endpoint.tags = facts.tags or endpoint.tags
+        if self._keeper is not None:
+            remember(self._keeper, endpoint)
+        return {
+            "did": "probe",
+            "endpoint": endpoint.name,
+            "batch": facts.batch,
+            "tags": list(facts.tags),
+        }
+
+    @property
+    def wanted(self) -> Wanted:
+        """What an endpoint must have."""
+        (asked,) = self._filter.params(BlockRange(0, 0))
+        logs = {k: v for k, v in dict(asked).items() if k in {"address", "topics"}}  # type: ignore[call-overload]  # parameters are plain JSON
+        return Wanted(self._endpoints.chain_id, self._endpoints.anchors, logs, self._first)

@@ -1,0 +1,163 @@
+"""`endpoint probe`: what each endpoint is and can, and whether it is fit for this daemon."""
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from oracle.app import App
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.facts import EndpointFacts
+from oracle.chain.failures import EndpointError
+from oracle.chain.logs import Filter
+from oracle.chain.prober import Prober
+from oracle.chain.providers.probe import Wanted, probe
+from oracle.domain.ids import Hash
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.entrypoints.terminal import escaped, foreign, print_table
+from oracle.errors import InputError
+from oracle.store.schema import SchemaAge, schema_state
+
+_COLUMNS = (
+    *("#", "chain", "client", "head", "lag"),
+    *("tags", "serves", "batch", "logs from", "anchor"),
+)
+_TEXT = ("client", "tags", "serves", "anchor")
+_LONGEST_CLIENT = 24
+
+endpoint = typer.Typer(no_args_is_help=True)
+
+
+class _Probed(NamedTuple):
+    """One endpoint by its position in the settings; `fault` says why it is unfit."""
+
+    position: int
+    name: str
+    facts: EndpointFacts
+    fault: str | None
+
+
+def register(app: typer.Typer) -> None:
+    """Put `endpoint` on the command line."""
+    app.add_typer(endpoint, name="endpoint", help="The endpoints of the chain, and how they are.")
+
+
+@endpoint.command("probe", epilog="Example: qos-oracle endpoint probe --endpoint 2 --json")
+def probe_endpoints(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    position: Annotated[
+        int | None,
+        typer.Option(
+            "--endpoint", min=1, help="Only this one, counted from 1 in chain.endpoints."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the endpoints what they are and can, as the daemon does by itself every hour.
+
+    About twenty questions to each, and one batch of a hundred. Exit code 1: one of them is unfit.
+    """
+    with open_app(config) as app:
+        wanted = _wanted(app)
+        chosen = _chosen(list(app.source.endpoints), position)
+        found = [_probed(place, one, wanted) for place, one in chosen]
+    if as_json:
+        print_json([_answer(one, found) for one in found])
+    else:
+        print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT)
+        typer.echo()
+        for one in found:
+            typer.echo(f"{one.position}  {one.name}: {escaped(one.fault or 'fit')}")
+    if any(one.fault for one in found):
+        raise typer.Exit(1)
+
+
+def _wanted(app: App) -> Wanted:
+    """Return what an endpoint must have for this configuration, and for its database if it is."""
+    told = app.config.chain
+    if told.anchor_block is not None and told.anchor_hash is not None:
+        app.source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
+    if schema_state(app.config.database.url).age is SchemaAge.CURRENT:
+        with app.store.reading() as unit:
+            identity = unit.identity.get()
+        if identity is not None:
+            app.source.hold(0, identity.genesis_hash, "the database")
+    logs = Filter(frozenset(app.reader.addresses), frozenset(app.reader.topics))
+    return Prober(app.source.endpoints, logs, told.start_block).wanted
+
+
+def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, Endpoint]]:
+    every = list(enumerate(endpoints, 1))
+    if position is None:
+        return every
+    if position > len(every):
+        raise InputError(f"--endpoint {position}: chain.endpoints names {len(every)}")
+    return [every[position - 1]]
+
+
+def _probed(position: int, one: Endpoint, wanted: Wanted) -> _Probed:
+    try:
+        facts = probe(one, wanted)
+    except EndpointError as error:
+        return _Probed(position, one.name, EndpointFacts(), f"{error.kind}: {error.words}")
+    fault = facts.fault
+    if fault is None and facts.oldest_logs is None:
+        fault = "gives no logs"
+    elif fault is None and facts.oldest_logs is not None and facts.oldest_logs > wanted.first:
+        fault = f"has no logs of blocks {wanted.first} to {facts.oldest_logs - 1}"
+    return _Probed(position, one.name, facts, fault)
+
+
+def _lag(one: _Probed, found: list[_Probed]) -> int | None:
+    """Return how many blocks it is behind the best of those that were asked."""
+    heads = [other.facts.head.number for other in found if other.facts.head is not None]
+    return None if one.facts.head is None else max(heads) - one.facts.head.number
+
+
+def _row(one: _Probed, found: list[_Probed]) -> list[str]:
+    facts, lag = one.facts, _lag(one, found)
+    serves = [
+        *(["logs by hash"] if facts.has_logs_by_hash else []),
+        *(["receipts"] if facts.has_block_receipts else []),
+    ]
+    return [
+        str(one.position),
+        _or_dash(facts.chain_id),
+        foreign(facts.client or "-", _LONGEST_CLIENT),
+        _or_dash(None if facts.head is None else facts.head.number),
+        _or_dash(lag),
+        ", ".join(facts.tags) or "-",
+        ", ".join(serves) or "-",
+        _or_dash(None if facts.head is None else facts.batch),
+        _or_dash(facts.oldest_logs),
+        {None: "-", True: "ours", False: "NOT OURS"}[facts.anchor],
+    ]
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _answer(one: _Probed, found: list[_Probed]) -> dict[str, object]:
+    facts = one.facts
+    return {
+        "position": one.position,
+        "endpoint": one.name,
+        "chain_id": facts.chain_id,
+        "client": facts.client,
+        "head": None if facts.head is None else facts.head.number,
+        "lag_blocks": _lag(one, found),
+        "tags": list(facts.tags),
+        "logs_by_hash": facts.has_logs_by_hash,
+        "block_receipts": facts.has_block_receipts,
+        "batch": facts.batch,
+        "oldest_logs": facts.oldest_logs,
+        "anchor": facts.anchor,
+        "fault": one.fault,
+    }
