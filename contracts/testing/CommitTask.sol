@@ -1,50 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {CommitBook} from "./commit/CommitBook.sol";
 import {CommitNode} from "./CommitNode.sol";
 
 /// @title The tasks of a commit/disclose network, for tests of the profile `crynux-commit`
 /// @notice Three nodes run each task, commit to their results and disclose them; two equal ones are the result.
 /// Selectors, events and the order of logs are those of Crynux's first generation; the code is our own.
 /// Fees are taken, told and not paid out.
-contract CommitTask {
-    /// @param id 0: not (any more) there
-    /// @param commitments by round; ERROR: an error was reported
-    /// @param commits rounds in the order of their commitments, and so on
-    /// @param isFreed by round: the node's part has ended
-    struct TaskInfo {
-        uint256 id;
-        uint256 taskType;
-        address creator;
-        bytes32 taskHash;
-        bytes32 dataHash;
-        uint256 fee;
-        uint256 startedAt;
-        address[3] nodes;
-        bytes32[3] commitments;
-        bytes32[3] nonces;
-        bytes[3] results;
-        uint256[] commits;
-        uint256[] disclosures;
-        bool[3] isFreed;
-        uint256 errors;
-        bool isSuccess;
-        bool isAborted;
-        address resultNode;
-    }
-
+contract CommitTask is CommitBook {
     uint256 public constant TIMEOUT = 15 minutes;
-
-    bytes32 private constant ERROR = bytes32(uint256(1));
 
     CommitNode public immutable node;
 
-    /// @notice Most tasks that wait for nodes.
-    uint256 public immutable queueLimit;
-
     uint256 private _lastId;
-    uint256[] private _queue;
-    mapping(uint256 => TaskInfo) private _tasks;
 
     event TaskPending(uint256 taskId, uint256 taskType, address indexed creator, bytes32 taskHash, bytes32 dataHash);
     event TaskStarted(
@@ -58,15 +27,13 @@ contract CommitTask {
     );
     event TaskResultCommitmentsReady(uint256 indexed taskId);
     event TaskSuccess(uint256 indexed taskId, bytes result, address indexed resultNode);
-    event TaskAborted(uint256 indexed taskId, string reason);
     event TaskResultUploaded(uint256 indexed taskId);
     event TaskNodeSuccess(uint256 indexed taskId, address nodeAddress, uint256 fee);
     event TaskNodeSlashed(uint256 indexed taskId, address nodeAddress);
     event TaskNodeCancelled(uint256 indexed taskId, address nodeAddress);
 
-    constructor(CommitNode node_, uint256 queueLimit_) {
+    constructor(CommitNode node_, uint256 queueLimit_) CommitBook(queueLimit_) {
         node = node_;
-        queueLimit = queueLimit_;
     }
 
     // --- What a creator calls ---
@@ -197,7 +164,8 @@ contract CommitTask {
     }
 
     function _compareThree(TaskInfo storage task) private {
-        (uint256 first, uint256 second, uint256 third) = (task.disclosures[0], task.disclosures[1], task.disclosures[2]);
+        uint256[] storage order = task.disclosures;
+        (uint256 first, uint256 second, uint256 third) = (order[0], order[1], order[2]);
         if (task.isSuccess) {
             if (_isSame(task, first, third)) _succeed(task, third);
             else _slash(task, third);
@@ -260,92 +228,5 @@ contract CommitTask {
     /// @dev A task of which every part has ended takes nothing more.
     function _forget(TaskInfo storage task) private {
         if (task.isFreed[0] && task.isFreed[1] && task.isFreed[2]) task.id = 0;
-    }
-
-    // --- What a part brings ---
-
-    /// @dev 10, 9, 6 by order of commitment and again by order of disclosure; nothing without a disclosure.
-    function _score(TaskInfo storage task, uint256 round) private view returns (uint256) {
-        uint256 disclosed = _placeOf(task.disclosures, round);
-        return disclosed == 0 ? 0 : _points(disclosed) + _points(_placeOf(task.commits, round));
-    }
-
-    /// @dev A task that times out pays those who waited in vain.
-    function _compensated(TaskInfo storage task, uint256 round) private view returns (uint256) {
-        if (task.commits.length == 3) return _score(task, round);
-        if (task.commits.length == 0) return 2 * _points(round + 1);
-        uint256 committed = _placeOf(task.commits, round);
-        return committed == 0 ? 0 : 2 * _points(committed);
-    }
-
-    function _points(uint256 place) private pure returns (uint256) {
-        return place == 1 ? 10 : place == 2 ? 9 : 6;
-    }
-
-    /// @dev From 1; 0: not in it.
-    function _placeOf(uint256[] storage rounds, uint256 round) private view returns (uint256) {
-        for (uint256 place; place < rounds.length; ++place) {
-            if (rounds[place] == round) return place + 1;
-        }
-        return 0;
-    }
-
-    // --- The queue ---
-
-    /// @dev Where it is full, the cheapest task makes room.
-    function _enqueue(TaskInfo storage task) private {
-        if (_queue.length == queueLimit) {
-            uint256 cheapest;
-            for (uint256 place = 1; place < _queue.length; ++place) {
-                if (_tasks[_queue[place]].fee < _tasks[_queue[cheapest]].fee) cheapest = place;
-            }
-            uint256 evicted = _queue[cheapest];
-            require(_tasks[evicted].fee < task.fee, "Task fee is too low");
-            _dequeue(evicted);
-            emit TaskAborted(evicted, "Task fee is too low");
-            delete _tasks[evicted];
-        }
-        _queue.push(task.id);
-    }
-
-    function _dearest() private view returns (uint256 best) {
-        for (uint256 place = 1; place < _queue.length; ++place) {
-            if (_tasks[_queue[place]].fee > _tasks[_queue[best]].fee) best = place;
-        }
-    }
-
-    /// @dev Keeps the order of the others.
-    function _dequeue(uint256 taskId) private {
-        uint256 place;
-        while (_queue[place] != taskId) ++place;
-        for (; place + 1 < _queue.length; ++place) {
-            _queue[place] = _queue[place + 1];
-        }
-        _queue.pop();
-    }
-
-    // --- Who may what ---
-
-    function _known(uint256 taskId) private view returns (TaskInfo storage task) {
-        task = _tasks[taskId];
-        require(task.id != 0, "Task not exist");
-    }
-
-    /// @dev The sender's own part, as long as it has not ended.
-    function _asked(uint256 taskId, uint256 round) private view returns (TaskInfo storage task) {
-        task = _known(taskId);
-        require(round < 3, "Round not exist");
-        require(task.nodes[round] == msg.sender, "Not selected node");
-        require(!task.isFreed[round], "Node has finished");
-    }
-
-    function _isSelected(TaskInfo storage task, address account) private view returns (bool) {
-        return task.nodes[0] == account || task.nodes[1] == account || task.nodes[2] == account;
-    }
-
-    /// @dev An error is no result: it is the same as nothing.
-    function _isSame(TaskInfo storage task, uint256 one, uint256 other) private view returns (bool) {
-        if (task.commitments[one] == ERROR || task.commitments[other] == ERROR) return false;
-        return keccak256(task.results[one]) == keccak256(task.results[other]);
     }
 }
