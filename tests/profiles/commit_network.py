@@ -122,9 +122,12 @@ class CommitNetwork:
 
     def disclose(self, job: Job, *places: int, result: bytes = b"right") -> None:
         for place in places:
-            call = self.task.functions.discloseTaskResult(job.number, place, result)
-            self._does(job.parts[place].node, call)
+            self._does(job.parts[place].node, self.disclosure(job, place, result))
             self.ledger.disclose(job.number, place, result)
+
+    def disclosure(self, job: Job, place: int, result: bytes) -> Any:
+        """The call, as `commitment`."""
+        return self.task.functions.discloseTaskResult(job.number, place, result)
 
     def report_error(self, job: Job, *places: int) -> None:
         for place in places:
