@@ -23,8 +23,10 @@ from oracle.services.folding import Folder
 from oracle.services.indexing import Pace, index_next
 from oracle.services.kicking import plan_kick
 from oracle.services.planning import plan_push
+from oracle.services.proving import Prover
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
+from oracle.services.refolding import Manner
 from oracle.services.reporting import Reporter
 from oracle.store.identity import Identity
 from oracle.store.outbox_rows import Intent, IntentKind
@@ -170,6 +172,7 @@ class Office:
             confirmations=2,
             level="soft",
             evidence_folder=self.folder_for_evidence,
+            prover=Prover(self.source, self.store, self.folder, Manner(lease=self.epoch)),
         )
         reconcile(self.desk)
 

@@ -17,6 +17,8 @@ from oracle.publisher.publisher import KeyFiles, Keys, Publisher
 from oracle.publisher.signer import Signer
 from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
+from oracle.services.proving import Prover
+from oracle.services.refolding import Manner
 
 
 class App(ReadingRooms):
@@ -98,7 +100,8 @@ class App(ReadingRooms):
 
     def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
         """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
-        return self._desk(self.publisher, epoch, clock)
+        prover = Prover(self.chain, self.store, self.folder, Manner(lease=epoch))
+        return replace(self._desk(self.publisher, epoch, clock), prover=prover)
 
     def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
         """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""

@@ -9,6 +9,7 @@ from oracle.app import App
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.domain.rounds import Kick, KickState
+from oracle.domain.verification import Level
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -124,7 +125,8 @@ def execute(
 
 def _looks(app: App) -> list[Look]:
     with app.store.reading() as unit:
-        return looks_at(unit, app.rules, app.report_settings.kick_below)
+        level = min(Level.PROVEN, app.source.level_allowed())
+        return looks_at(unit, app.rules, app.report_settings.kick_below, level)
 
 
 def _look(app: App, node: str) -> Look:

@@ -8,6 +8,7 @@ from oracle.chain.heads import Heads
 from oracle.errors import InputError
 from oracle.publisher.inspection import differences
 from oracle.services.desk import Desk, Step
+from oracle.services.latching import why_stopped
 from oracle.services.leasing import leased
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
@@ -23,6 +24,10 @@ def published(app: App, command: str, plan: Callable[[Desk, Heads], Step | None]
     found = differences(app.publisher.contract.constitution(), app.expected)
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
+    with app.store.reading() as unit:
+        stopped = why_stopped(unit)
+    if stopped is not None:
+        raise InputError(f"nothing is sent: {stopped}; `qos-oracle latch list` shows it")
     with leased(app.store, f"qos-oracle {command}") as epoch:
         desk = app.desk(epoch, lambda: time.clock_gettime(time.CLOCK_REALTIME))
         reconcile(desk)

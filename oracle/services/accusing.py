@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 
 from oracle.domain.evidence import Evidence, evidence_of
-from oracle.domain.ids import Address
+from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.lanes import LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.ledger import KickoutDue
+from oracle.domain.ledger import KickoutDue, ScoreEntry
 from oracle.domain.nodes import Membership
 from oracle.domain.rounds import Kick, KickState
 from oracle.domain.rules import Rules
+from oracle.domain.verification import Level
 from oracle.domain.views import is_kickout_due
+from oracle.services.proving import Proof, proof_of
 from oracle.store.store import Unit
 
 # What may have come on top of the pool in the block where the spell opened.
@@ -21,7 +23,8 @@ class Look:
     """A node whose kickout is due at the head.
 
     `lane` is what the contract holds about it; `kick` the newest proposal about its lane.
-    `obstacle`: why it cannot be proposed now; None: it can.
+    `obstacle`: why it cannot be proposed now; None: it can. `proof`: how well the blocks behind it
+    were verified, looked at where nothing else stands against it.
     """
 
     node: Address
@@ -31,14 +34,15 @@ class Look:
     kick: Kick | None
     evidence: Evidence | None
     obstacle: str | None
+    proof: Proof | None = None
 
 
-def looks_at(unit: Unit, rules: Rules, kick_below: int) -> list[Look]:
+def looks_at(unit: Unit, rules: Rules, kick_below: int, level: Level) -> list[Look]:
     """Look at every open spell, the oldest first (decision 10).
 
     It can be proposed when the spell's opening is final, the node is a member whose lane on chain
-    is under `kick_below` (QoS steps), and no kickout of it is live or was cancelled on the same
-    evidence.
+    is under `kick_below` (QoS steps), no kickout of it is live or was cancelled on the same
+    evidence, and the blocks behind it are verified to `level`.
     """
     spells = due_spells(unit, rules)
     if not spells:
@@ -51,11 +55,14 @@ def looks_at(unit: Unit, rules: Rules, kick_below: int) -> list[Look]:
         index, lane = rounds.index_by_node.get(spell.node), rounds.lane_of_node(spell.node)
         kick = None if index is None else rounds.kicks.get(index)
         obstacle = _of_spell(unit, spell, final) or _of_lane(index, lane, kick_below)
-        evidence = None
+        evidence, proof = None, None
         if obstacle is None:
             evidence = evidence_at(unit, rules, spell)
             obstacle = _of_kick(kick, evidence)
-        looks.append(Look(spell.node, spell, index, lane, kick, evidence, obstacle))
+        if obstacle is None:
+            proof = proof_behind(unit, rules, spell, level)
+            obstacle = proof.reason
+        looks.append(Look(spell.node, spell, index, lane, kick, evidence, obstacle, proof))
     return looks
 
 
@@ -78,27 +85,60 @@ def is_due(unit: Unit, index: int, rules: Rules) -> bool:
     return any(spell.node == node for spell in due_spells(unit, rules))
 
 
+def evidence_against(unit: Unit, index: int, rules: Rules) -> Hash:
+    """Return the hash of the evidence of a lane's open spell; zeros where there is none."""
+    node = unit.rounds.node_at(index)
+    spells = [spell for spell in due_spells(unit, rules) if spell.node == node]
+    return (_hash_of(unit, rules, spells[0]) if spells else None) or ZERO_HASH
+
+
 def evidence_at(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
     """Write the evidence from the pool, or the window, as it stood where the spell opened.
 
     The spell is one of `due_spells`.
     """
+    return evidence_of(spell, _entries_at(unit, rules, spell), rules)
+
+
+def proof_behind(unit: Unit, rules: Rules, spell: KickoutDue, level: Level) -> Proof:
+    """Look how well the blocks behind a spell's evidence were verified."""
+    return proof_of(unit, spell, _entries_at(unit, rules, spell), level)
+
+
+def is_founded(unit: Unit, rules: Rules, kick: Kick) -> bool:
+    """Tell whether what a kickout was proposed on is still what the chain says of its node.
+
+    The spell may have ended and begun again since; under legacy rules only the open one tells.
+    """
     if rules.legacy is not None:
-        return _window_evidence(unit, rules, spell)
+        spells = [spell for spell in due_spells(unit, rules) if spell.node == kick.node]
+    else:
+        spells = unit.kickouts.of_node(kick.node)
+    return any(_hash_of(unit, rules, spell) == kick.evidence for spell in reversed(spells))
+
+
+def _hash_of(unit: Unit, rules: Rules, spell: KickoutDue) -> Hash | None:
+    try:
+        return evidence_at(unit, rules, spell).hash
+    except ValueError:
+        # Scores that a repair took away: nothing is left to prove.
+        return None
+
+
+def _entries_at(unit: Unit, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]:
+    """Return the scores that counted where the spell opened, oldest first.
+
+    Under legacy rules those of the window, which has only grown since: one that turns, or begins
+    anew, ends the spell.
+    """
+    if rules.legacy is not None:
+        node = unit.nodes.named([spell.node])[spell.node]
+        counted = unit.scores.of_node(spell.node, node.window_count)
+        return [entry for entry in counted if entry.at <= spell.opened_at]
     size = rules.pool_size
     entries = unit.scores.of_node_at(spell.node, spell.opened_at.block, size + _SLACK)
     before = [entry for entry in entries if entry.at <= spell.opened_at]
-    return evidence_of(spell, before[-size:], rules)
-
-
-def _window_evidence(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
-    """Write the evidence from the scores that counted in the window where the spell opened.
-
-    Since then the window has only grown: one that turns, or begins anew, ends the spell.
-    """
-    node = unit.nodes.named([spell.node])[spell.node]
-    counted = unit.scores.of_node(spell.node, node.window_count)
-    return evidence_of(spell, [entry for entry in counted if entry.at <= spell.opened_at], rules)
+    return before[-size:]
 
 
 def _of_spell(unit: Unit, spell: KickoutDue, final: int) -> str | None:

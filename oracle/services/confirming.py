@@ -155,7 +155,7 @@ def _missing(desk: Desk, slot: Slot, attempts: list[Attempt], heads: Heads) -> S
     final = hex(heads.final.number)
     if nonce_at(desk.publisher.lines, desk.account.address, final) > slot.nonce:
         return _foreign(desk, slot)
-    if slot.state is SlotState.LIVE and attempts:
+    if slot.state is SlotState.LIVE and attempts and not desk.is_stopped():
         newest = attempts[-1]
         # A reorg may have put the head below the block that it was sent at.
         if abs(heads.latest.number - (newest.last_sent_block or 0)) >= _REPEAT_BLOCKS:

@@ -53,6 +53,8 @@ def convoy_next(desk: Desk, heads: Heads) -> Step | None:
 
     What has a nonce goes first, as in `publishing.publish_next`.
     """
+    if desk.is_stopped():
+        return None
     return (
         _send_all(desk, heads)
         or _sign_all(desk, heads)

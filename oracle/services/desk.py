@@ -12,6 +12,8 @@ from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.publisher.publisher import Publisher
 from oracle.services.dispatch_settings import DispatchSettings
+from oracle.services.latching import why_stopped
+from oracle.services.proving import Prover
 from oracle.store.outbox_rows import Account, Stamp
 from oracle.store.store import Store, Unit
 
@@ -36,6 +38,7 @@ class Desk:
     journal and the budget of a day; deadlines are in the chain's time. `confirmations`: blocks on
     top of a receipt's, beside finality. `level`: which head a report's as-of must lie under.
     `dispatch`: only at the dispatcher's own desk, whose publisher calls the network contract.
+    `prover` verifies what a kickout rests on; without one every kickout waits.
     """
 
     store: Store
@@ -49,6 +52,7 @@ class Desk:
     level: Literal["soft", "safe"]
     evidence_folder: Path
     dispatch: DispatchSettings | None = None
+    prover: Prover | None = None
 
     @property
     def account(self) -> Account:
@@ -70,6 +74,11 @@ class Desk:
         with self.store.transaction() as unit:
             unit.lease.guard(self.epoch)
             yield unit
+
+    def is_stopped(self) -> bool:
+        """Tell whether a latch is closed: then nothing is planned, signed or sent."""
+        with self.store.reading() as unit:
+            return why_stopped(unit) is not None
 
     def newest_as_of(self, heads: Heads) -> int:
         """Return the highest block that a report sent now may speak of."""

@@ -51,7 +51,7 @@ def plan_dispatch(desk: Desk, heads: Heads) -> Step | None:
 
     History plans nothing: a draw that stands there may be over since.
     """
-    if desk.dispatch is None:
+    if desk.dispatch is None or desk.is_stopped():
         return None
     with desk.store.reading() as unit:
         if not desk.is_at_head(unit, heads):

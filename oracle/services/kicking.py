@@ -6,16 +6,19 @@ The contract checks all of it again; here nothing is proposed that the evidence 
 from dataclasses import replace
 
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.rounds import Kick, KickState
+from oracle.domain.verification import Level
 from oracle.publisher.contract import Standing, cancel_call, execute_call, propose_call
 from oracle.publisher.preflight import Outcome, preflight
 from oracle.publisher.publisher import Publisher
 from oracle.publisher.typed_data import KickStatement
-from oracle.services.accusing import Look, due_spells, looks_at
+from oracle.services.accusing import Look, due_spells, is_founded, looks_at, proof_behind
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
+from oracle.services.proving import Proof
 from oracle.services.readying import LANE_SUBJECT
+from oracle.services.withdrawing import alarm
 from oracle.store.outbox_rows import IntentKind, SignedStatement, Wish
 from oracle.store.store import Unit
 
@@ -27,26 +30,31 @@ _SIGNATURE_BYTES = 65
 def plan_kick(desk: Desk, heads: Heads) -> Step | None:
     """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan.
 
-    History plans nothing: a spell that is open there may have closed since.
+    History plans nothing: a spell that is open there may have closed since. Nor does a chain that
+    stands still: nobody is to be blamed for what did not happen meanwhile (chain.md 3.2).
     """
+    if heads.stalled or desk.is_stopped():
+        return None
     with desk.store.reading() as unit:
         if not desk.is_at_head(unit, heads):
             return None
         open_spells = {spell.node for spell in due_spells(unit, desk.rules)}
         live = unit.rounds.live_kicks()
-        proposals = _proposals(desk, unit) if open_spells else []
-    if not live and not proposals:
-        return None
-    standing = desk.publisher.contract.standing()
-    for kick in live:
-        step = execute(desk, kick, standing) if kick.node in open_spells else _cancel(desk, kick)
-        if step is not None:
-            return step
-    for look in proposals:
-        step = propose(desk, look, standing)
-        if step is not None:
-            return step
-    return None
+        founded = {kick.index for kick in live if is_founded(unit, desk.rules, kick)}
+        looks = _looks(desk, unit) if open_spells else []
+    proposals = [look for look in looks if look.obstacle is None]
+    if live or proposals:
+        standing = desk.publisher.contract.standing()
+        for kick in live:
+            is_due = kick.node in open_spells and kick.index in founded
+            step = execute(desk, kick, standing) if is_due else _cancel(desk, kick, founded)
+            if step is not None:
+                return step
+        for look in proposals:
+            step = propose(desk, look, standing)
+            if step is not None:
+                return step
+    return _prove_next(desk, looks)
 
 
 def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
@@ -94,6 +102,7 @@ def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
         digest=digest,
         priority=_PRIORITY,
         deadline=deadline,
+        as_of_block=look.spell.opened_at.block,
     )
     with desk.writing() as unit:
         if earlier is not None:
@@ -127,17 +136,54 @@ def execute(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
     ripe = kick.round + standing.limits.kick_rounds
     if standing.block.time < kick.ready_at or standing.head.round < ripe:
         return None
+    proof = _proof_of(desk, kick)
+    if proof is not None and proof.reason is not None:
+        return _prove(desk, kick.node, proof)
     return _plan_call(desk, kick, IntentKind.EXECUTE_KICK, execute_call(kick.index))
 
 
-def _proposals(desk: Desk, unit: Unit) -> list[Look]:
-    looks = looks_at(unit, desk.rules, desk.settings.kick_below)
-    return [look for look in looks if look.obstacle is None]
+def _looks(desk: Desk, unit: Unit) -> list[Look]:
+    level = Level.PROVEN if desk.prover is None else desk.prover.level()
+    return looks_at(unit, desk.rules, desk.settings.kick_below, level)
 
 
-def _cancel(desk: Desk, kick: Kick) -> Step | None:
-    """The spell is closed: cancel, where the contract lets us (its lane says so too)."""
-    return _plan_call(desk, kick, IntentKind.CANCEL_KICK, cancel_call(kick.index, "no longer due"))
+def _proof_of(desk: Desk, kick: Kick) -> Proof | None:
+    """Look once more at the blocks behind a kickout, before it is executed."""
+    level = Level.PROVEN if desk.prover is None else desk.prover.level()
+    with desk.store.reading() as unit:
+        spells = [spell for spell in due_spells(unit, desk.rules) if spell.node == kick.node]
+        return proof_behind(unit, desk.rules, spells[0], level) if spells else None
+
+
+def _prove_next(desk: Desk, looks: list[Look]) -> Step | None:
+    """Verify some of the blocks that a kickout waits for; None: none does, or none could be."""
+    for look in looks:
+        step = None if look.proof is None else _prove(desk, look.node, look.proof)
+        if step is not None:
+            return step
+    return None
+
+
+def _prove(desk: Desk, node: Address, proof: Proof) -> Step | None:
+    if desk.prover is None or proof.obstacle is not None or not proof.unproven:
+        return None
+    reached = desk.prover.prove(proof)
+    left = len(proof.unproven) - reached
+    return (
+        Step("kickout evidence verified", None, f"{node}: {left} blocks left") if reached else None
+    )
+
+
+def _cancel(desk: Desk, kick: Kick, founded: set[int]) -> Step | None:
+    """The spell is closed: cancel, where the contract lets us (its lane says so too).
+
+    Or the evidence is no longer the chain's: then a human hears of it as well.
+    """
+    why = "no longer due" if kick.index in founded else "evidence left the chain"
+    step = _plan_call(desk, kick, IntentKind.CANCEL_KICK, cancel_call(kick.index, why))
+    if step is not None and kick.index not in founded:
+        alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
+    return step
 
 
 def _plan_call(desk: Desk, kick: Kick, kind: IntentKind, calldata: str) -> Step | None:
@@ -160,6 +206,7 @@ def _plan_call(desk: Desk, kick: Kick, kind: IntentKind, calldata: str) -> Step 
         subject=subject,
         round=kick.round,
         priority=_PRIORITY,
+        as_of_block=kick.proposed_at.block if kind is IntentKind.EXECUTE_KICK else None,
     )
     with desk.writing() as unit:
         intent_id = unit.outbox.intents.add(wish, desk.stamp)

@@ -22,6 +22,8 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
     Raises:
         TransientError: no endpoint answers; or the contract's rules are not ours.
     """
+    if desk.is_stopped():
+        return None
     with desk.store.reading() as unit:
         waiting = _waiting(desk, unit, heads)
         is_busy = unit.outbox.intents.push_on_its_way(desk.account) is not None

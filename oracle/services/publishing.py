@@ -32,6 +32,8 @@ def publish_next(desk: Desk, heads: Heads) -> Step | None:
 
     What has a nonce goes first, so that no higher nonce ever waits for a lower one.
     """
+    if desk.is_stopped():
+        return None
     return (
         _send_next(desk, heads)
         or _sign_next(desk, heads)

@@ -4,13 +4,16 @@ from oracle.chain.heads import Heads
 from oracle.publisher.fees import gas_limit
 from oracle.publisher.preflight import Outcome, Verdict, preflight
 from oracle.publisher.receipts import balance_of
-from oracle.services.accusing import is_due
+from oracle.publisher.typed_data import KickStatement
+from oracle.services.accusing import evidence_against, is_due, is_founded
 from oracle.services.deferring import end, not_now, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import STARTS, is_unwanted
+from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
+from oracle.store.store import Unit
 
-_AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
+_AGAINST = frozenset(AGAINST)
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
 # Why a call of the dispatcher is given up.
 NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
@@ -30,6 +33,8 @@ def look_again(
         return None, end(desk, intent, *obstacle)
     if _is_blind(desk, intent, heads):
         return None, wait(desk, intent, heads, ("behind", "the database is behind the head"))
+    if heads.stalled and intent.wish.kind in _AGAINST:
+        return None, wait(desk, intent, heads, ("stalled", "the chain stands still"))
     publisher, wish = desk.publisher, intent.wish
     verdict = preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
     if verdict.outcome is not Outcome.OK:
@@ -52,9 +57,25 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
                 return IntentState.SUPERSEDED, NOT_WANTED
     if wish.kind in _AGAINST:
         with desk.store.reading() as unit:
-            if not is_due(unit, int(wish.subject.removeprefix(LANE_SUBJECT)), desk.rules):
-                return IntentState.SUPERSEDED, "the kickout is no longer due"
+            reason = _why_not_against(desk, unit, wish)
+        if reason is not None:
+            return IntentState.SUPERSEDED, reason
     return None
+
+
+def _why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
+    """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
+    index = int(wish.subject.removeprefix(LANE_SUBJECT))
+    if not is_due(unit, index, desk.rules):
+        return "the kickout is no longer due"
+    if wish.kind is IntentKind.PROPOSE_KICK:
+        evidence = evidence_against(unit, index, desk.rules)
+        said = KickStatement(wish.round or 0, index, evidence, wish.deadline or 0)
+        is_same = said.digest(desk.publisher.domain) == wish.digest
+    else:
+        kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
+        is_same = all(is_founded(unit, desk.rules, kick) for kick in kicks)
+    return None if is_same else "the evidence behind the kickout left the chain"
 
 
 def _is_too_late(wish: Wish, now: int) -> bool:

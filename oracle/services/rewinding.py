@@ -25,7 +25,7 @@ from oracle.services.suspecting import (
     judge,
     reject,
 )
-from oracle.services.withdrawing import review_sent_kickouts
+from oracle.services.withdrawing import review_kickouts
 from oracle.store.cursor import Cursor
 from oracle.store.outbox_rows import Stamp
 from oracle.store.reorgs import Reorg
@@ -175,8 +175,8 @@ def _go_back(
     take_back_draws(unit, number)
     # What has no nonce yet is dropped with its report; time is the chain's here.
     stamp = Stamp(cursor.time, unit.lease.current().epoch)
+    kickouts = review_kickouts(unit, number, stamp)
     unit.outbox.intents.forget_above(number, stamp)
-    kickouts = review_sent_kickouts(unit, number, stamp)
     # Only a user goes below what was final: from there on it is final anew.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     unit.cursor.move_to(block, block if is_below_final else None, cursor.epoch)

@@ -1,31 +1,48 @@
 """What becomes of kickouts whose evidence left the chain (chain.md 5, case 76).
 
-One that was not sent is cancelled; for one that was, a human hears of it and its proposal is
-cancelled on chain (`kicking`).
+One that was not sent is cancelled; for one that was, a human hears of it, and its proposal is
+cancelled on chain as soon as the contract lets us (`kicking`).
 """
+
+import structlog
 
 from oracle.store.outbox_rows import About, Intent, IntentKind, IntentState, Stamp
 from oracle.store.store import Unit
 from oracle.telemetry import fork_metrics
 
 AGAINST = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
-_SENT = (IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED)
-_MOST = 10_000
+_QUEUED = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
+# The newest of a kind and state that are looked at.
+_MOST = 1_000
 
 
-def review_sent_kickouts(unit: Unit, number: int, stamp: Stamp) -> int:
-    """Mark the calls on their way that rest on blocks above `number`; return how many."""
-    sent = [one for one in _sent(unit) if (one.wish.as_of_block or 0) > number]
+def review_kickouts(unit: Unit, number: int, stamp: Stamp) -> int:
+    """Mark the kickouts sent on evidence above block `number`; return how many.
+
+    The caller ends those that were not.
+    """
+    fork_metrics.KICKOUTS_WITHDRAWN.labels("before").inc(len(_on(unit, _QUEUED, number)))
+    sent = _on(unit, _SENT, number)
     for intent in sent:
         detail = f"its evidence left the chain above block {number}"
         about = About(intent.id, intent.nonce)
         unit.outbox.journal.write("needs_review", stamp, about, detail)
-    fork_metrics.KICKOUTS_WITHDRAWN.labels("after").inc(len(sent))
+        alarm(intent.wish.subject, detail)
     return len(sent)
 
 
-def _sent(unit: Unit) -> list[Intent]:
-    intents = unit.outbox.intents
+def alarm(subject: str, why: str) -> None:
+    """Tell a human of a kickout that went out and should not have."""
+    fork_metrics.KICKOUTS_WITHDRAWN.labels("after").inc()
+    structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
+
+
+def _on(unit: Unit, states: tuple[IntentState, ...], number: int) -> list[Intent]:
     return [
-        one for state in _SENT for kind in AGAINST for one in intents.newest(_MOST, state, kind)
+        one
+        for state in states
+        for kind in AGAINST
+        for one in unit.outbox.intents.newest(_MOST, state, kind)
+        if (one.wish.as_of_block or 0) > number
     ]
