@@ -11,8 +11,8 @@ ROOT = FOLDER.parents[1]
 REPORT = ROOT / "docs" / "reliability.md"
 
 _FIELD = re.compile(r"# (Case|Defence|Room|Test|Quick|Build): (.+)")
-# Of a fault case: c and its number; of any other defence: a number of its own.
-_NAME = re.compile(r"(\d{3}|[cp]\d\d)(-[a-z0-9]+)+")
+# Of a fault case: c and its number; of any other defence: a number, or another letter and one.
+_NAME = re.compile(r"(\d{3}|[a-z]\d\d)(-[a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)
