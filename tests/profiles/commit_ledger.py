@@ -134,10 +134,10 @@ class Ledger:
         if member.job is not None:
             member.wish = "paused"
             return
-        self.available.remove(node)
-        member.status = "paused"
+        self._takes_effect(node, "paused")
 
     def resume(self, node: str) -> None:
+        self.say("node_resumed", node=node)
         self._becomes_available(node)
 
     def quit(self, node: str) -> None:
@@ -145,7 +145,11 @@ class Ledger:
         if member.job is not None:
             member.wish = "quit"
             return
-        self._leave(node, "quit")
+        self._takes_effect(node, "quit")
+
+    def _takes_effect(self, node: str, wish: str) -> None:
+        self._leave(node, wish)
+        self.say(f"node_{wish}", node=node)
 
     def _becomes_available(self, node: str) -> None:
         self.members[node].status = "available"
@@ -171,7 +175,7 @@ class Ledger:
             self._leave(part.node, "kicked_out")
             self.say("node_kicked_out", node=part.node)
         elif member.wish is not None:
-            member.status, member.wish = member.wish, None
+            self._takes_effect(part.node, member.wish)
         else:
             self._becomes_available(part.node)
 
