@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from oracle.chain.failures import EndpointError, Kind
 from oracle.domain.block import BlockRef
@@ -34,12 +34,6 @@ class LogAnswer(Struct, gc=False, rename="camel"):
     block_timestamp: Quantity | None = None
 
 
-class ReceiptAnswer(Struct, gc=False):
-    """What we keep of an entry of `eth_getBlockReceipts`."""
-
-    logs: list[LogAnswer]
-
-
 class BlockAnswer(Struct, gc=False, rename="camel"):
     """What we keep of `eth_getBlockByNumber`."""
 
@@ -47,6 +41,31 @@ class BlockAnswer(Struct, gc=False, rename="camel"):
     hash: Hex32
     parent_hash: Hex32
     timestamp: Quantity
+
+
+class SealedAnswer(BlockAnswer, gc=False, rename="camel"):
+    """A header of whatever chain: what it lacks, or writes otherwise, cannot prove anything."""
+
+    receipts_root: object = None
+    transactions_root: object = None
+    logs_bloom: object = None
+    sha3_uncles: object = None
+    miner: object = None
+    state_root: object = None
+    difficulty: object = None
+    gas_limit: object = None
+    gas_used: object = None
+    extra_data: object = None
+    mix_hash: object = None
+    nonce: object = None
+    base_fee_per_gas: object = None
+    withdrawals_root: object = None
+    blob_gas_used: object = None
+    excess_blob_gas: object = None
+    parent_beacon_block_root: object = None
+    requests_hash: object = None
+    # Hashes, read only where receipts must be asked for one by one.
+    transactions: Raw = Raw(b"[]")
 
 
 class TransactionAnswer(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):

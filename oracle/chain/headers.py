@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
-from oracle.chain.answers import BlockAnswer, block_ref
+from oracle.chain.answers import SealedAnswer, block_ref
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.domain.block import BlockRange, BlockRef
+
+# The newest block of each endpoint as its last look has shown it, with all that its header says.
+_NEWEST: WeakKeyDictionary[Endpoint, SealedAnswer | None] = WeakKeyDictionary()
 
 
 def header(endpoint: Endpoint, number_or_tag: int | str) -> BlockRef | None:
@@ -26,12 +30,26 @@ def headers(endpoint: Endpoint, wanted: Iterable[int | str]) -> list[BlockRef | 
     """
     asked = list(wanted)
     params = [[hex(place) if isinstance(place, int) else place, False] for place in asked]
-    answers = endpoint.batch("eth_getBlockByNumber", params, BlockAnswer)
+    answers = endpoint.batch("eth_getBlockByNumber", params, SealedAnswer)
+    if "latest" in asked:
+        _NEWEST[endpoint] = answers[asked.index("latest")]
     blocks = [None if answer is None else block_ref(endpoint.name, answer) for answer in answers]
     for place, block in zip(asked, blocks, strict=True):
         if block is not None and isinstance(place, int) and block.number != place:
             raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {place}")
     return blocks
+
+
+def take_newest(endpoint: Endpoint) -> SealedAnswer | None:
+    """Return what the last look at the newest block has shown, once; None: not looked since."""
+    return _NEWEST.pop(endpoint, None)
+
+
+def forget_newest(endpoint: Endpoint, unless: str) -> None:
+    """Forget what the last look has shown, where it was another block than that of this hash."""
+    seen = _NEWEST.get(endpoint)
+    if seen is not None and seen.hash.lower() != unless:
+        del _NEWEST[endpoint]
 
 
 def linked(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:

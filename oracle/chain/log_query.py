@@ -5,58 +5,128 @@ that is still too much comes out of its receipts. A count that looks like a sile
 compared with that of the two halves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.answers import LogAnswer, ReceiptAnswer
+from oracle.chain.answers import LogAnswer
 from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import DIVISIBLE, EndpointError, Kind
+from oracle.chain.habits import EveryHabit
 from oracle.chain.logs import Filter, checked
-from oracle.chain.ranges import Sizer
-from oracle.domain.block import BlockRange
+from oracle.chain.verifying.receipts import receipts
+from oracle.chain.verifying.sealed import Sealed, all_of
+from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.logs import Log
+from oracle.telemetry.verify_metrics import DUPLICATE_LOGS, WINDOW_SPLITS
 
-_DIVISIBLE = {Kind.TOO_LARGE, Kind.SLOW, Kind.UNKNOWN}
-# Where endpoints are known to stop without a word.
-_ROUND_COUNTS = {100, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000}
 # How many answers of one range may come too late before we give up: each costs its time limit.
 _PATIENCE = 2
+# Of no block: who knows what he has not got says so.
+_INVENTED = "0x" + "1234abcd" * 8
+# What an endpoint that does not serve logs by block hash may answer.
+_NOT_PINNED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.INVALID, Kind.TOO_LARGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to ask: late answers still borne, and whether what nobody understands is cut too.
+
+    Where another endpoint may understand the question, it is asked first.
+    """
+
+    patience: int = _PATIENCE
+    divides_unknown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """One filter; `sizer` learns from every answer, `clock` counts seconds."""
+    """One filter; what each endpoint bears is learned in `habits`, `clock` counts seconds."""
 
     wanted: Filter
-    sizer: Sizer
+    habits: EveryHabit
     clock: Callable[[], float]
 
-    def logs(self, endpoint: Endpoint, blocks: BlockRange, patience: int = _PATIENCE) -> list[Log]:
+    def logs(
+        self, endpoint: Endpoint, blocks: BlockRange, manner: Manner | None = None
+    ) -> list[Log]:
         """Return the checked logs of these blocks, in order.
 
         Raises:
             EndpointError: not even one block at a time is answered, or the answer is wrong.
         """
+        manner = manner or Manner()
+        habits = self.habits.of(endpoint.name)
         try:
             logs = self._asked(endpoint, blocks)
         except EndpointError as error:
-            patience -= error.kind is Kind.SLOW
-            if error.kind not in _DIVISIBLE or not patience:
+            manner = Manner(manner.patience - (error.kind is Kind.SLOW), manner.divides_unknown)
+            if not _may_divide(error, manner):
                 raise
             if len(blocks) == 1:
                 return self._from_receipts(endpoint, blocks, error)
-            return self._in_parts(endpoint, blocks, self.sizer.refused(blocks, error), patience)
-        if len(logs) not in _ROUND_COUNTS - endpoint.whole_counts or len(blocks) == 1:
+            WINDOW_SPLITS.labels(error.kind).inc()
+            size = habits.sizer.refused(blocks, error)
+            return self._in_parts(endpoint, blocks, size, manner)
+        if len(blocks) == 1 or not habits.may_be_cut_off(len(logs)):
             return logs
-        halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, patience)
+        WINDOW_SPLITS.labels("may be cut off").inc()
+        halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
         if len(halves) == len(logs):
-            endpoint.whole_counts.add(len(logs))
+            habits.was_whole(len(logs))
         return halves
 
+    def pinned(self, endpoint: Endpoint, blocks: Sequence[BlockRef]) -> list[Log] | None:
+        """Return the logs of these very blocks, by their hashes; None: it does not serve that.
+
+        Raises:
+            EndpointError: it does not know one of the blocks, or the answer is wrong.
+        """
+        habits = self.habits.of(endpoint.name)
+        if habits.pins is False:
+            return None
+        params = [self.wanted.pinned(block.hash) for block in blocks]
+        try:
+            answers = endpoint.batch("eth_getLogs", params, list[LogAnswer])
+        except EndpointError as error:
+            if habits.pins or error.kind not in _NOT_PINNED:
+                raise
+            habits.pins = False
+            return None
+        habits.pins = True
+        logs: list[Log] = []
+        for block, answer in zip(blocks, answers, strict=True):
+            if answer is None:
+                raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no logs of {block.number}")
+            found = self._checked(endpoint, answer, BlockRange(block.number, block.number))
+            if any(log.block_hash != block.hash for log in found):
+                words = f"logs of another block {block.number}"
+                raise EndpointError(endpoint.name, Kind.INVALID, words)
+            logs += found
+        return logs
+
+    def admits(self, endpoint: Endpoint) -> bool:
+        """Tell whether it says of a block that it does not know it; asks once.
+
+        Raises:
+            EndpointError: it does not answer now.
+        """
+        habits = self.habits.of(endpoint.name)
+        if habits.admits is None:
+            try:
+                given = endpoint.call(
+                    "eth_getLogs", self.wanted.pinned(_INVENTED), list[LogAnswer]
+                )
+            except EndpointError as error:
+                if error.kind in {Kind.THROTTLED, Kind.UNREACHABLE, Kind.SLOW, Kind.CUT}:
+                    raise
+                given = None
+            habits.admits = given is None
+        return habits.admits
+
     def _in_parts(
-        self, endpoint: Endpoint, blocks: BlockRange, size: int, patience: int
+        self, endpoint: Endpoint, blocks: BlockRange, size: int, manner: Manner
     ) -> list[Log]:
-        parts = (self.logs(endpoint, part, patience) for part in blocks.chunks(size))
+        parts = (self.logs(endpoint, part, manner) for part in blocks.chunks(size))
         return [log for part in parts for log in part]
 
     def _asked(self, endpoint: Endpoint, blocks: BlockRange) -> list[Log]:
@@ -64,37 +134,42 @@ class LogQuery:
         answers = endpoint.call("eth_getLogs", self.wanted.params(blocks), list[LogAnswer])
         if answers is None:
             raise EndpointError(endpoint.name, Kind.INVALID, "eth_getLogs: null")
-        self.sizer.answered(blocks, len(answers), self.clock() - began)
+        sizer = self.habits.of(endpoint.name).sizer
+        sizer.answered(blocks, len(answers), self.clock() - began)
         return self._checked(endpoint, answers, blocks)
 
     def _from_receipts(
         self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
     ) -> list[Log]:
         """Pick the logs of one block out of its receipts, where the endpoint gives those."""
+        WINDOW_SPLITS.labels("one block").inc()
         try:
-            receipts = endpoint.call(
-                "eth_getBlockReceipts", [hex(block.first)], list[ReceiptAnswer]
-            )
-        except EndpointError:
-            raise refusal from None
-        if receipts is None:
-            # It does not know the block: that says nothing about the block's logs.
-            raise refusal
-        wanted = self.wanted
-        answers = [
-            log
-            for receipt in receipts
-            for log in receipt.logs
-            if log.address.lower() in wanted.addresses
-            and log.topics
-            and log.topics[0].lower() in wanted.topics
-        ]
-        return self._checked(endpoint, answers, block)
+            there: Sealed = all_of(endpoint, [block.first])[block.first]
+            habits = self.habits.of(endpoint.name)
+            ((_, given),) = receipts(endpoint, habits, [there])
+        except EndpointError as error:
+            # That the receipts are not served says nothing about the block's logs.
+            words = f"{refusal.words}; nor are its receipts to be had: {error.words}"
+            raise EndpointError(endpoint.name, refusal.kind, words) from None
+        answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
+        logs = self._checked(endpoint, answers, block)
+        if any(log.block_hash != there.block.hash for log in logs):
+            raise EndpointError(endpoint.name, Kind.INVALID, f"receipts of another {block.first}")
+        return logs
 
     def _checked(
         self, endpoint: Endpoint, answers: list[LogAnswer], blocks: BlockRange
     ) -> list[Log]:
         try:
-            return checked(answers, blocks, self.wanted)
+            logs = checked(answers, blocks, self.wanted)
         except ValueError as error:
             raise EndpointError(endpoint.name, Kind.INVALID, f"logs: {error}") from None
+        if len(logs) < len(answers):
+            DUPLICATE_LOGS.labels(endpoint.name).inc(len(answers) - len(logs))
+        return logs
+
+
+def _may_divide(error: EndpointError, manner: Manner) -> bool:
+    if error.kind is Kind.UNKNOWN:
+        return manner.divides_unknown
+    return error.kind in DIVISIBLE and manner.patience > 0

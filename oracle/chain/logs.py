@@ -15,6 +15,8 @@ from oracle.domain.logs import Log
 
 # Until the header of the block tells it.
 UNKNOWN_TIME = -1
+# What some chains say of logs that no transaction made, and pending logs of one.
+_NO_TRANSACTION = "0x" + "00" * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,24 @@ class Filter:
                 "topics": [sorted(self.topics)],
             }
         ]
+
+    def pinned(self, block_hash: str) -> list[object]:
+        """Return the parameters of `eth_getLogs` for one very block (EIP-234)."""
+        return [
+            {
+                "blockHash": block_hash,
+                "address": sorted(self.addresses),
+                "topics": [sorted(self.topics)],
+            }
+        ]
+
+    def passes(self, answer: LogAnswer) -> bool:
+        """Tell whether a log, in whatever case it is written, is one that we ask for."""
+        return (
+            answer.address.lower() in self.addresses
+            and bool(answer.topics)
+            and answer.topics[0].lower() in self.topics
+        )
 
 
 def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) -> list[Log]:
@@ -108,6 +128,7 @@ def _read(answers: Sequence[LogAnswer]) -> list[Log]:
             or answer.removed
             or not topics
             or len(said) & 1
+            or answer.transaction_hash == _NO_TRANSACTION
         ):
             raise ValueError(_fault(answer, block))
         logs.append(
@@ -131,6 +152,8 @@ def _fault(answer: LogAnswer, block: int) -> str:
         return f"a removed log in block {block}"
     if not answer.topics:
         return f"a log without topics in block {block}"
+    if answer.transaction_hash == _NO_TRANSACTION:
+        return f"a log of no transaction in block {block}"
     if len(answer.data) & 1:
         return f"a log with half a byte in block {block}"
     return f"logs of two blocks {block}, or of two times"

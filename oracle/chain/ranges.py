@@ -1,4 +1,4 @@
-"""How many blocks to ask for at once: as many as the endpoints bear (chain.md 3.7)."""
+"""How many blocks to ask an endpoint for at once: as many as it bears (chain.md 3.7)."""
 
 from threading import Lock
 
@@ -20,24 +20,29 @@ _STEP = 50
 
 
 class Sizer:
-    """Learns from every answer; may be used by several threads at once.
+    """Learns from every answer of one endpoint; may be used by several threads at once.
 
     Grows while answers come quickly, shrinks at once where one is refused or late, and keeps
-    to about WANTED_LOGS of the density met last.
+    to about `wanted_logs` of the density met last. `limit` is the most blocks that the endpoint
+    was heard to take; it is only ever tightened, and by its own words alone.
     """
 
-    def __init__(self, wanted_logs: int = WANTED_LOGS) -> None:
+    def __init__(self, wanted_logs: int = WANTED_LOGS, limit: int = _MOST_BLOCKS) -> None:
         self._wanted_logs = wanted_logs
         self._lock = Lock()
         self._blocks = _FIRST_BLOCKS
-        # The most that an endpoint said it takes.
-        self._limit = _MOST_BLOCKS
+        self.limit = max(1, min(limit, _MOST_BLOCKS))
         self._density = 0.0
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the endpoint has named a limit."""
+        return self.limit < _MOST_BLOCKS
 
     def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
         """Return the first part of the range that is worth one request."""
         with self._lock:
-            size = min(self._blocks, self._limit)
+            size = min(self._blocks, self.limit)
             if self._density:
                 size = min(size, max(1, int(self._wanted_logs / self._density)))
             if with_headers:
@@ -56,10 +61,25 @@ class Sizer:
 
     def refused(self, blocks: BlockRange, error: EndpointError) -> int:
         """Learn from a refusal; return how many blocks to ask for instead, fewer than before."""
-        half = max(1, len(blocks) // 2)
+        less = max(1, len(blocks) // 2)
         stated = error.blocks if error.kind is Kind.TOO_LARGE else None
+        proposed = _sound(blocks, error.suggested)
         with self._lock:
             if stated is not None and stated < len(blocks):
-                self._limit = half = stated
-            self._blocks = max(1, min(self._blocks, half))
-        return half
+                self.limit = less = min(stated, self.limit)
+            elif proposed is not None:
+                less = proposed
+            self._blocks = max(1, min(self._blocks, less))
+        return less
+
+
+def _sound(blocks: BlockRange, suggested: tuple[int, int] | None) -> int | None:
+    """Return how many blocks an endpoint suggests, where they begin the refused range.
+
+    Endpoints suggest the refused range itself, inverted ones and others too (reth #23810).
+    """
+    if suggested is None:
+        return None
+    first, last = suggested
+    is_sound = first == blocks.first and first <= last < blocks.last
+    return last - first + 1 if is_sound else None

@@ -4,22 +4,28 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
+import structlog
+
 from oracle.chain.ahead import ReadAhead
 from oracle.chain.contracts import check_code
+from oracle.chain.counters import counted
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
 from oracle.chain.finality import Finality
+from oracle.chain.fixtures import Line, recorded
 from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.headers import header, headers, linked
 from oracle.chain.heads import Heads
-from oracle.chain.log_query import LogQuery
-from oracle.chain.logs import Filter
+from oracle.chain.part import part_of
 from oracle.chain.providers.anchors import Anchor
-from oracle.chain.ranges import Sizer
 from oracle.chain.reader import Reader
-from oracle.chain.window import Fetcher, Window
+from oracle.chain.verifying.policy import Policy
+from oracle.chain.verifying.trust import Trust
+from oracle.chain.window import Window
+from oracle.chain.windows import Windows
 from oracle.domain.block import BlockRange, BlockRef
+from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 from oracle.errors import InputError
@@ -58,12 +64,10 @@ class Source:
         self._clock = clock
         finality = Finality(finality_depth, finality_seconds)
         self.tracker = HeadTracker(endpoints, finality, clock)
-        self._sizer = Sizer()
-        wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
-        self._fetcher = Fetcher(reader, LogQuery(wanted, self._sizer, clock))
+        self._windows = Windows(endpoints, reader, Policy(), Trust(clock))
         self._ahead = ReadAhead(
-            lambda blocks: self._fetched(blocks, with_headers=False),
-            lambda blocks: self._sizer.cut(blocks, with_headers=False),
+            lambda blocks: self._windows.window(blocks, with_headers=False),
+            lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
 
     @classmethod
@@ -83,6 +87,14 @@ class Source:
         """
         endpoints = Endpoints([Endpoint(url.strip()) for url in urls], chain_id)
         return cls(endpoints, reader, finality_depth, finality_seconds=finality_seconds)
+
+    def prove_by(self, policy: Policy, trust: Trust) -> None:
+        """Check windows as high as this policy says; `trust` is what is known of the chain.
+
+        Without it, that is everything that the chain allows, and nothing is remembered.
+        """
+        self._ahead.drop()
+        self._windows = Windows(self._endpoints, self._reader, policy, trust)
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
         """Use no endpoint that shows another block at this height; `source` says who says so."""
@@ -139,7 +151,9 @@ class Source:
             TransientError: no endpoint is up to date with the final block known.
             InputError: all are on another chain, and were from the start.
         """
-        return self.tracker.heads()
+        heads = self.tracker.heads()
+        self._windows.keep_newest(heads.latest)
+        return heads
 
     def header(self, number: int) -> BlockRef | None:
         """Return the block of this height; None: no endpoint has (yet) got it.
@@ -170,7 +184,8 @@ class Source:
         if not with_headers:
             return self._ahead.take(blocks)
         self._ahead.drop()
-        return self._fetched(self._sizer.cut(blocks, with_headers=True), with_headers=True)
+        part = self._windows.cut(blocks, with_headers=True)
+        return self._windows.window(part, with_headers=True)
 
     def verified(
         self,
@@ -190,17 +205,20 @@ class Source:
             InputError: there is no endpoint of that name.
             TransientError: it gives no whole and consistent answer now, or there is no other.
         """
-        raise NotImplementedError
+        return self._windows.verified(blocks, level, endpoint, than)
 
     def witness(self, number: int, than: str | None = None) -> list[Witness]:
         """Ask every endpoint but `than` which block is at this height; who is silent is left out.
+
+        Who is quarantined is not asked.
 
         Raises:
             InputError: an endpoint is on another chain.
         """
         found = []
+        unasked = {than, *self._endpoints.quarantined()}
         for endpoint in self._endpoints:
-            if endpoint.name == than:
+            if endpoint.name in unasked:
                 continue
             try:
                 self._endpoints.prove(endpoint)
@@ -211,13 +229,47 @@ class Source:
                 found.append(Witness(endpoint.name, block, head))
         return found
 
+    def put_aside(self, endpoint: str, why: str) -> None:
+        """Let the others work for a while: they outvoted it about a block that may change."""
+        structlog.get_logger().warning("endpoint_outvoted", endpoint=endpoint, reason=why)
+        self._endpoints.note_inconsistent(endpoint, "fork")
+
+    def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
+        """Do not use it until it shows our final block of this height and hash."""
+        self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
+
+    def endpoint_names(self) -> tuple[str, ...]:
+        """Return how the endpoints are named here, the preferred one first."""
+        return tuple(endpoint.name for endpoint in self._endpoints)
+
     def level_allowed(self) -> Level:
         """Return the highest level that settings and calibration allow now; asks no endpoint."""
-        return Level.SEAMED
+        return self._windows.allowed()
 
-    def _fetched(self, blocks: BlockRange, *, with_headers: bool) -> Window:
-        return self._endpoints.use(
-            lambda endpoint: self._fetcher.window(endpoint, blocks, with_headers=with_headers)
+    def narrowed(self, scope: Scope) -> "Source":
+        """Return the same chain, asked for less; it uses the same endpoints."""
+        part = part_of(self._reader, scope)
+        narrow = type(self)(self._endpoints, part, self._finality_depth, self._clock)
+        narrow.prove_by(self._windows.policy, self._windows.trust)
+        return narrow
+
+    def counted(self, block_hash: Hash) -> dict[str, int]:
+        """Return what the contracts count at the end of this block, by name; see `counters`.
+
+        Raises:
+            TransientError: no endpoint answers, or none knows the block.
+        """
+        return self._endpoints.use(lambda endpoint: counted(endpoint, self._reader, block_hash))
+
+    def recorded(self, blocks: BlockRange) -> tuple[int, list[Line]]:
+        """Record blocks from `blocks.first` on; return the last one, and the lines.
+
+        Raises:
+            TransientError: no endpoint gives a whole and consistent answer now.
+        """
+        part = self._windows.cut(blocks, with_headers=True)
+        return part.last, self._endpoints.use(
+            lambda endpoint: recorded(endpoint, self._windows.of(endpoint, part))
         )
 
 

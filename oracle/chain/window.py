@@ -1,20 +1,33 @@
-"""Fetches one window from one endpoint and checks it whole (chain.md 3.9, levels L0 and L1)."""
+"""Fetches one window from one endpoint and checks it whole (chain.md 3.9).
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+Two ways: seamed, for history, where only seams and blocks with logs are looked at, and linked,
+for what may still change, where every header is read and logs are asked for by block hash.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from oracle.chain.answers import Quantity, number
-from oracle.chain.calls import calls_of
+from oracle.chain.calls import calls_of, settle
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.headers import header, headers, linked
-from oracle.chain.log_query import LogQuery
+from oracle.chain.headers import header
+from oracle.chain.log_query import LogQuery, Manner
 from oracle.chain.logs import UNKNOWN_TIME
 from oracle.chain.reader import Reader
+from oracle.chain.verifying.ascent import Ascent, Reached
+from oracle.chain.verifying.callers import calls_of_blocks
+from oracle.chain.verifying.ladder import Ladder
+from oracle.chain.verifying.sealed import Sealed, chained, newest, sealed
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
+from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
+
+# Headers that are read at once.
+MOST_HEADERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,78 +53,179 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted of a window.
+
+    `top` is the highest level to climb to. `with_headers`: every header, linked, and logs by the
+    hash of their block. `whole`: prove every block, not only those with something to prove.
+    """
+
+    blocks: BlockRange
+    with_headers: bool
+    top: Level
+    whole: bool = False
+    manner: Manner = Manner()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one endpoint showed of a range, before it is proven.
+
+    `blocks` are those whose headers are known, in order: all of them where `is_whole`.
+    """
+
+    range: BlockRange
+    blocks: list[Sealed]
+    logs: list[Log]
+    pinned: bool
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Fetches windows of one reader's logs."""
+    """Fetches windows of what one reader reads."""
 
     reader: Reader
     query: LogQuery
+    ladder: Ladder
 
-    def window(self, endpoint: Endpoint, blocks: BlockRange, *, with_headers: bool) -> Window:
-        """Return the window of exactly these blocks.
+    def window(self, endpoint: Endpoint, order: Order) -> Window:
+        """Return the window of these blocks; shorter only where the chain skipped the last ones.
 
-        The headers are read after the logs: a fork in between shows in the hashes of the logs,
-        or where there were none, in that of the last block, which was looked at before. Without
-        `with_headers`, for blocks that are final, only the seams are compared, and the blocks
-        whose logs do not tell their time.
+        Headers are read after the logs, or the logs are asked for by the headers' hashes, of an
+        endpoint that admits what it does not know: a fork in between shows (chain.md 3.9, L1).
 
         Raises:
             EndpointError: no whole and consistent answer.
         """
-        self._await(endpoint, blocks.last)
-        before = _seen(endpoint, blocks.last) if with_headers else None
-        logs = self.query.logs(endpoint, blocks)
-        known = self._headers(endpoint, blocks, logs, with_headers=with_headers)
-        _compare(endpoint.name, logs, known)
-        if before is not None and before.hash != known[blocks.last].hash:
-            words = f"changed block {blocks.last} while its logs were read"
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
-        needing = self.reader.call_topics
-        return Window(
-            blocks,
-            known[blocks.first].parent_hash,
-            known[blocks.last],
-            [known[n] for n in range(blocks.first, blocks.last + 1)] if with_headers else [],
-            logs,
-            calls_of(endpoint, [log for log in logs if log.topics[0] in needing], self.reader),
-            endpoint=endpoint.name,
-        )
+        _await(endpoint, order.blocks.last)
+        if order.top >= Level.BLOOMED:
+            self.ladder.scan(endpoint)
+        if order.with_headers or self.reader.selectors:
+            found = self._linked(endpoint, order)
+        else:
+            found = self._seamed(endpoint, order)
+        return self._climbed(endpoint, order, found)
 
-    def _await(self, endpoint: Endpoint, last: int) -> None:
-        """Never ask an endpoint for a block above its own head: it would say that it is empty."""
-        if endpoint.newest < last:
-            answer = endpoint.call("eth_blockNumber", [], Quantity)
-            endpoint.newest = number(endpoint.name, answer)
-        if endpoint.newest < last:
-            words = f"has blocks up to {endpoint.newest}, not {last}"
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
-
-    def _headers(
-        self, endpoint: Endpoint, blocks: BlockRange, logs: list[Log], *, with_headers: bool
-    ) -> dict[int, BlockRef]:
-        if with_headers:
-            return {block.number: block for block in linked(endpoint, blocks)}
+    def _seamed(self, endpoint: Endpoint, order: Order) -> _Found:
+        """Read logs by range; of the headers the seams and what logs are compared with."""
+        blocks = order.blocks
+        logs = self.query.logs(endpoint, blocks, order.manner)
         wanted = {blocks.first, blocks.last}
-        wanted |= {log.block for log in logs if log.time == UNKNOWN_TIME}
-        numbers = sorted(wanted)
-        found = dict(zip(numbers, headers(endpoint, numbers), strict=True))
-        known = {place: block for place, block in found.items() if block is not None}
-        if len(known) < len(found):
-            missing = min(found.keys() - known.keys())
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {missing}")
-        return known
+        if self.ladder.proves(order.top):
+            wanted |= {log.block for log in logs}
+        else:
+            wanted |= {log.block for log in logs if log.time == UNKNOWN_TIME}
+        known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
+        if len(known) < len(wanted):
+            # Not there, or a height that the chain skipped: the links tell.
+            few = BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_HEADERS - 1))
+            return self._linked(endpoint, replace(order, blocks=few))
+        return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
+
+    def _linked(self, endpoint: Endpoint, order: Order) -> _Found:
+        """Read every header, its transactions where calls are watched, and the logs."""
+        chain = self._chain(endpoint, order.blocks)
+        last = chain[-1].block
+        blocks = BlockRange(order.blocks.first, last.number)
+        logs = None
+        if order.with_headers:
+            logs = self.query.pinned(endpoint, [one.block for one in chain])
+        pinned = logs is not None
+        if logs is None:
+            logs = self.query.logs(endpoint, blocks, order.manner)
+        if not pinned or not self.query.admits(endpoint):
+            _see_again(endpoint, last)
+        return _Found(blocks, chain, logs, pinned, is_whole=True)
+
+    def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[Sealed]:
+        """Read headers; that of the newest block has just come with the look at the head."""
+        full = bool(self.reader.selectors)
+        seen = newest(endpoint)
+        if seen is not None and not full and blocks.first == blocks.last == seen.block.number:
+            return [seen]
+        return chained(endpoint, blocks, full=full)
+
+    def _climbed(self, endpoint: Endpoint, order: Order, found: _Found) -> Window:
+        _compare(endpoint.name, found.logs, found.blocks)
+        calls = self._watched(endpoint, found)
+        ascent = Ascent(
+            endpoint,
+            found.blocks,
+            found.logs,
+            order.top,
+            pinned=found.pinned,
+            must=_to_prove(order, found),
+            calls=calls,
+        )
+        reached = self.ladder.climb(ascent)
+        logs = reached.all_logs() if reached.repaired else found.logs
+        window = Window(
+            found.range,
+            found.blocks[0].block.parent_hash,
+            found.blocks[-1].block,
+            [one.block for one in found.blocks] if order.with_headers else [],
+            logs,
+            self._calls(endpoint, logs, calls or {}, reached),
+            reached.level if found.is_whole else Level.SEAMED,
+            endpoint.name,
+            reached.proven,
+        )
+        _count(window, reached)
+        return window
+
+    def _watched(self, endpoint: Endpoint, found: _Found) -> dict[int, list[Call]] | None:
+        selectors = self.reader.selectors
+        return calls_of_blocks(endpoint, found.blocks, selectors) if selectors else None
+
+    def _calls(
+        self,
+        endpoint: Endpoint,
+        logs: list[Log],
+        watched: Mapping[int, list[Call]],
+        reached: Reached,
+    ) -> list[Call]:
+        """Add the calls that single logs are only understood with to the watched ones."""
+        calls = [call for number in sorted(watched) for call in watched[number]]
+        settle(endpoint, [call for call in calls if call.block not in reached.settled])
+        needing = self.reader.call_topics
+        needed = calls_of(endpoint, [log for log in logs if log.topics[0] in needing], self.reader)
+        have = {call.tx_hash for call in calls}
+        calls += [call for call in needed if call.tx_hash not in have]
+        return sorted(calls, key=lambda call: (call.block, call.tx))
 
 
-def _seen(endpoint: Endpoint, number: int) -> BlockRef | None:
-    """Return the block as the endpoint showed it before its logs are read."""
-    # A look at the heads is good for the window right after it, not for a second try.
-    head, endpoint.head = endpoint.head, None
-    if head is not None and head.number == number:
-        return head
-    return header(endpoint, number)
+def _to_prove(order: Order, found: _Found) -> Collection[int]:
+    """Return the blocks to be proven in any case."""
+    if order.whole:
+        return {one.block.number for one in found.blocks}
+    if found.is_whole or found.logs:
+        return ()
+    # Who forgot this block's receipts may have forgotten logs as well: then it is not empty.
+    return (found.range.last,)
 
 
-def _compare(endpoint: str, logs: Iterable[Log], known: dict[int, BlockRef]) -> None:
+def _await(endpoint: Endpoint, last: int) -> None:
+    """Never ask an endpoint for a block above its own head: it would say that it is empty."""
+    if endpoint.newest < last:
+        answer = endpoint.call("eth_blockNumber", [], Quantity)
+        endpoint.newest = number(endpoint.name, answer)
+    if endpoint.newest < last:
+        words = f"has blocks up to {endpoint.newest}, not {last}"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+
+
+def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
+    """Make sure that a block is the same after the logs were read, of whatever block they were."""
+    now = header(endpoint, seen.number)
+    if now is None or now.hash != seen.hash:
+        words = f"changed block {seen.number} while its logs were read"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+
+
+def _compare(endpoint: str, logs: Iterable[Log], blocks: Iterable[Sealed]) -> None:
     """Give each log its block's time; logs and headers must tell of the same blocks."""
+    known = {one.block.number: one.block for one in blocks}
     for log in logs:
         block = known.get(log.block)
         if block is None:
@@ -121,3 +235,11 @@ def _compare(endpoint: str, logs: Iterable[Log], known: dict[int, BlockRef]) -> 
         if (log.block_hash, log.time) != (block.hash, block.time):
             words = f"logs and header tell of two blocks {log.block}"
             raise EndpointError(endpoint, Kind.INVALID, words)
+
+
+def _count(window: Window, reached: Reached) -> None:
+    WINDOW_BLOCKS.labels(window.endpoint).set(len(window.range))
+    levels = Counter(reached.levels.values())
+    levels[Level.SEAMED] += len(window.range) - len(reached.levels)
+    for level, blocks in levels.items():
+        VERIFIED_BLOCKS.labels(level.name.lower()).inc(blocks)

@@ -11,6 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 NULL = b"null"
+_HASH_DIGITS = 66
+# Transaction, its place, gas so far, its log.
+_RECEIPT = (
+    b'{"transactionHash":"%b","transactionIndex":"%b","cumulativeGasUsed":"%b","status":"0x1",'
+    b'"logs":[%b]}'
+)
 PARENT_OF_ALL = "0x" + "00" * 32
 
 
@@ -134,9 +140,22 @@ class MemoryChain:
             raise RpcError(-32601, f"the method {method} does not exist")
         return answers[method](*params)
 
-    def _get_receipts(self, place: str) -> bytes:
-        logs = self.blocks[int(place, 16)].logs
-        return b"[" + b",".join(b'{"logs":[%b]}' % text for _, _, text in logs) + b"]"
+    def _get_receipts(self, named: str) -> bytes:
+        block = self._named(named)
+        if block is None:
+            return NULL
+        made = []
+        for place, (_, _, text) in enumerate(block.logs):
+            tx_hash, index = _hash(block.hash, place).encode(), hex(place).encode()
+            made.append(_RECEIPT % (tx_hash, index, hex(21_000 * (place + 1)).encode(), text))
+        return b"[" + b",".join(made) + b"]"
+
+    def _named(self, named: str) -> Block | None:
+        """Return the block of this hash or height."""
+        if len(named) == _HASH_DIGITS:
+            return next((one for one in reversed(self.blocks) if one.hash == named), None)
+        number = int(named, 16)
+        return self.blocks[number] if number <= self.head else None
 
     def _get_block(self, place: str) -> bytes:
         if place == "latest":
@@ -150,8 +169,13 @@ class MemoryChain:
         return self.blocks[number].header if number <= self.head else NULL
 
     def _get_logs(self, asked: dict[str, Any]) -> bytes:
-        first, last = int(asked["fromBlock"], 16), int(asked["toBlock"], 16)
-        blocks = self.blocks[first : last + 1]
+        if "blockHash" in asked:
+            block = self._named(asked["blockHash"])
+            if block is None:
+                raise RpcError(-32000, "unknown block")
+            blocks = [block]
+        else:
+            blocks = self.blocks[int(asked["fromBlock"], 16) : int(asked["toBlock"], 16) + 1]
         addresses = _as_set(asked.get("address"))
         topics = _as_set((asked.get("topics") or [None])[0])
         # Whoever names several topics names all there are.

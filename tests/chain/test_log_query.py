@@ -35,8 +35,9 @@ def test_a_stated_limit_is_kept_at_once(served: Served, open_source: OpenSource)
     windows = whole(open_source(served), 0, 40)
 
     assert places(windows) == all_of(served)
-    # The one that was refused, and five that were not.
-    assert served.count("eth_getLogs") == 6
+    # The one that was refused, five that were not, and the halves of the first whose count came
+    # a second time: twenty might have been the most that the endpoint gives.
+    assert served.count("eth_getLogs") == 8
 
 
 def too_much_in_seven(request: Request) -> None:
@@ -59,7 +60,7 @@ def test_a_block_that_nobody_gives_is_told_and_not_skipped(
     served: Served, open_source: OpenSource
 ):
     def no_receipts(request: Request) -> None:
-        if request["method"] == "eth_getBlockReceipts":
+        if "Receipt" in request["method"]:
             raise RpcError(-32601, "the method does not exist")
 
     served.faults += [too_much_in_seven, no_receipts]
@@ -109,9 +110,9 @@ def test_a_round_number_that_is_the_truth_is_looked_at_once(serve: Serve, open_s
     served = serve(crowded())
     source = open_source(served)
 
-    first = source.window(BlockRange(1, 20), with_headers=True)
+    first = source.window(BlockRange(1, 20), with_headers=False)
     asked = served.count("eth_getLogs")
-    second = source.window(BlockRange(21, 40), with_headers=True)
+    second = source.window(BlockRange(21, 40), with_headers=False)
 
     assert (len(first.logs), len(second.logs)) == (100, 100)
     assert asked == 3

@@ -34,16 +34,29 @@ def test_with_headers_every_block_is_there_and_linked(served: Served, open_sourc
     assert window.headers[-1] == window.last
 
 
-def test_at_the_head_one_block_costs_two_requests(served: Served, open_source: OpenSource):
+def test_at_the_head_one_block_costs_one_request(served: Served, open_source: OpenSource):
+    """Its header came with the look at the head."""
     source = open_source(served)
+    source.window(BlockRange(39, 39), with_headers=True)
     source.heads()
     before = len(served.asked)
 
     source.window(BlockRange(40, 40), with_headers=True)
 
+    assert [method for method, _ in served.asked[before:]] == ["eth_getLogs"]
+
+
+def test_a_second_try_at_the_head_reads_the_header_anew(served: Served, open_source: OpenSource):
+    source = open_source(served)
+    source.heads()
+    source.window(BlockRange(40, 40), with_headers=True)
+    before = len(served.asked)
+
+    source.window(BlockRange(40, 40), with_headers=True)
+
     assert [method for method, _ in served.asked[before:]] == [
-        "eth_getLogs",
         "eth_getBlockByNumber",
+        "eth_getLogs",
     ]
 
 
@@ -86,33 +99,6 @@ def test_logs_of_one_fork_and_headers_of_another_never_mix(
     chain = served.chain
 
     def fork_in_between(request: Request) -> None:
-        if request["method"] == "eth_getBlockByNumber":
-            served.faults.clear()
-            chain.cut(3, salt="other")
-            for number in (38, 39, 40):
-                chain.mine([created(2 * number), created(2 * number + 1)])
-
-    source = open_source(served)
-    source.heads()
-    served.faults.append(fork_in_between)
-    with pytest.raises(TransientError, match="two blocks 38"):
-        source.window(BlockRange(30, 40), with_headers=True)
-
-    again = source.window(BlockRange(30, 40), with_headers=True)
-    assert again.logs[-1].block_hash == chain.blocks[40].hash
-
-
-@pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
-def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
-    served: Served, open_source: OpenSource, last: int
-):
-    """The logs of the old fork name no block that could be compared: there are none."""
-    chain = served.chain
-    chain.cut(3, salt="empty")
-    for _ in range(3):
-        chain.mine()
-
-    def fork_in_between(request: Request) -> None:
         if request["method"] == "eth_getBlockByNumber" and served.count("eth_getLogs"):
             served.faults.clear()
             chain.cut(3, salt="other")
@@ -122,7 +108,40 @@ def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
     source = open_source(served)
     source.heads()
     served.faults.append(fork_in_between)
-    with pytest.raises(TransientError, match=f"changed block {last} while its logs were read"):
+    with pytest.raises(TransientError, match="two blocks 40"):
+        source.window(BlockRange(30, 40), with_headers=False)
+
+    again = source.window(BlockRange(30, 40), with_headers=True)
+    assert again.logs[-1].block_hash == chain.blocks[40].hash
+
+
+@pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
+@pytest.mark.parametrize("pins", [True, False], ids=["by hash", "by range"])
+def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
+    served: Served, open_source: OpenSource, last: int, *, pins: bool
+):
+    """The logs of the old fork name no block that could be compared: there are none."""
+    chain = served.chain
+    chain.cut(3, salt="empty")
+    for _ in range(3):
+        chain.mine()
+    forks = True
+
+    def fork_in_between(request: Request) -> None:
+        nonlocal forks
+        if forks and request["method"] == "eth_getLogs":
+            if not pins and "blockHash" in request["params"][0]:
+                raise RpcError(-32602, "missing value for required argument 0")
+            forks = False
+            chain.cut(3, salt="other")
+            for number in (38, 39, 40):
+                chain.mine([created(2 * number), created(2 * number + 1)])
+
+    source = open_source(served)
+    source.heads()
+    served.faults.append(fork_in_between)
+    words = "unknown block" if pins else f"changed block {last} while its logs were read"
+    with pytest.raises(TransientError, match=words):
         source.window(BlockRange(38, last), with_headers=True)
 
     source.heads()

@@ -1,0 +1,75 @@
+"""Recomputes what a header says of its block, and compares logs with receipts."""
+
+from collections.abc import Iterable, Sequence
+
+from oracle.chain.logs import Filter
+from oracle.chain.proof.bloom import bloom, mask, may_log
+from oracle.chain.proof.header_hash import header_hash
+from oracle.chain.proof.receipts import receipts_root
+from oracle.chain.verifying.receipts import Receipts
+from oracle.chain.verifying.sealed import Sealed
+from oracle.chain.verifying.trust import Trait
+from oracle.domain.logs import Log
+
+
+def is_hashed_right(one: Sealed) -> bool:
+    """Tell whether the header, whole as it must be, makes the block's hash."""
+    whole = one.whole_header
+    try:
+        return whole is not None and header_hash(whole) == one.block.hash
+    except ValueError:
+        return False
+
+
+def root_of(given: Receipts) -> str:
+    """Return the root that these receipts make; nothing where they cannot be written."""
+    try:
+        return receipts_root(given)
+    except ValueError:
+        return "unwritable"
+
+
+def judged(one: Sealed, given: Receipts) -> dict[Trait, bool]:
+    """Return which traits of a block with logs come out right of its receipts."""
+    try:
+        bits = bloom(log for receipt in given for log in receipt.logs)
+    except ValueError:
+        bits = -1
+    return {
+        Trait.RECEIPTS: root_of(given) == one.receipts_root,
+        Trait.BLOOM: bits == one.bloom,
+        Trait.HEADER: is_hashed_right(one),
+    }
+
+
+def may_hold_all(bits: int, logs: Iterable[Log]) -> bool:
+    """Tell whether the bloom knows these logs, by address and first topic."""
+    said = {(log.address, log.topics[0]) for log in logs}
+    return all(may_log(bits, [mask(address)], [mask(topic)]) for address, topic in said)
+
+
+def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
+    """Tell whether these are all of the receipts' logs that are wanted; quick, and may say no.
+
+    A no may come from mere spelling: upper case, for example.
+    """
+    place, topics = 0, {(topic,) for topic in wanted.topics}
+    for receipt in given:
+        for log in receipt.logs:
+            if log.address not in wanted.addresses or log.topics[:1] not in topics:
+                if wanted.passes(log):
+                    return False
+                continue
+            if place == len(logs):
+                return False
+            ours = logs[place]
+            if (
+                ours.data != log.data
+                or ours.topics != log.topics
+                or ours.address != log.address
+                or ours.index != int(log.log_index, 16)
+                or ours.tx_hash != receipt.transaction_hash
+            ):
+                return False
+            place += 1
+    return place == len(logs)

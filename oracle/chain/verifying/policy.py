@@ -1,0 +1,28 @@
+"""How high to climb the ladder of chain.md 3.9, as the settings say (section `[verify]`)."""
+
+from dataclasses import dataclass
+
+from oracle.domain.verification import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The highest level that is tried, of what may still change and of what is final.
+
+    Without `receipts` nothing is ever proven. With `every_header` history is read as the head is:
+    all headers linked, logs by the hash of their block; it costs about two requests per block.
+    """
+
+    head: Level = Level.PROVEN
+    history: Level = Level.PROVEN
+    receipts: bool = True
+    every_header: bool = False
+
+    def top(self, *, is_history: bool) -> Level:
+        """Return the highest level that is tried."""
+        top = self.history if is_history else self.head
+        return top if self.receipts else min(top, Level.BLOOMED)
+
+
+# L0 and L1 alone: what everything is compared with.
+LEAST = Policy(head=Level.SEAMED, history=Level.SEAMED, receipts=False)

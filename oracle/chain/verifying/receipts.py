@@ -1,0 +1,86 @@
+"""Fetches the receipts of whole blocks: in batches where served, else of each transaction."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.habits import Habits
+from oracle.chain.proof.receipts import ProvenReceipt
+from oracle.chain.verifying.sealed import Sealed
+
+# Blocks in one batch: full ones come to a few megabytes.
+_TOGETHER = 25
+# Kinds that say that the method, and not the block, is the trouble.
+_NOT_SERVED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.INVALID}
+
+Answer = TypeVar("Answer")
+Receipts = list[ProvenReceipt]
+
+
+def receipts(
+    endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]
+) -> Iterator[tuple[Sealed, Receipts]]:
+    """Yield each block with its receipts, in order of execution; a few blocks at a time.
+
+    Raises:
+        EndpointError: it does not give the receipts of a block that it knows.
+    """
+    for first in range(0, len(blocks), _TOGETHER):
+        part = blocks[first : first + _TOGETHER]
+        for block, given in zip(part, _given(endpoint, habits, part), strict=True):
+            yield block, _in_order(endpoint, block, given)
+
+
+def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list[Receipts]:
+    if habits.gives_receipts is not False:
+        try:
+            given = _of_blocks(endpoint, blocks)
+        except EndpointError as error:
+            if error.kind not in _NOT_SERVED or habits.gives_receipts:
+                raise
+            habits.gives_receipts = False
+        else:
+            habits.gives_receipts = True
+            return given
+    return [_one_by_one(endpoint, block) for block in blocks]
+
+
+def _of_blocks(endpoint: Endpoint, blocks: Sequence[Sealed]) -> list[Receipts]:
+    params = [[one.block.hash] for one in blocks]
+    answers = endpoint.batch("eth_getBlockReceipts", params, Receipts)
+    return [_there(endpoint, block, answer) for block, answer in zip(blocks, answers, strict=True)]
+
+
+def _one_by_one(endpoint: Endpoint, block: Sealed) -> Receipts:
+    try:
+        params = [[tx_hash] for tx_hash in block.tx_hashes()]
+    except ValueError as error:
+        raise EndpointError(endpoint.name, Kind.INVALID, str(error)) from None
+    if not params and not block.is_without_transactions:
+        words = f"block {block.block.number} without its transactions"
+        raise EndpointError(endpoint.name, Kind.INVALID, words)
+    answers = endpoint.batch("eth_getTransactionReceipt", params, ProvenReceipt)
+    return [_there(endpoint, block, answer) for answer in answers]
+
+
+def _there(endpoint: Endpoint, block: Sealed, answer: Answer | None) -> Answer:
+    if answer is None:
+        words = f"receipts of block {block.block.number} are gone, or not there yet"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+    return answer
+
+
+def _in_order(endpoint: Endpoint, block: Sealed, given: Receipts) -> Receipts:
+    """Bring them in order of execution, and see that all are of this block."""
+    try:
+        places = [int(receipt.transaction_index, 16) for receipt in given]
+    except ValueError:
+        places = []
+    if places != list(range(len(given))):
+        by_place = dict(zip(places, given, strict=False))
+        if sorted(by_place) != list(range(len(given))):
+            words = f"receipts of block {block.block.number} with a gap"
+            raise EndpointError(endpoint.name, Kind.INVALID, words)
+        given = [by_place[place] for place in range(len(given))]
+    return given

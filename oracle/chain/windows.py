@@ -1,0 +1,183 @@
+"""Gets windows from whichever endpoint gives them whole, and proves what can be (chain.md 3.9).
+
+An endpoint that contradicts its own headers, or leaves out what another one has, loses the window
+to the next one; what every endpoint contradicts is how the chain is, and believed no more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.habits import EveryHabit, Habits
+from oracle.chain.headers import forget_newest
+from oracle.chain.log_query import LogQuery, Manner
+from oracle.chain.logs import Filter
+from oracle.chain.providers.facts import DAY
+from oracle.chain.ranges import Sizer
+from oracle.chain.reader import Reader
+from oracle.chain.verifying.ascent import ContradictionError, OmissionError
+from oracle.chain.verifying.blooms import Blooms
+from oracle.chain.verifying.ladder import Ladder
+from oracle.chain.verifying.policy import Policy
+from oracle.chain.verifying.sealed import Sealed
+from oracle.chain.verifying.trust import Trust
+from oracle.chain.window import MOST_HEADERS, Fetcher, Order, Window
+from oracle.domain.block import BlockRange, BlockRef
+from oracle.domain.logs import Log
+from oracle.domain.verification import Level
+
+# Rounds through the endpoints for one window: nobody understands, a trait is lost, and once more.
+_ROUNDS = 4
+_MAX_BLOCKS = "max_blocks"
+
+
+@dataclass(slots=True)
+class _Round:
+    """One round through the endpoints, and what went wrong in it."""
+
+    fetcher: Fetcher
+    endpoints: Endpoints
+    order: Order
+    contradictions: list[ContradictionError] = field(default_factory=list)
+    is_unknown: bool = False
+
+    def __call__(self, endpoint: Endpoint) -> Window:
+        try:
+            return self.fetcher.window(endpoint, self.order)
+        except ContradictionError as error:
+            self.contradictions.append(error)
+            self.endpoints.note_inconsistent(endpoint, error.trait)
+            raise
+        except OmissionError:
+            self.endpoints.note_inconsistent(endpoint, "logs")
+            raise
+        except EndpointError as error:
+            self.is_unknown |= error.kind is Kind.UNKNOWN
+            raise
+
+
+class Windows:
+    """Fetches the windows of one reader; may be used by several threads at once."""
+
+    def __init__(self, endpoints: Endpoints, reader: Reader, policy: Policy, trust: Trust) -> None:
+        self._endpoints = endpoints
+        self.policy = policy
+        self.trust = trust
+        self._keeper = trust.keeper
+        wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
+        self._habits = EveryHabit(self._recalled)
+        self._query = LogQuery(wanted, self._habits, trust.clock)
+        blooms = Blooms(wanted, trust, self._elsewhere)
+        self._ladder = Ladder(wanted, trust, self._habits, blooms)
+        self._fetcher = Fetcher(reader, self._query, self._ladder)
+        self._reads_blocks = bool(reader.selectors)
+        # Who gave the last window: the next one is cut to its size.
+        self._last: str = next(iter(endpoints)).name
+
+    def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
+        """Return the first part of the range that is worth one window."""
+        all_headers = with_headers or self._reads_blocks
+        return self._habits.of(self._last).sizer.cut(blocks, with_headers=all_headers)
+
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+        """Return the window of these blocks, checked as high as the policy wants.
+
+        Raises:
+            TransientError: no endpoint gives a whole and consistent answer now.
+            InputError: an endpoint is on another chain.
+        """
+        top = self.policy.top(is_history=not with_headers)
+        every = with_headers or self.policy.every_header
+        return self._fetched(Order(blocks, every, top))
+
+    def keep_newest(self, latest: BlockRef) -> None:
+        """Forget what other endpoints have shown as the newest block: it is not what is asked."""
+        for endpoint in self._endpoints:
+            forget_newest(endpoint, latest.hash)
+
+    def of(self, endpoint: Endpoint, blocks: BlockRange) -> Window:
+        """Return the window of these blocks, with headers, from this endpoint and no other.
+
+        Raises:
+            EndpointError: it gives no whole and consistent answer.
+        """
+        order = Order(blocks, with_headers=True, top=self.policy.top(is_history=False))
+        return self._fetcher.window(endpoint, order)
+
+    def verified(
+        self, blocks: BlockRange, level: Level, endpoint: str | None, than: str | None
+    ) -> Window:
+        """See `Source.verified`."""
+        top = min(level, Level.PROVEN)
+        every = top >= Level.PINNED
+        if every:
+            last = min(blocks.last, blocks.first + MOST_HEADERS - 1)
+            blocks = BlockRange(blocks.first, last)
+        else:
+            blocks = self.cut(blocks, with_headers=False)
+        order = Order(blocks, every, top, whole=top >= Level.PROVEN)
+        return self._fetched(order, only=endpoint, avoid=() if than is None else (than,))
+
+    def allowed(self) -> Level:
+        """Return the highest level that policy and the chain allow now."""
+        return self._ladder.allowed(self.policy.top(is_history=False))
+
+    def _fetched(
+        self, order: Order, *, only: str | None = None, avoid: Sequence[str] = ()
+    ) -> Window:
+        is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
+        order = replace(order, manner=Manner(divides_unknown=is_alone))
+        for _ in range(_ROUNDS - 1):
+            tried = _Round(self._fetcher, self._endpoints, order)
+            try:
+                return self._taken(self._endpoints.use(tried, only=only, avoid=avoid), tried)
+            except EndpointError:
+                if tried.is_unknown and not order.manner.divides_unknown:
+                    # Nobody understood the question: less of it may be easier.
+                    order = replace(order, manner=Manner())
+                elif not self._is_lost(tried):
+                    raise
+        last = _Round(self._fetcher, self._endpoints, order)
+        return self._endpoints.use(last, only=only, avoid=avoid)
+
+    def _taken(self, window: Window, tried: _Round) -> Window:
+        if tried.contradictions:
+            self.trust.settle()
+        self._last = window.endpoint
+        self._keep_limit(window.endpoint)
+        return window
+
+    def _is_lost(self, tried: _Round) -> bool:
+        """Tell whether the chain itself is what contradicts: then it goes without that proof."""
+        lost = [
+            self.trust.doubt(error.trait, error.block_hash, error.endpoint)
+            for error in tried.contradictions
+        ]
+        return any(lost)
+
+    def _elsewhere(self, than: str, one: Sealed) -> list[Log] | None:
+        for endpoint in self._endpoints.others(than):
+            try:
+                self._endpoints.prove(endpoint)
+                logs = self._query.pinned(endpoint, [one.block])
+            except EndpointError:
+                continue
+            if logs is not None:
+                return logs
+        return None
+
+    # --- what is remembered of limits ---
+
+    def _recalled(self, endpoint: str) -> Habits:
+        kept = {} if self._keeper is None else self._keeper.recall(endpoint)
+        limit = kept.get(_MAX_BLOCKS, "")
+        return Habits(Sizer(limit=int(limit)) if limit.isdecimal() else Sizer())
+
+    def _keep_limit(self, endpoint: str) -> None:
+        habits = self._habits.of(endpoint)
+        limit = habits.sizer.limit
+        if self._keeper is not None and habits.sizer.is_limited and habits.kept_limit != limit:
+            habits.kept_limit = limit
+            self._keeper.keep(endpoint, _MAX_BLOCKS, str(limit), DAY)

@@ -1,0 +1,51 @@
+"""Metrics of what was read and how sure we are of it; a part of `metrics` (docs/operating.md)."""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.telemetry.metrics import REGISTRY
+
+VERIFIED_BLOCKS = Counter(
+    "oracle_verified_blocks_total",
+    "Blocks read, by the level of proof that each has reached.",
+    ["level"],
+    registry=REGISTRY,
+)
+VERIFY_FAILURES = Counter(
+    "oracle_verify_failures_total",
+    "Answers that contradict what the chain says of itself.",
+    ["check", "endpoint"],
+    registry=REGISTRY,
+)
+MISSING_LOGS = Counter(
+    "oracle_verify_missing_logs_total",
+    "Logs that an endpoint left out, and that were found all the same.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+DUPLICATE_LOGS = Counter(
+    "oracle_duplicate_logs_total",
+    "Logs that an endpoint gave twice.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+WINDOW_SPLITS = Counter(
+    "oracle_window_splits_total",
+    "Ranges that were asked for in parts, and why.",
+    ["reason"],
+    registry=REGISTRY,
+)
+WINDOW_BLOCKS = Gauge(
+    "oracle_window_blocks", "Blocks of the newest window.", ["endpoint"], registry=REGISTRY
+)
+TRUST = Gauge(
+    "oracle_chain_trust",
+    "What the chain's headers can be believed: 1 proven, 0 not known yet, -1 not to be used.",
+    ["trait"],
+    registry=REGISTRY,
+)
+DEMOTED = Counter(
+    "oracle_chain_trust_lost_total",
+    "How often something proven before turned out not to be so.",
+    ["trait"],
+    registry=REGISTRY,
+)
