@@ -28,7 +28,7 @@ class Answering(ABC):
         return sum(asked.method == method for asked in tuple(self.asked))
 
     @abstractmethod
-    def answer(self, method: str, params: Sequence[Any]) -> object:
+    def answer(self, method: str, params: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON
         """Return the honest result.
 
         Raises:

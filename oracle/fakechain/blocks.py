@@ -74,6 +74,19 @@ class Block:
         """The hash of the block before it; zeros for the first one."""
         return self.parent.hash if self.parent else ZERO_HASH
 
+    def below(self, blocks: int = 1) -> "Block":
+        """Return the block so many below this one, on its branch.
+
+        Raises:
+            ValueError: there are not so many.
+        """
+        at: Block | None = self
+        for _ in range(blocks):
+            at = at.parent if at else None
+        if at is None:
+            raise ValueError(f"there is no block {blocks} below block {self.number}")
+        return at
+
     @property
     def txs(self) -> tuple[Tx, ...]:
         """What was mined; nothing where the block was not mined by us."""
@@ -95,6 +108,11 @@ class Block:
         raise NotImplementedError
 
     @cached_property
+    def tx_hashes(self) -> list[str]:
+        """The hashes of its transactions, in order."""
+        return [one["hash"] for one in self.transactions]
+
+    @cached_property
     def logs(self) -> list[Json]:
         """All logs, in order."""
         return [log for receipt in self.receipts for log in receipt["logs"]]
@@ -102,7 +120,7 @@ class Block:
     @cached_property
     def short(self) -> Json:
         """The block with the hashes of its transactions."""
-        return {**self.header, "transactions": [one["hash"] for one in self.transactions]}
+        return {**self.header, "transactions": self.tx_hashes}
 
     @cached_property
     def full(self) -> Json:

@@ -32,7 +32,6 @@ class MinedBlock(Block):
         self._txs = txs
         self._chain_id = chain_id
         self._raws = [_signed(tx, chain_id) for tx in txs]
-        self.tx_hashes = ["0x" + keccak(raw).hex() for raw in self._raws]
         self._blooms = [bloom(tx.said) for tx in txs]
         self._bloom = 0
         for bits in self._blooms:
@@ -46,6 +45,11 @@ class MinedBlock(Block):
     @override
     def txs(self) -> tuple[Tx, ...]:
         return self._txs
+
+    @cached_property
+    @override
+    def tx_hashes(self) -> list[str]:
+        return ["0x" + keccak(raw).hex() for raw in self._raws]
 
     def _made_roots(self) -> tuple[bytes, bytes]:
         if not self._txs:

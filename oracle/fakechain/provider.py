@@ -71,7 +71,7 @@ class Provider(Answering):
     # --- answers ---
 
     @override
-    def answer(self, method: str, params: Sequence[Any]) -> object:
+    def answer(self, method: str, params: Sequence[Any]) -> Any:
         answer = self._METHODS.get(method)
         if answer is None or method in self.unsupported:
             raise RpcError(_UNSUPPORTED, f"the method {method} does not exist/is not available")

@@ -13,6 +13,7 @@ from oracle.fakechain.questions import Asked, Http, RpcError
 
 # A gate that nobody opens must not hold a test for ever.
 _PATIENCE_SECONDS = 60.0
+_GZIP_HEAD = 10
 _PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
@@ -93,9 +94,10 @@ def broken_gzip(**limits: Unpack[Limits]) -> Fault:
     """Send a gzip stream that does not unpack."""
 
     def changed(body: bytes) -> Http:
-        packed = bytearray(gzip.compress(body))
-        packed[len(packed) // 2 :] = b"\x00" * (len(packed) - len(packed) // 2)
-        return Http(body=bytes(packed), headers={"Content-Encoding": "gzip"})
+        packed = gzip.compress(body)
+        # No block of a stream begins with these bits.
+        spoiled = packed[:_GZIP_HEAD] + b"\xff" * (len(packed) - _GZIP_HEAD)
+        return Http(body=spoiled, headers={"Content-Encoding": "gzip"})
 
     return spoiled_body("broken gzip", changed, **limits)
 

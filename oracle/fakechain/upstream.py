@@ -30,7 +30,7 @@ class Upstream(Answering):
         self._session.close()
 
     @override
-    def answer(self, method: str, params: Sequence[Any]) -> object:
+    def answer(self, method: str, params: Sequence[Any]) -> Any:
         (answer,) = self.answers([Asked(method, tuple(params))])
         if isinstance(answer, RpcError):
             raise answer

@@ -3,7 +3,7 @@ import pytest
 import rlp
 from eth_account import Account
 from hypothesis import given, strategies as st
-from trie import HexaryTrie
+from trie.hexary import HexaryTrie
 
 from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
@@ -106,7 +106,7 @@ def test_half_a_byte_in_a_log_is_not_proven():
 
 
 def test_before_byzantium_a_receipt_holds_the_root_of_the_state():
-    said = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
+    said: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
     root = "0x" + "7e" * 32
     expected = rlp.encode([octets(root), whole("0x5208"), bytes(256), []])
     assert proven(said, root=root).leaf() == expected

@@ -1,6 +1,6 @@
 import rlp
 from hypothesis import given, settings, strategies as st
-from trie import HexaryTrie
+from trie.hexary import HexaryTrie
 
 from oracle.chain.proof.rlp import Nested, encoded
 from oracle.chain.proof.trie import root

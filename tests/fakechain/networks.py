@@ -1,0 +1,54 @@
+"""A small tree to ask questions about, and a caller that speaks JSON-RPC by hand."""
+
+from typing import Any, Self
+
+import requests
+
+from oracle.fakechain.blocks import Said, Tx
+from oracle.fakechain.tree import Tree
+
+SPEAKER, OTHER = "0x" + "5a" * 20, "0x" + "07" * 20
+FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
+SENDER = "0x" + "5e" * 20
+
+
+def said(word: int = 0, address: str = SPEAKER, topic: str = FIRST) -> Said:
+    return Said(address, (topic, f"0x{word:064x}"), f"0x{word:064x}")
+
+
+def grown(blocks: int = 5) -> Tree:
+    """Each block says two things in one transaction; its number is what they say."""
+    tree = Tree()
+    for number in range(1, blocks + 1):
+        logs = (said(number), said(number, topic=SECOND))
+        tree.mine([Tx(SENDER, SPEAKER, "0x12345678", logs=logs)])
+    return tree
+
+
+class Caller:
+    """One keep-alive connection."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.session = requests.Session()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_left: object) -> None:
+        self.session.close()
+
+    def whole(self, method: str, *params: object) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return self.session.post(self.url, json=body, timeout=10).json()
+
+    def __call__(self, method: str, *params: object) -> Any:
+        answer = self.whole(method, *params)
+        return answer["error"] if "error" in answer else answer["result"]
+
+    def batch(self, *calls: tuple[Any, ...]) -> Any:
+        body = [
+            {"jsonrpc": "2.0", "id": place, "method": method, "params": params}
+            for place, (method, *params) in enumerate(calls)
+        ]
+        return self.session.post(self.url, json=body, timeout=10).json()
