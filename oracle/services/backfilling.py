@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from oracle.chain.source import Window
 from oracle.domain.block import BlockRange
 from oracle.domain.logs import Call, Log
-from oracle.errors import FatalError, InputError, TransientError
+from oracle.errors import InputError
 from oracle.services.folding import Folder
+from oracle.services.integrity.comparing import check_same_chain, compare
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, Refolded, claim, refold_up_to
 from oracle.store.cursor import Cursor
@@ -87,30 +88,9 @@ def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
 
 def _compare(unit: Unit, cursor: Cursor, window: Window, found: Backfilled) -> None:
     """Note what the window has and we have not, and the other way round."""
-    _check_same_chain(unit, cursor, window)
+    check_same_chain(unit, cursor, window)
+    difference = compare(unit, window)
     found.served += len(window.logs)
-    found.missing_logs += unit.logs.missing(window.logs)
-    found.missing_calls += unit.calls.missing(window.calls)
-    served = {(log.block, log.index, log.block_hash) for log in window.logs}
-    ours = unit.logs.between(window.range.first, window.range.last)
-    found.unserved += sum((log.block, log.index, log.block_hash) not in served for log in ours)
-
-
-def _check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
-    """Compare hashes wherever both sides know one: rows of another fork must not come in."""
-    theirs = {log.block: log.block_hash for log in window.logs}
-    theirs[window.last.number] = window.last.hash
-    ours = {
-        block.number: block.hash
-        for block in unit.blocks.between(window.range.first, window.range.last)
-    }
-    ours |= {
-        log.block: log.block_hash
-        for log in unit.logs.between(window.range.first, window.range.last)
-    }
-    for number in sorted(theirs.keys() & ours.keys()):
-        if theirs[number] != ours[number]:
-            difference = f"block {number} is {theirs[number]} on the chain and {ours[number]} here"
-            if cursor.final_number is None or number > cursor.final_number:
-                raise TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
-            raise FatalError(f"{difference}, and final: check the endpoints before anything else")
+    found.missing_logs += difference.missing_logs
+    found.missing_calls += difference.missing_calls
+    found.unserved += len(difference.extra_logs)

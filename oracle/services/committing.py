@@ -15,8 +15,9 @@ from oracle.domain.report import Report
 from oracle.domain.rounds import Rounds
 from oracle.errors import FatalError, TransientError
 from oracle.services.assigning import with_draws
+from oracle.services.covering import note_window
 from oracle.services.folding import AtStop, Folder, Stretch
-from oracle.services.integrity.ledger import note_window
+from oracle.services.versioning import note_folded
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
 
@@ -69,6 +70,8 @@ def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], f
             unit.blocks.save(arrival.window.headers or [arrival.window.last])
             unit.dead_letters.append(arrival.said.dead)
             note_window(unit, folder.scope, arrival.window)
+            if arrival.cursor is None:
+                note_folded(unit)
             _check_final(unit, arrival.newer_final)
             _fold(unit, folder, arrival, written)
             written.folded_at = clock()

@@ -23,7 +23,7 @@ from oracle.domain.needs import groups_named, members_of, nodes_named, tasks_nam
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
 from oracle.services.assigning import Assigner
-from oracle.services.integrity.ledger import scope_of
+from oracle.services.covering import scope_of
 from oracle.services.ports import Reader
 from oracle.services.reporting import Reporter
 from oracle.store.cursor import Cursor

@@ -17,6 +17,7 @@ from oracle.domain.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.services.folding import Folder, Stretch
 from oracle.services.ruling import adopt_rules
+from oracle.services.versioning import note_folded
 from oracle.store.cursor import Cursor
 from oracle.store.reports import ReportState
 from oracle.store.store import Store, Unit
@@ -166,6 +167,7 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
         logs_folded += len(logs)
         manner.progress(blocks.last, last)
     unit.undo.prune_to(min(final, last))
+    note_folded(unit)
     same = unit.projections.digest() == before
     return Refolded(last, logs_folded, same, check.checked, tuple(check.differing))
 

@@ -110,6 +110,25 @@ class CoverageRoom:
         for each in self.spans(scope_id, blocks.first, blocks.last):
             self.put(scope_id, replace(each, audited_by=endpoint, audited_at=at))
 
+    def unaudited(self, scope_id: bytes, first: int, last: int) -> Covered | None:
+        """Return the lowest interval of the range that no second endpoint was asked about."""
+        chosen = (
+            select(coverage)
+            .where(
+                coverage.c.scope == scope_id,
+                coverage.c.audited_by.is_(None),
+                coverage.c.last_block >= first,
+                coverage.c.first_block <= last,
+            )
+            .order_by(coverage.c.first_block)
+            .limit(1)
+        )
+        row = self._connection.execute(chosen).one_or_none()
+        found = None if row is None else _covered_of(row)
+        if found is None:
+            return None
+        return replace(found, first=max(first, found.first), last=min(last, found.last))
+
     def cut_above(self, number: int) -> None:
         """Forget what was read above block `number`, in every scope."""
         self._connection.execute(delete(coverage).where(coverage.c.first_block > number))
@@ -165,19 +184,24 @@ def _outside(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
 
 
 def _joined(ascending: Iterable[Covered]) -> Iterator[Covered]:
-    """Make one of neighbours that are alike."""
+    """Make one of neighbours that are alike; it was audited when the last of them was."""
     waiting: Covered | None = None
     for each in ascending:
-        if waiting is not None and replace(each, first=waiting.first) == replace(
-            waiting, last=each.last
-        ):
-            waiting = replace(each, first=waiting.first)
+        if waiting is not None and _kind(each) == _kind(waiting):
+            at = max(waiting.audited_at or 0, each.audited_at or 0)
+            waiting = replace(
+                waiting, last=each.last, audited_at=None if each.audited_by is None else at
+            )
             continue
         if waiting is not None:
             yield waiting
         waiting = each
     if waiting is not None:
         yield waiting
+
+
+def _kind(each: Covered) -> tuple[Level, str, str | None]:
+    return each.level, each.endpoint, each.audited_by
 
 
 def _row_of(scope_id: bytes, each: Covered) -> Row:

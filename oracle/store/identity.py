@@ -1,9 +1,9 @@
-"""Which chain and which contracts this database is about; written once, checked at every start."""
+"""Which chain and contracts this database is about; written once, checked at every start."""
 
 from dataclasses import dataclass, fields
 
 import msgspec
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
@@ -21,7 +21,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What must never change under a database; `oracle` None: index only."""
+    """What must never change under a database, but that contracts are added.
+
+    `oracle` None: index only.
+    """
 
     chain_id: int
     genesis_hash: Hash
@@ -49,7 +52,7 @@ class IdentityRoom:
         )
 
     def set(self, wanted: Identity) -> None:
-        """Write it down the first time; later only check that it is the same.
+        """Write it down the first time; later check it, and write down contracts that are new.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block.
@@ -58,27 +61,57 @@ class IdentityRoom:
         if known is None:
             self._write(wanted)
             return
+        self.check(wanted)
+        if known != wanted:
+            self._extend(wanted)
+
+    def check(self, wanted: Identity) -> None:
+        """Refuse whatever differs from what is written down; contracts may be added.
+
+        Raises:
+            InputError: the database belongs to another chain, contract or start block.
+        """
+        known = self.get()
+        if known is None:
+            return
         for field in fields(Identity):
             here, there = getattr(known, field.name), getattr(wanted, field.name)
-            if here != there:
+            if here != there and not _is_added(here, there):
                 raise InputError(
                     f"this database is about {_WORDS[field.name]} {_shown(here)}, the "
                     f"configuration says {_shown(there)}: name another database, or put "
                     "the configuration right"
                 )
 
+    def _extend(self, wanted: Identity) -> None:
+        self._connection.execute(
+            update(identity).values(
+                contracts=_contracts(wanted), oracle=raw_or_none(wanted.oracle)
+            )
+        )
+
     def _write(self, wanted: Identity) -> None:
-        contracts = dict(sorted(wanted.contracts.items()))
         self._connection.execute(
             insert(identity).values(
                 id=1,
                 chain_id=wanted.chain_id,
                 genesis_hash=raw(wanted.genesis_hash),
-                contracts=msgspec.json.encode(contracts).decode(),
+                contracts=_contracts(wanted),
                 oracle=raw_or_none(wanted.oracle),
                 start_block=wanted.start_block,
             )
         )
+
+
+def _contracts(wanted: Identity) -> str:
+    return msgspec.json.encode(dict(sorted(wanted.contracts.items()))).decode()
+
+
+def _is_added(here: object, there: object) -> bool:
+    """Tell whether a contract was only added: what is missing of it is read later."""
+    if isinstance(here, dict) and isinstance(there, dict):
+        return here.items() <= there.items()
+    return here is None
 
 
 def _shown(value: object) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Table, func, select, tuple_, update
+from sqlalchemy import Connection, Table, and_, func, select, tuple_, update
 
-from oracle.store.bulk import Row, append_canonical
+from oracle.store.bulk import Row, append_canonical, upsert
 
 # Rows read at a time: large enough for speed, small enough for flat memory.
 PAGE = 2_000
@@ -59,17 +59,15 @@ class RawRoom(Generic[Raw]):
                 return
             after = (page[-1][0], page[-1][1], page[-1][2])
 
-    def missing(self, rows: Sequence[Raw]) -> list[Raw]:
-        """Return those that are not there as canonical ones."""
-        if not rows:
-            return []
-        keys = [(row[0], row[1], bytes(row[2])) for row in self._rows_of(rows)]
-        blocks = [key[0] for key in keys]
-        known = select(*self._key).where(
-            self._key[0].between(min(blocks), max(blocks)), self._table.c.canonical
-        )
-        found = {tuple(row) for row in self._connection.execute(known)}
-        return [row for row, key in zip(rows, keys, strict=True) if key not in found]
+    def replace(self, rows: Sequence[Raw]) -> None:
+        """Write rows down in place of those of the same key, which were proven wrong."""
+        upsert(self._connection, self._table, self._rows_of(rows))
+
+    def orphan(self, rows: Sequence[Raw]) -> None:
+        """Mark these rows as not canonical: their block, as it was proven, has them not."""
+        for row in self._rows_of(rows):
+            here = and_(*(column == value for column, value in zip(self._key, row, strict=False)))
+            self._connection.execute(update(self._table).where(here).values(canonical=False))
 
     def orphan_above(self, number: int) -> int:
         """Mark every row above block `number` as not canonical; return how many."""

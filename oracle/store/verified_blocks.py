@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, select
 
-from oracle.domain.block import BlockRange
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 from oracle.store.bulk import upsert
@@ -17,8 +16,20 @@ class VerifiedBlockRoom:
         self._connection = connection
 
     def save(self, blocks: Iterable[tuple[int, Hash]], level: Level, endpoint: str) -> None:
-        """Write down that these blocks, by number and hash, have reached this level."""
-        rows = [(number, raw(block_hash), level.value, endpoint) for number, block_hash in blocks]
+        """Write down that these blocks, by number and hash, have reached this level.
+
+        One that has reached more keeps it.
+        """
+        named = list(blocks)
+        if not named:
+            return
+        numbers = [number for number, _ in named]
+        known = self.between(min(numbers), max(numbers))
+        rows = [
+            (number, raw(block_hash), level.value, endpoint)
+            for number, block_hash in named
+            if known.get(number, Level.NOTHING) <= level
+        ]
         upsert(self._connection, verified_block, rows)
 
     def between(self, first: int, last: int) -> dict[int, Level]:
@@ -26,11 +37,6 @@ class VerifiedBlockRoom:
         chosen = select(verified_block.c.number, verified_block.c.level)
         rows = self._connection.execute(chosen.where(verified_block.c.number.between(first, last)))
         return {number: Level(level) for number, level in rows}
-
-    def forget(self, blocks: BlockRange) -> None:
-        """Forget single blocks, because the range itself has reached as much."""
-        inside = verified_block.c.number.between(blocks.first, blocks.last)
-        self._connection.execute(delete(verified_block).where(inside))
 
     def forget_above(self, number: int) -> None:
         """Forget the blocks above `number`: others may stand there now."""

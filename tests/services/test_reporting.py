@@ -1,5 +1,8 @@
 """A report drawn up from what changed says what one drawn up from nothing says."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 from hypothesis import given, settings, strategies as st
 
 from oracle.chain.reader import Decoded
@@ -23,6 +26,10 @@ SETTINGS = ReportSettings(deviation=1)
 
 class Unread:
     """The events come ready-made: there is nothing to read."""
+
+    addresses: Sequence[Address] = ()
+    topics: Sequence[str] = ()
+    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
 
     def read(self, *_):
         raise AssertionError("no log is read here")

@@ -89,13 +89,13 @@ def test_calls_are_orphaned_like_logs(store: Store):
         assert list(unit.calls.between(0, 9)) == [call(5), call(6, branch=1)]
 
 
-def test_what_is_missing_is_named(store: Store):
-    here, orphan, other_block, gone = log(1), log(2), log(1, branch=3), log(9)
+def test_rows_that_were_proven_wrong_are_replaced_or_do_not_count_any_more(store: Store):
     with store.transaction() as unit:
-        unit.logs.append([here, orphan])
-        unit.logs.orphan_above(1)
-        assert unit.logs.missing([here, orphan, other_block, gone]) == [orphan, other_block, gone]
-        assert unit.logs.missing([]) == []
+        unit.logs.append([log(1), log(2)])
+        unit.logs.replace([replace(log(1), data="0x77")])
+        unit.logs.orphan([log(2)])
+        assert list(unit.logs.between(0, 9)) == [replace(log(1), data="0x77")]
+        assert list(unit.logs.between(0, 9, canonical=False)) == [log(2)]
 
 
 def test_the_last_block_counts_canonical_rows_only(store: Store):

@@ -1,5 +1,7 @@
 """Where we stand: identity, cursor, headers, progress, last event."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy.exc import IntegrityError
 
@@ -16,7 +18,7 @@ OURS = Identity(
     chain_id=31337,
     genesis_hash=a_hash(1),
     contracts={"TaskNetwork": address(1), "Another": address(2)},
-    oracle=None,
+    oracle=Address("0x" + 40 * "d"),
     start_block=7,
 )
 
@@ -43,7 +45,8 @@ def test_an_identity_is_written_once_and_checked_afterwards(store: Store):
         ({"chain_id": 1}, "31337"),
         ({"genesis_hash": a_hash(2)}, "genesis"),
         ({"contracts": {"TaskNetwork": address(3)}}, "contracts"),
-        ({"oracle": Address("0x" + 40 * "d")}, "oracle contract"),
+        ({"oracle": address(4)}, "oracle contract"),
+        ({"oracle": None}, "oracle contract"),
         ({"start_block": 8}, "the blocks from 7"),
     ],
 )
@@ -56,6 +59,16 @@ def test_the_database_of_another_chain_is_refused(
     with pytest.raises(InputError, match=word) as caught, store.transaction() as unit:
         unit.identity.set(other)
     assert "\n" not in str(caught.value)
+
+
+def test_contracts_may_be_added_to_a_database(store: Store):
+    fewer = replace(OURS, contracts={"Another": address(2)}, oracle=None)
+    with store.transaction() as unit:
+        unit.identity.set(fewer)
+        unit.identity.check(OURS)
+        assert unit.identity.get() == fewer
+        unit.identity.set(OURS)
+        assert unit.identity.get() == OURS
 
 
 def test_the_cursor_moves_forwards_and_back(store: Store):

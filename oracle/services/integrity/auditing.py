@@ -1,0 +1,221 @@
+"""Asks another endpoint, later, about final blocks that one endpoint gave us (chain.md 3.9, L5).
+
+Every final block once; then now and then one of the old windows again, which one the hash of the
+final block says. What differs is proven by receipts where that can be; the better-proven side
+wins, and the state is folded anew.
+"""
+
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+from oracle.chain.window import Window
+from oracle.domain.block import BlockRange
+from oracle.domain.verification import Level
+from oracle.errors import TransientError
+from oracle.services.folding import Folder
+from oracle.services.integrity.comparing import Difference, check_same_chain, compare, digest
+from oracle.services.integrity.repairing import proven_in, put_right, settled
+from oracle.services.ports import Chain
+from oracle.services.refolding import Manner, Refolded
+from oracle.store.cursor import Cursor
+from oracle.store.store import Store, Unit
+from oracle.telemetry import integrity_metrics as metrics
+from oracle.telemetry.verify_metrics import MISSING_LOGS
+
+# Blocks of one question.
+WINDOW = 1_000
+# One of so many new final blocks has an old window asked about again.
+AGAIN = 100
+# While we are behind the head, only every so many turns are ours.
+BEHIND = 20
+# Blocks of one window whose receipts are asked for to settle a difference.
+_MOST_PROOFS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One window that a second endpoint was asked about.
+
+    `giver` gave it at first, `auditor` says otherwise where there is a `difference`. `at_fault`
+    is who was found to be wrong, None: nobody, or it could not be proven. `repaired` None:
+    nothing was put right. `again`: the window was audited before.
+    """
+
+    blocks: BlockRange
+    giver: str
+    auditor: str
+    difference: Difference
+    at_fault: str | None = None
+    repaired: Refolded | None = None
+    again: bool = False
+
+    @property
+    def result(self) -> str:
+        """Return what came of it: equal, repaired, denied (the auditor is wrong) or unproven."""
+        if not self.difference:
+            return "equal"
+        if self.repaired is not None:
+            return "repaired"
+        return "unproven" if self.at_fault is None else "denied"
+
+
+@dataclass(slots=True)
+class Auditor:
+    """What the audit remembers between its turns; its progress is the coverage's own.
+
+    `window` and `again` as above. `ahead` is the block from which it looks: what could not be
+    settled is left for the next process.
+    """
+
+    window: int = WINDOW
+    again: int = AGAIN
+    ahead: int = 0
+    _turns: int = 0
+    _sampled: int = -1
+    _at_fault: dict[str, int] = field(default_factory=dict)
+
+    def has_turn(self, *, is_caught_up: bool) -> bool:
+        """Tell whether to audit now: at the head always, on the way there seldom."""
+        self._turns += 1
+        return is_caught_up or self._turns % BEHIND == 0
+
+    def found_at_fault(self, endpoint: str, rows: int) -> int:
+        """Count the rows that an endpoint was wrong about; return all of this process."""
+        self._at_fault[endpoint] = self._at_fault.get(endpoint, 0) + rows
+        return self._at_fault[endpoint]
+
+    def sample(self, cursor: Cursor, start: int) -> BlockRange | None:
+        """Return an old window to ask about again, if this final block says so."""
+        final, final_hash = cursor.final_number, cursor.final_hash
+        if final is None or final_hash is None or final == self._sampled:
+            return None
+        self._sampled = final
+        windows = (final - start + 1) // self.window
+        seed = int.from_bytes(sha256(final_hash.encode()).digest()[:8], "big")
+        if windows < 1 or seed % self.again:
+            return None
+        first = start + seed // self.again % windows * self.window
+        return BlockRange(first, first + self.window - 1)
+
+
+def audit_next(
+    chain: Chain, store: Store, folder: Folder, auditor: Auditor, manner: Manner
+) -> Audited | None:
+    """Ask about the next window that is due; None: none is, or there is no second endpoint.
+
+    Raises:
+        TransientError: the other endpoint gives no whole answer now.
+        FatalError: a final block is another one there.
+    """
+    possible = len(chain.endpoint_names()) > 1
+    metrics.AUDIT_POSSIBLE.set(possible)
+    if not possible:
+        return None
+    with store.reading() as unit:
+        due = _due(unit, folder, auditor)
+    if due is None:
+        return None
+    blocks, giver, again = due
+    window = chain.verified(blocks, Level.CHECKED, than=giver or None)
+    with store.reading() as unit:
+        check_same_chain(unit, _cursor(unit), window)
+        difference = Difference() if _is_same(unit, window) else compare(unit, window)
+    found = Audited(window.range, giver, window.endpoint, difference, again=again)
+    if difference:
+        found = _judged(chain, store, folder, found, manner)
+        _blame(chain, auditor, found)
+    metrics.AUDITS.labels(found.result).inc()
+    if found.result == "unproven":
+        auditor.ahead = window.range.last + 1
+        return found
+    with manner.transaction(store) as unit:
+        at = _cursor(unit).number
+        unit.coverage.note_audit(folder.scope.id, window.range, window.endpoint, at)
+    return found
+
+
+def _due(unit: Unit, folder: Folder, auditor: Auditor) -> tuple[BlockRange, str, bool] | None:
+    """Return the blocks to ask about, who gave them, and whether that was done before."""
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None or cursor.final_number is None:
+        return None
+    final = min(cursor.final_number, cursor.number)
+    span = unit.coverage.unaudited(folder.scope.id, auditor.ahead, final)
+    if span is not None:
+        blocks = BlockRange(span.first, min(span.last, span.first + auditor.window - 1))
+        # What grows is waited for: one question for each whole window.
+        if len(blocks) == auditor.window or blocks.last < final:
+            return blocks, span.endpoint, False
+    sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
+    if sampled is None:
+        return None
+    spans = unit.coverage.spans(folder.scope.id, sampled.first, sampled.last)
+    return (spans[0].blocks, spans[0].endpoint, True) if spans else None
+
+
+def _is_same(unit: Unit, window: Window) -> bool:
+    first, last = window.range.first, window.range.last
+    ours = digest(unit.logs.between(first, last), unit.calls.between(first, last))
+    return ours == digest(window.logs, window.calls)
+
+
+def _judged(chain: Chain, store: Store, folder: Folder, found: Audited, manner: Manner) -> Audited:
+    """Find out who is right about each block that differs, and put our rows right."""
+    proofs = _proofs(chain, found)
+    repair, refolded = Difference(), None
+    with folder.following(None), manner.transaction(store) as unit:
+        cursor = _cursor(unit)
+        # What our side has proven stands, unless a newer proof says otherwise.
+        proven = proven_in(unit, folder.scope, found.blocks)
+        for number, window in proofs.items():
+            check_same_chain(unit, cursor, window)
+            repair.add(compare(unit, window))
+            unit.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
+        repair.add(settled(found.difference, (), proven | proofs.keys()))
+        if repair:
+            refolded = put_right(unit, folder, cursor, repair, manner)
+    folder.forget()
+    if refolded is not None:
+        return replace(found, difference=repair, at_fault=found.giver, repaired=refolded)
+    is_proven = proven | proofs.keys() >= set(found.difference.blocks)
+    return replace(found, at_fault=found.auditor if is_proven else None)
+
+
+def _proofs(chain: Chain, found: Audited) -> dict[int, Window]:
+    """Return the differing blocks as their receipts prove them, by whichever side can."""
+    if chain.level_allowed() < Level.PROVEN:
+        return {}
+    asked = found.difference.blocks[:_MOST_PROOFS]
+    proofs = {number: _proof(chain, number, found) for number in asked}
+    return {number: window for number, window in proofs.items() if window is not None}
+
+
+def _proof(chain: Chain, number: int, found: Audited) -> Window | None:
+    for endpoint in filter(None, (found.auditor, found.giver)):
+        try:
+            window = chain.verified(BlockRange(number, number), Level.PROVEN, endpoint)
+        except TransientError:
+            continue
+        if window.level >= Level.PROVEN or number in window.proven:
+            return window
+    return None
+
+
+def _blame(chain: Chain, auditor: Auditor, found: Audited) -> None:
+    """Let whoever was wrong rest, and count what was."""
+    if not found.at_fault:
+        return
+    told = found.difference
+    left_out = told.missing if found.at_fault == found.giver else told.extra
+    MISSING_LOGS.labels(found.at_fault).inc(len(left_out))
+    rows = len(told.missing) + len(told.extra) + len(told.other)
+    count = auditor.found_at_fault(found.at_fault, rows)
+    blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
+    chain.put_aside(found.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
+
+
+def _cursor(unit: Unit) -> Cursor:
+    cursor = unit.cursor.get()
+    if cursor is None:
+        raise TransientError("nothing is indexed any more")
+    return cursor

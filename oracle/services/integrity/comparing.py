@@ -1,0 +1,136 @@
+"""Compares what an endpoint says of blocks with what we hold of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from oracle.chain.window import Window
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Call, Log
+from oracle.errors import FatalError, TransientError
+from oracle.store.cursor import Cursor
+from oracle.store.store import Unit
+
+
+@dataclass(slots=True)
+class Difference:
+    """How an endpoint's rows of some blocks differ from ours; nothing of it: they are the same.
+
+    `missing`: only the endpoint has them. `extra`: only we have them. `other`: the endpoint's
+    words for rows that we have in other words.
+    """
+
+    missing_logs: list[Log] = field(default_factory=list)
+    missing_calls: list[Call] = field(default_factory=list)
+    extra_logs: list[Log] = field(default_factory=list)
+    extra_calls: list[Call] = field(default_factory=list)
+    other_logs: list[Log] = field(default_factory=list)
+    other_calls: list[Call] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any(self._all())
+
+    @property
+    def missing(self) -> list[Log | Call]:
+        """Return what only the endpoint has."""
+        return [*self.missing_logs, *self.missing_calls]
+
+    @property
+    def extra(self) -> list[Log | Call]:
+        """Return what only we have."""
+        return [*self.extra_logs, *self.extra_calls]
+
+    @property
+    def other(self) -> list[Log | Call]:
+        """Return what both have in different words, in the endpoint's."""
+        return [*self.other_logs, *self.other_calls]
+
+    @property
+    def blocks(self) -> list[int]:
+        """Return the blocks that it is about, ascending."""
+        return sorted({row.block for rows in self._all() for row in rows})
+
+    def add(self, more: "Difference") -> None:
+        """Take in how other blocks differ."""
+        self.missing_logs += more.missing_logs
+        self.missing_calls += more.missing_calls
+        self.extra_logs += more.extra_logs
+        self.extra_calls += more.extra_calls
+        self.other_logs += more.other_logs
+        self.other_calls += more.other_calls
+
+    def _all(self) -> Sequence[list[Log] | list[Call]]:
+        return (
+            self.missing_logs,
+            self.missing_calls,
+            self.extra_logs,
+            self.extra_calls,
+            self.other_logs,
+            self.other_calls,
+        )
+
+
+def compare(unit: Unit, window: Window) -> Difference:
+    """Compare a window with the canonical rows of its blocks."""
+    first, last = window.range.first, window.range.last
+    ours = {_log_key(log): log for log in unit.logs.between(first, last)}
+    theirs = {_log_key(log): log for log in window.logs}
+    our_calls = {_call_key(call): call for call in unit.calls.between(first, last)}
+    their_calls = {_call_key(call): call for call in window.calls}
+    return Difference(
+        missing_logs=[log for key, log in theirs.items() if key not in ours],
+        missing_calls=[call for key, call in their_calls.items() if key not in our_calls],
+        extra_logs=[log for key, log in ours.items() if key not in theirs],
+        extra_calls=[call for key, call in our_calls.items() if key not in their_calls],
+        other_logs=[log for key, log in theirs.items() if ours.get(key, log) != log],
+        other_calls=[c for key, c in their_calls.items() if our_calls.get(key, c) != c],
+    )
+
+
+def digest(logs: Iterable[Log], calls: Iterable[Call]) -> str:
+    """Return the sha256 of rows, in hex: the same for the same rows in any order.
+
+    chain.md 3.9 (L5) has (block hash, index, data); contract, topics and calls are in it too.
+    """
+    rows = [f"{log.block_hash} {log.index} {log.address} {log.topics} {log.data}" for log in logs]
+    rows += [
+        f"{call.block_hash} call {call.tx} {call.sender} {call.to} {call.succeeded} {call.input}"
+        for call in calls
+    ]
+    told = sha256()
+    for row in sorted(rows):
+        told.update(row.encode())
+        told.update(b"\n")
+    return told.hexdigest()
+
+
+def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
+    """Compare hashes wherever both sides know one: rows of another fork must not come in.
+
+    Raises:
+        TransientError: the chain is just changing there.
+        FatalError: a final block is another one there.
+    """
+    first, last = window.range.first, window.range.last
+    theirs = {block.number: block.hash for block in [*window.headers, window.last]}
+    theirs |= {log.block: log.block_hash for log in window.logs}
+    ours = {block.number: block.hash for block in unit.blocks.between(first, last)}
+    ours |= {log.block: log.block_hash for log in unit.logs.between(first, last)}
+    for number in sorted(theirs.keys() & ours.keys()):
+        if theirs[number] != ours[number]:
+            raise _another(cursor, number, theirs[number], ours[number])
+
+
+def _another(cursor: Cursor, number: int, theirs: Hash, ours: Hash) -> Exception:
+    difference = f"block {number} is {theirs} on the chain and {ours} here"
+    if cursor.final_number is None or number > cursor.final_number:
+        return TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
+    return FatalError(f"{difference}, and final: check the endpoints before anything else")
+
+
+def _log_key(log: Log) -> tuple[int, int, Hash]:
+    return log.block, log.index, log.block_hash
+
+
+def _call_key(call: Call) -> tuple[int, int, Hash]:
+    return call.block, call.tx, call.block_hash

@@ -1,0 +1,68 @@
+"""Metrics of how sure we are of what we hold (docs/operating.md says what each is for)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import Counter, Gauge
+
+from oracle.domain.verification import Level
+from oracle.telemetry.metrics import REGISTRY
+
+COVERED = Gauge(
+    "oracle_covered_blocks",
+    "Blocks that were read, by the level that they reached.",
+    ["level"],
+    registry=REGISTRY,
+)
+AUDITED = Gauge(
+    "oracle_audited_blocks", "Blocks that a second endpoint was asked about.", registry=REGISTRY
+)
+UNCOVERED = Gauge(
+    "oracle_uncovered_blocks", "Blocks up to the folded one that were not read.", registry=REGISTRY
+)
+DEAD_LETTERS = Gauge(
+    "oracle_dead_letters", "Logs and calls that could not be read.", registry=REGISTRY
+)
+AUDIT_POSSIBLE = Gauge(
+    "oracle_audit_possible", "1 where there is a second endpoint to ask.", registry=REGISTRY
+)
+AUDITS = Counter(
+    "oracle_audits_total",
+    "Windows that a second endpoint was asked about: equal, repaired, denied or unproven.",
+    ["result"],
+    registry=REGISTRY,
+)
+for _result in ("equal", "repaired", "denied", "unproven"):
+    # Alerts see a zero before the first.
+    AUDITS.labels(_result)
+COUNTER_DIFFERENCE = Gauge(
+    "oracle_counter_difference",
+    "What a contract counts less what we counted, at one block.",
+    ["counter"],
+    registry=REGISTRY,
+)
+COUNTERS_COMPARED = Counter(
+    "oracle_counters_compared_total",
+    "Comparisons with the contracts' counters.",
+    registry=REGISTRY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IntegrityCensus:
+    """What is counted from the database."""
+
+    covered: Mapping[Level, int] = field(default_factory=dict)
+    audited: int = 0
+    uncovered: int = 0
+    dead_letters: int = 0
+
+
+def show(census: IntegrityCensus) -> None:
+    """Let `/metrics` tell this census from now on."""
+    # A level that no block has any more shows 0.
+    for level in Level:
+        COVERED.labels(level.name.lower()).set(census.covered.get(level, 0))
+    AUDITED.set(census.audited)
+    UNCOVERED.set(census.uncovered)
+    DEAD_LETTERS.set(census.dead_letters)
