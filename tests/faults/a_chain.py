@@ -2,18 +2,27 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
+
+import msgspec
 
 from oracle.fakechain.blocks import Block, Said
 from oracle.fakechain.provider import Provider
 from oracle.fakechain.server import serving
 from oracle.fakechain.tree import Tree, branch
+from oracle.shipped import shipped
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.indexer import CHAIN_ID, FINALITY
 from tests.faults.speaking import tx, txs
 from tests.traffic import Traffic
 
-# Code that is not empty: an address without any holds no contract.
-_CODE = "0x6001"
+
+
+@cache
+def _code(contract: str) -> str:
+    """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""
+    artifact = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
+    return str(artifact["deployedBytecode"])
 
 
 @dataclass
@@ -42,7 +51,7 @@ class AChain:
         """Add an endpoint; its `finalized` is as deep as the depth that an Indexer asks for."""
         provider = Provider(self.tree)
         provider.tags = {"safe": 2, "finalized": FINALITY}
-        provider.code = dict.fromkeys((NETWORK, ORACLE), _CODE)
+        provider.code = {NETWORK: _code("TaskNetwork"), ORACLE: _code("QoSOracle")}
         self.providers.append(provider)
         self.urls.append(self.until_the_end.enter_context(serving(provider)).url)
         if follows:

@@ -1,6 +1,6 @@
 """The whole database as text, to compare two of them byte for byte."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -11,15 +11,17 @@ from oracle.store.metadata import metadata
 
 # Who writes at present, and for how long; what an interrupted command had come to.
 _LOCAL_TABLES = {"lease", "progress", "rpc_fact"}
-# How often the cursor was moved is a matter of how the windows fell.
-_LOCAL_COLUMNS = {("cursor", "epoch")}
+# How often the cursor was moved is a matter of how the windows fell; and PostgreSQL gives no
+# number twice, also where the transaction that took it was lost.
+_LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("latch", "id")}
 
 
-def dump(url: str, *, orphans: bool = True) -> list[str]:
+def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> list[str]:
     """Return every row of every table, a line each, in order of their keys.
 
-    Not in it: the lease, the progress of commands, the number of the cursor's moves. `orphans`
-    False leaves out what belongs to blocks that left the chain.
+    Not in it: the lease, the progress of commands, what was learned of endpoints, the number of
+    the cursor's moves, numbers that are counted up. `orphans` False leaves out what belongs to
+    blocks that left the chain; `without` whole tables.
     """
     engine = create_engine(parsed(url))
     try:
@@ -27,6 +29,7 @@ def dump(url: str, *, orphans: bool = True) -> list[str]:
             return [
                 f"{table.name} {_text(row)}"
                 for table in _tables()
+                if table.name not in without
                 for row in connection.execute(_rows(table, orphans=orphans))
             ]
     finally:

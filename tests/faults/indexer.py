@@ -8,6 +8,7 @@ from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.reader import Reader
 from oracle.chain.source import Source
+from oracle.domain.block import BlockRange
 from oracle.domain.report import ReportSettings
 from oracle.services.folding import Folder
 from oracle.services.indexing import Done, Pace, index_next
@@ -30,7 +31,8 @@ class Indexer:
     """Follows the chain behind `urls` into the database at `url`, by the rules of `seed`.
 
     Everything in memory goes with `restart`; the database stays. `clock` counts seconds for
-    whoever rests, waits or looks again.
+    whoever rests, waits or looks again. Without `reports` none are cut, and only what is not final
+    is read with all its headers.
     """
 
     urls: Sequence[str]
@@ -38,6 +40,7 @@ class Indexer:
     start_block: int = 0
     finality: int = FINALITY
     clock: Callable[[], float] = time.monotonic
+    reports: bool = True
     store: Store = field(init=False)
     source: Source = field(init=False)
     folder: Folder = field(init=False)
@@ -55,7 +58,7 @@ class Indexer:
 
     def _open(self) -> None:
         reader = Reader.open("reference", CONTRACTS, ORACLE)
-        reporter = Reporter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
+        reporter = Reporter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW) if self.reports else None
         self.store = Store.open(self.url, create=True)
         endpoints = Endpoints([Endpoint(url) for url in self.urls], CHAIN_ID, clock=self.clock)
         self.source = Source(endpoints, reader, self.finality, clock=self.clock)
@@ -97,6 +100,16 @@ class Indexer:
         """(block hash, log index) of every log that counts, in order."""
         with self.store.reading() as unit:
             return [(log.block_hash, log.index) for log in unit.logs.between(0, 2**62)]
+
+    def holes(self) -> list[BlockRange]:
+        """Blocks up to the cursor that the ledger says were never read for what we want."""
+        with self.store.reading() as unit:
+            scope, at = unit.coverage.current(), unit.cursor.get()
+            if at is None:
+                return []
+            if scope is None:
+                return [BlockRange(self.start_block, at.number)]
+            return unit.coverage.holes(scope.id, self.start_block, at.number)
 
     def digest(self) -> str:
         """Of everything folded."""

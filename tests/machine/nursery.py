@@ -30,7 +30,9 @@ class Countdown:
         self._told = told
 
     def reached(self, point: str) -> None:
-        """Note a point, or end here as `kill -9` ends a process."""
+        """Note a point, or end here as `kill -9` ends a process; a verb's own repeats are one."""
+        if self.points[-1:] == [point]:
+            return
         if self._left == len(self.points):
             os.write(self._told, json.dumps({"died_at": point}).encode())
             os.kill(os.getpid(), signal.SIGKILL)
@@ -38,7 +40,7 @@ class Countdown:
 
 
 def watch(store: Store, reached: Callable[[str], None]) -> None:
-    """Report each statement of each writing transaction before it runs, its commit, its end."""
+    """Report what each writing transaction does before it does it, its commit, and its end."""
     engine = store._writing
 
     def before_statement(connection: Connection, *_: object) -> None:

@@ -167,6 +167,7 @@ class World:
     def check(self) -> None:
         """All that the index promises about a chain that stands still."""
         assert self.indexer.canonical_logs() == self.chain.logs()
+        assert self.indexer.holes() == []
         self._check_headers()
         self._check_intents()
         refolded = refold(self.indexer.store, self.indexer.folder, Manner())
