@@ -1,0 +1,101 @@
+"""The daemon's turns for being sure of what it holds: mend, audit, compare, count."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oracle.app import App
+from oracle.services.indexing import Pace
+from oracle.services.integrity.auditing import Audited, Auditor, audit_next
+from oracle.services.integrity.counting import Counts, compare_counters
+from oracle.services.integrity.mending import Mended, Mender, mend_next
+from oracle.services.integrity.surveying import integrity_census
+from oracle.services.leasing import renew
+from oracle.services.refolding import Manner
+from oracle.telemetry import integrity_metrics
+
+COUNTERS_SECONDS = 3600.0
+
+Facts = Mapping[str, object] | None
+
+
+@dataclass(slots=True)
+class IntegrityWork:
+    """What these turns share with each other and with the loops; writes under the lease."""
+
+    app: App
+    epoch: int
+    pace: Pace
+    mender: Mender = field(default_factory=Mender)
+    auditor: Auditor = field(default_factory=Auditor)
+
+    def mend(self) -> Facts:
+        """Bring an older database up to the configuration and the program, step by step."""
+        app = self.app
+        done = mend_next(app.chain, app.store, app.folder, self.mender, self._manner())
+        return None if done is None else _mended(done)
+
+    def audit(self) -> Facts:
+        """Ask a second endpoint about final blocks, where the head does not need us."""
+        app, heads = self.app, self.pace.heads
+        if heads is None or not self.mender.is_sound:
+            return None
+        with app.store.reading() as unit:
+            cursor = unit.cursor.get()
+        is_caught_up = cursor is not None and cursor.number >= heads.latest.number
+        if not self.auditor.has_turn(is_caught_up=is_caught_up):
+            return None
+        done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())
+        return None if done is None else _audited(done)
+
+    def compare(self) -> Facts:
+        """Compare what the contracts count with what we counted."""
+        if self.pace.heads is None or not self.mender.is_sound:
+            return None
+        done = compare_counters(self.app.chain, self.app.store, self.pace.heads)
+        return None if done is None else _compared(done)
+
+    def count(self) -> None:
+        """Count for `/metrics` how sure we are."""
+        census = integrity_census(self.app.store, self.app.folder)
+        if census is not None:
+            integrity_metrics.show(census)
+
+    def _manner(self) -> Manner:
+        return Manner(lease=self.epoch, keep_lease=self._keep_lease)
+
+    def _keep_lease(self) -> None:
+        renew(self.app.store, self.epoch)
+
+
+def _mended(done: Mended) -> Mapping[str, object]:
+    facts: dict[str, object] = {"did": "mended", "why": done.why}
+    if done.blocks is not None:
+        facts |= {"blocks": f"{done.blocks.first}..{done.blocks.last}", "rows": done.rows}
+        facts["left"] = done.left
+    if done.refolded is not None:
+        facts |= {"did": "folded anew", "logs": done.refolded.logs, "same": done.refolded.same}
+        # Before anything is sent: these periods would be reported otherwise now.
+        facts["differing"] = list(done.refolded.differing)
+    return facts
+
+
+def _audited(done: Audited) -> Mapping[str, object]:
+    facts: dict[str, object] = {
+        "did": "audited",
+        "blocks": f"{done.blocks.first}..{done.blocks.last}",
+        "giver": done.giver,
+        "auditor": done.auditor,
+        "result": done.result,
+    }
+    if done.difference:
+        facts |= {
+            "missing": len(done.difference.missing),
+            "extra": len(done.difference.extra),
+            "other": len(done.difference.other),
+            "at_fault": done.at_fault or "unknown",
+        }
+    return facts
+
+
+def _compared(done: Counts) -> Mapping[str, object]:
+    return {"did": "compared counters", "block": done.block, "differing": dict(done.differing)}
