@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
+from oracle.chain.profile_files import open_profile
 from oracle.errors import InputError
 from oracle.settings.chain import Chain
 from oracle.settings.dispatch import Dispatch, faults_in_dispatch
@@ -31,6 +32,8 @@ ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
 # A soft report speaks of a block this far under the head (decision 10).
 SOFT_BLOCKS = 2
+# The contract that registers nodes with the oracle contract, and starts what we draw.
+ACTED_ON = "TaskNetwork"
 # Blocks that a report takes from being cut to being mined, on a bad day.
 LANDING_BLOCKS = 6
 
@@ -199,8 +202,7 @@ def _disagreements(config: Config) -> list[str]:
         for role, keystore, password in pairs
         if (keystore is None) != (password is None)
     ]
-    if "TaskNetwork" not in config.network.contracts:
-        faults.append("network.contracts: the profile reference needs TaskNetwork")
+    faults += _faults_in_network(config)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")
     if oracle.publish:
@@ -213,6 +215,24 @@ def _disagreements(config: Config) -> list[str]:
         config.dispatch, config.chain.start_block, has_key=keys.dispatcher_keystore is not None
     )
     return faults + _faults_in_time(config)
+
+
+def _faults_in_network(config: Config) -> list[str]:
+    told = config.network
+    try:
+        profile = open_profile(told.profile, told.options)
+    except InputError as error:
+        return str(error).splitlines()
+    known = {name for name, contract in profile.contracts.items() if contract.address is not None}
+    missing = sorted(profile.contracts.keys() - known - told.contracts.keys())
+    faults = [f"network.contracts: the profile {profile.name} needs {name}" for name in missing]
+    acting = config.oracle.address is not None or config.dispatch.start_block is not None
+    if acting and ACTED_ON not in profile.contracts:
+        faults.append(
+            f"network.profile: {profile.name} has no {ACTED_ON}, which nodes are registered by: "
+            "with it the daemon can index only, without oracle.address and dispatch.start_block"
+        )
+    return faults
 
 
 def _faults_in_rules(scoring: Scoring) -> list[str]:

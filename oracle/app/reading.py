@@ -66,7 +66,7 @@ class ReadingRooms:
     @cached_property
     def rules_hash(self) -> Hash:
         """What the contract must hold as its `rulesHash` before this daemon publishes."""
-        return rules_id(self.rules, self.config.network.profile, self.report_settings)
+        return rules_id(self.rules, self.reader.profile.identity, self.report_settings)
 
     @cached_property
     def store(self) -> Store:
@@ -94,7 +94,8 @@ class ReadingRooms:
     def reader(self) -> Reader:
         """What turns logs into events, for `[network]` and `[oracle]`. Asks no endpoint."""
         network = self.config.network
-        return Reader.open(network.profile, network.contracts, self.config.oracle.address)
+        oracle = self.config.oracle.address
+        return Reader.open(network.profile, network.contracts, oracle, network.options)
 
     @cached_property
     def source(self) -> Source:

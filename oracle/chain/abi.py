@@ -1,5 +1,6 @@
-"""What a compiled contract can say and be told: its ABI, read from the shipped artifacts."""
+"""What a compiled contract can say and be told: its ABI, as the compiler writes it in JSON."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,14 +11,20 @@ from eth_utils.crypto import keccak
 from oracle.errors import FatalError
 from oracle.shipped import shipped
 
+_SELECTOR_DIGITS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One input of an event or function; `kind` is the canonical Solidity type."""
+    """One input of an event or function; `kind` is the canonical Solidity type.
+
+    `parts` names the members of a struct, or of the structs of an array.
+    """
 
     name: str
     kind: str
     indexed: bool
+    parts: tuple["Parameter", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,19 @@ class Signature:
     inputs: tuple[Parameter, ...]
 
     @cached_property
+    def text(self) -> str:
+        """Return the canonical signature: name and types."""
+        return f"{self.name}({','.join(parameter.kind for parameter in self.inputs)})"
+
+    @cached_property
     def digest(self) -> str:
         """Return keccak256 of the canonical signature, `0x` hex: an event's first topic."""
-        kinds = ",".join(parameter.kind for parameter in self.inputs)
-        return "0x" + keccak(text=f"{self.name}({kinds})").hex()
+        return "0x" + keccak(text=self.text).hex()
+
+    @property
+    def selector(self) -> str:
+        """Return the first four bytes of a call of the function, `0x` hex."""
+        return self.digest[:_SELECTOR_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +80,26 @@ def load(contract: str) -> Abi:
     return parse(contract, written["abi"])
 
 
-def parse(contract: str, entries: list[dict[str, Any]]) -> Abi:
+def parse(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
     """Read the entries of a JSON ABI."""
-    named = {
-        kind: {entry["name"]: _signature(entry) for entry in entries if entry["type"] == kind}
-        for kind in ("event", "function")
-    }
-    return Abi(contract, named["event"], named["function"])
+    events = {signature.name: signature for signature in listed(entries, "event")}
+    functions = {signature.name: signature for signature in listed(entries, "function")}
+    return Abi(contract, events, functions)
+
+
+def listed(entries: Sequence[dict[str, Any]], what: str) -> list[Signature]:
+    """Return every `event` or `function` of a JSON ABI, overloads too."""
+    return [_signature(entry) for entry in entries if entry["type"] == what]
 
 
 def _signature(entry: dict[str, Any]) -> Signature:
-    inputs = tuple(
-        Parameter(given["name"], _canonical(given), given.get("indexed", False))
-        for given in entry["inputs"]
-    )
-    return Signature(entry["name"], inputs)
+    return Signature(entry["name"], tuple(_parameter(given) for given in entry["inputs"]))
 
 
-def _canonical(given: dict[str, Any]) -> str:
-    """Spell a tuple by its parts, as signatures do; every other type is spelled already."""
+def _parameter(given: dict[str, Any]) -> Parameter:
+    parts = tuple(_parameter(part) for part in given.get("components", ()))
     kind: str = given["type"]
-    if not kind.startswith("tuple"):
-        return kind
-    parts = ",".join(_canonical(part) for part in given["components"])
-    return f"({parts}){kind.removeprefix('tuple')}"
+    if kind.startswith("tuple"):
+        # Spelled by its parts, as signatures do; every other type is spelled already.
+        kind = f"({','.join(part.kind for part in parts)}){kind.removeprefix('tuple')}"
+    return Parameter(given.get("name", ""), kind, bool(given.get("indexed")), parts)

@@ -27,7 +27,6 @@ from oracle.chain.reader import Reader
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.errors import FatalError
 
 # `0x` and the first four bytes of an input.
 SELECTOR_DIGITS = 10
@@ -208,11 +207,11 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader) -> list[Ca
         _call(endpoint.name, log, answer)
         for log, answer in zip(by_hash.values(), answers, strict=True)
     ]
-    try:
-        reader.read(logs, calls)
-    except FatalError as error:
+    dead = reader.read(logs, calls).dead
+    if dead:
         # An input that is not the call's: another endpoint may know the right one.
-        raise EndpointError(endpoint.name, Kind.INVALID, str(error)) from None
+        words = f"cannot read {dead[0].name} of block {dead[0].block}: {dead[0].error}"
+        raise EndpointError(endpoint.name, Kind.INVALID, words)
     return calls
 
 

@@ -1,6 +1,5 @@
 """Makes sure that the addresses of the settings hold the contracts that we read."""
 
-from oracle.chain.abi import load
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.reader import Reader
 from oracle.errors import InputError
@@ -9,7 +8,8 @@ from oracle.errors import InputError
 def check_code(endpoint: Endpoint, reader: Reader) -> None:
     """Look for each event that we read in the code of its contract.
 
-    The first topic of an event stands in the code that says it, as it is.
+    The first topic of an event stands in the code that says it, as it is. Behind a proxy the
+    code is elsewhere, so only that there is any is looked at.
 
     Raises:
         EndpointError: no answer.
@@ -22,9 +22,12 @@ def check_code(endpoint: Endpoint, reader: Reader) -> None:
         where = f"{contract} at {address}"
         if code in {None, "", "0x"}:
             raise InputError(f"{where}: there is no contract at this address of this chain")
+        known = reader.profile.contracts.get(contract)
+        if known is not None and known.is_proxy:
+            continue
         missing = [topic for topic in topics if _pushed(topic) not in str(code).lower()]
         if missing:
-            names = ", ".join(sorted(_names(contract, missing)))
+            names = ", ".join(sorted(map(reader.name_of, missing)))
             raise InputError(f"{where}: another contract, or another version: never says {names}")
 
 
@@ -34,7 +37,3 @@ def _pushed(topic: str) -> str:
     while digits.startswith("00"):
         digits = digits[2:]
     return digits
-
-
-def _names(contract: str, topics: list[str]) -> list[str]:
-    return [event.name for event in load(contract).events.values() if event.digest in topics]

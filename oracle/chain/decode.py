@@ -6,12 +6,13 @@ slices; it is about a hundred times as fast as web3's `process_log` and checked 
 
 import struct
 from binascii import unhexlify
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 from oracle.chain.abi import Parameter, Signature
+from oracle.chain.arguments import Arguments, arguments_reader
 from oracle.chain.making import filled
 from oracle.chain.tails import (
     WORD,
@@ -26,8 +27,6 @@ from oracle.chain.tails import (
 from oracle.chain.words import BITS, Layout, layout, word_reader
 from oracle.domain.block import Position
 from oracle.domain.logs import Log
-
-Made = TypeVar("Made")
 
 # (topics, data) in lower-case hex -> the values asked for, in the order asked.
 Decoder = Callable[[Sequence[str], str], tuple[Any, ...]]
@@ -48,50 +47,95 @@ def decoder_of(event: Signature, wanted: Sequence[str] | None = None) -> Decoder
     Raises:
         ValueError: the event has an input of a type that we do not read.
     """
-    plan = _plan_of(event)
+    plan = plan_of(event)
     names = wanted if wanted is not None else [parameter.name for parameter in event.inputs]
     values = "".join(f"{plan.values[value]}, " for value in names)
     decoder: Decoder = plan.compiled(event.name, "topics, data", [], [f"return ({values})"])
     return decoder
 
 
-def log_reader(
-    event: Signature, wanted: Sequence[str], make: Callable[..., Made]
-) -> Callable[[Log], Made]:
-    """Return what decodes a log as `decoder_of` does and makes something of it in one go.
+def log_reader(event: Signature, wanted: Mapping[str, str], kind: type) -> Callable[[Log], Any]:
+    """Return what decodes a log as `decoder_of` does and makes a `kind` of it in one go.
 
-    It returns `make(position, time, *values)`; a dataclass is made by its slots (making.py).
+    `wanted` names the input for each field of that dataclass after position and time.
 
     Raises:
         ValueError: the event has an input of a type that we do not read.
     """
-    plan = _plan_of(event)
-    at = "position(Position, (log.block, log.tx, log.index, 0))"
-    values = [at, "log.time", *(plan.values[name] for name in wanted)]
-    if isinstance(make, type):
-        known, lines = filled(make, values)
-    else:
-        known, lines = {"make": make}, [f"return make({', '.join(values)})"]
-    plan.known |= {"position": tuple.__new__, "Position": Position, **known}
-    reader: Callable[[Log], Made] = plan.compiled(
-        event.name, "log", ["topics, data = log.topics, log.data"], lines
+    plan = plan_of(event)
+    values = {field: plan.values[name] for field, name in wanted.items()}
+    known, lines = filled(kind, {"at": log_position("0"), "time": "log.time", **values})
+    plan.known |= {**POSITION, **known}
+    reader: Callable[[Log], Any] = plan.compiled(
+        event.name, "log", [LOG_PARTS], [*lines, "return made"]
     )
     return reader
 
 
-def _plan_of(event: Signature) -> "_Plan":
-    plan = _Plan()
+# What generated readers of `log`, a log or a call, begin with, and make positions by.
+LOG_PARTS = "topics, data = log.topics, log.data"
+POSITION = {"position": tuple.__new__, "Position": Position}
+
+
+CALL_PARTS = "data = log.input[8:]"
+
+
+def log_position(sub: str) -> str:
+    """Return the expression of a log's position."""
+    return f"position(Position, (log.block, log.tx, log.index, {sub}))"
+
+
+def call_position(sub: str) -> str:
+    """Return that of a call, before the logs of its transaction (events.md)."""
+    return f"position(Position, (log.block, log.tx, -1, {sub}))"
+
+
+def plan_of(event: Signature) -> "Plan":
+    """Return the beginning of a function that reads logs of this event.
+
+    Raises:
+        ValueError: the event has an input of a type that we do not read.
+    """
+    plan = Plan()
     for number, parameter in enumerate(p for p in event.inputs if p.indexed):
         plan.topic(number + 1, parameter)
-    for number, parameter in enumerate(p for p in event.inputs if not p.indexed):
-        plan.word(number, parameter)
+    plain = [parameter for parameter in event.inputs if not parameter.indexed]
+    if all(_is_plain(parameter.kind) for parameter in plain):
+        for number, parameter in enumerate(plain):
+            plan.word(number, parameter)
+    else:
+        plan.whole(plain)
     return plan
 
 
-@dataclass(slots=True)
-class _Plan:
-    """The text of one decoder as it grows, and what it refers to."""
+def plan_of_call(function: Signature) -> "Plan":
+    """Return the beginning of a function that reads calls of this function.
 
+    Raises:
+        ValueError: the function has an input of a type that we do not read.
+    """
+    plan = Plan(is_log=False)
+    plan.whole(function.inputs)
+    return plan
+
+
+def _is_plain(kind: str) -> bool:
+    """Tell whether the one layout that compilers use can be checked; not for structs and rows."""
+    element = kind.removesuffix("[]")
+    return element in _TAILS or (layout(element) is not None and not element.endswith("]"))
+
+
+@dataclass(slots=True)
+class Plan:
+    """The text of one decoder as it grows, and what it refers to.
+
+    `values` are expressions of the inputs, by name; `kinds` their types, "" where only a hash
+    of the value is there.
+    """
+
+    is_log: bool = True
+    count: int = 1
+    # Lines that check topics.
     topics: list[str] = field(default_factory=list)
     # One code of `struct` for each word of the fixed part, and the names of what comes out.
     codes: list[str] = field(default_factory=list)
@@ -101,10 +145,24 @@ class _Plan:
     # (name of the offset's word, reader) for each value of variable size.
     tails: list[tuple[str, Tail]] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)
+    # The reader of all the data where it is not read word by word, and what comes out of it.
+    arguments: Arguments | None = None
+    taken: list[str] = field(default_factory=list)
+
+    @property
+    def digits(self) -> int | None:
+        """How long the data is, in characters; None where that varies."""
+        if self.tails or self.arguments is not None:
+            return None
+        return 2 + 2 * WORD * len(self.codes)
 
     def topic(self, number: int, parameter: Parameter) -> None:
+        """Read an indexed input."""
+        self.count += 1
         shape = layout(parameter.kind)
+        self.kinds[parameter.name] = parameter.kind if shape else ""
         text = f"topics[{number}]"
         if shape is None or shape == Layout("bytes", BITS):
             self.values[parameter.name] = text
@@ -115,7 +173,17 @@ class _Plan:
             self.known[f"topic{number}"] = word_reader(parameter.kind)
             self.values[parameter.name] = f"topic{number}(unhexlify({text}[2:]))"
 
+    def whole(self, parameters: Sequence[Parameter]) -> None:
+        """Read all the data by the reader of calls."""
+        self.arguments = arguments_reader([parameter.kind for parameter in parameters])
+        for number, parameter in enumerate(parameters):
+            self.taken.append(f"a{number}")
+            self.values[parameter.name] = f"a{number}"
+            self.kinds[parameter.name] = parameter.kind
+
     def word(self, number: int, parameter: Parameter) -> None:
+        """Read an input at its place in the data."""
+        self.kinds[parameter.name] = parameter.kind
         shape = layout(parameter.kind)
         name, start = f"w{number}", WORD * number
         if shape is None:
@@ -141,27 +209,37 @@ class _Plan:
     def compiled(
         self, name: str, given: str, opening: Sequence[str], closing: Sequence[str]
     ) -> Any:  # noqa: ANN401  # a function made at run time
+        """Return the function of `given`; `opening` makes `topics` and `data` where they are not.
+
+        `closing` uses the expressions in `values`, and returns.
+        """
         lines = [*opening, *self._checks(), *self._variable(), *closing]
         text = f"def read({given}):\n" + "".join(f"    {line}\n" for line in lines)
         known: dict[str, Any] = {
             **self.known,
             "variable": _variable_reader([read for _, read in self.tails]),
+            "arguments": self.arguments,
             "Malformed": MalformedError,
             "unhexlify": unhexlify,
             "from_bytes": int.from_bytes,
             "unpack": struct.Struct(">" + "".join(self.codes)).unpack_from,
         }
-        # The text is made of an ABI that ships with us; nothing of a chain or user is in it.
+        # The text is made of an ABI and a profile, by names of ours; nothing of a chain is in it.
         exec(compile(text, f"<decoder of {name}>", "exec"), known)  # noqa: S102
         return known["read"]
 
     def _checks(self) -> list[str]:
         size = WORD * len(self.codes)
-        count = 1 + sum("topics[" in value for value in self.values.values())
         lines = [
-            f"if len(topics) != {count}: raise Malformed('number of topics')",
+            *(
+                [f"if len(topics) != {self.count}: raise Malformed('number of topics')"]
+                * self.is_log
+            ),
             *self.topics,
         ]
+        if self.arguments is not None:
+            taken = f"{', '.join(self.taken)}, = " if self.taken else ""
+            return [*lines, f"{taken}arguments(unhexlify(data[2:]))"]
         if not (self.tails or self.unused or any("raw" in v for v in self.values.values())):
             # Words that are taken as they stand: that they are hex, the endpoint's door has seen.
             lines.append(f"if len(data) != {2 + 2 * size}: raise Malformed('length')")

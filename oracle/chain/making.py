@@ -3,46 +3,36 @@
 Their own `__init__` goes around the guard of each field; filling the slots takes half the time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-def filled(kind: type, values: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return lines of Python that make and return `kind`, and what their names stand for.
+def filled(
+    kind: type, values: Mapping[str, str], made: str = "made"
+) -> tuple[dict[str, Any], list[str]]:
+    """Return lines of Python that make a `kind` and call it `made`, and what their names mean.
 
     `kind` is a dataclass with slots, and does nothing after its making; `values` are expressions
-    for its fields in order, defaults excepted.
+    by the names of its fields, those with a default may be left out. Several of different names
+    may stand in one function.
 
     Raises:
-        ValueError: there are too few, or too many.
+        ValueError: a field is missing, or there is no such field.
     """
-    known: dict[str, Any] = {"_new": object.__new__, "_kind": kind}
-    lines = ["_made = _new(_kind)"]
-    named = fields(kind)
-    if len(values) > len(named):
-        raise ValueError(f"{kind.__name__} has only {len(named)} fields")
-    for place, field in enumerate(named):
-        known[f"_set_{field.name}"] = getattr(kind, field.name).__set__
-        if place < len(values):
-            value = values[place]
-        elif field.default is MISSING:
-            raise ValueError(f"{kind.__name__}: nothing for {field.name}")
-        else:
-            value = f"_default_{field.name}"
+    known: dict[str, Any] = {"_new": object.__new__, f"_{made}": kind}
+    lines = [f"{made} = _new(_{made})"]
+    named = {field.name: field for field in fields(kind)}
+    strangers = values.keys() - named.keys()
+    if strangers:
+        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strangers))}")
+    for name, field in named.items():
+        known[f"_{made}_{name}"] = getattr(kind, name).__set__
+        value = values.get(name)
+        if value is None:
+            if field.default is MISSING:
+                raise ValueError(f"{kind.__name__}: nothing for {name}")
+            value = f"_{made}_default_{name}"
             known[value] = field.default
-        lines.append(f"_set_{field.name}(_made, {value})")
-    return known, [*lines, "return _made"]
-
-
-def quick(kind: type[T]) -> Callable[..., T]:
-    """Return a function that makes what `kind(...)` makes of all its fields, in order."""
-    given = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # of a dataclass
-    known, lines = filled(kind, given)
-    body = "".join(f"    {line}\n" for line in lines)
-    # The text is made of the names of our own fields.
-    exec(compile(f"def make({', '.join(given)}):\n{body}", f"<{kind.__name__}>", "exec"), known)  # noqa: S102
-    make: Callable[..., T] = known["make"]
-    return make
+        lines.append(f"_{made}_{name}({made}, {value})")
+    return known, lines

@@ -4,16 +4,17 @@ The contract takes a push only as the direct call of an account without code, so
 of its transaction is the input of the push (publishing.md 2).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
 
 from oracle.chain.abi import Signature, load
 from oracle.chain.decode import decoder_of
-from oracle.chain.profiles import Meaning
 from oracle.chain.tails import WORD, MalformedError, word_at
 from oracle.domain.block import Position
 from oracle.domain.contract_events import (
+    ContractEvent,
     IndexAssigned,
     IndexRetired,
     KickCancelled,
@@ -29,6 +30,17 @@ ROUND_ACCEPTED = "RoundAccepted"
 
 _ROUND = ("round", "asOf", "asOfHash", "digest", "rules", "dataHash", "transmitter")
 _SELECTOR_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One event of the contract and ours: `inputs` names an input for each field of `kind`."""
+
+    event: str
+    kind: type[ContractEvent]
+    inputs: Mapping[str, str]
+
+
 # A record of a report: 3 bytes of word index, then the word.
 _INDEX_BYTES = 3
 _RECORD = _INDEX_BYTES + WORD
@@ -91,10 +103,13 @@ def round_reader(event: Signature) -> Callable[[Call, Log], RoundAccepted]:
     return read
 
 
+_INDEX = {"node": "node", "index": "index"}
+_KICK = {**_INDEX, "round": "round", "evidence": "evidence"}
+
 ORACLE = (
-    Meaning("NodeRegistered", ("node", "index"), IndexAssigned),
-    Meaning("NodeIndexRetired", ("node", "index"), IndexRetired),
-    Meaning("KickProposed", ("index", "node", "round", "evidence", "readyAt"), KickProposed),
-    Meaning("KickCancelled", ("index", "by", "why"), KickCancelled),
-    Meaning("KickExecuted", ("index", "node", "round", "evidence"), KickExecuted),
+    Meaning("NodeRegistered", IndexAssigned, _INDEX),
+    Meaning("NodeIndexRetired", IndexRetired, _INDEX),
+    Meaning("KickProposed", KickProposed, {**_KICK, "ready_at": "readyAt"}),
+    Meaning("KickCancelled", KickCancelled, {"index": "index", "by": "by", "why": "why"}),
+    Meaning("KickExecuted", KickExecuted, _KICK),
 )

@@ -43,13 +43,27 @@ def hex_at(raw: bytes, at: int) -> tuple[str, int]:
 
 
 def text_at(raw: bytes, at: int) -> tuple[str, int]:
-    """Return a string.
-
-    Anybody may write any bytes into a Solidity string. What is no UTF-8, and NUL, which
-    PostgreSQL refuses, become U+FFFD: nobody can stop the daemon by the name of a model.
-    """
+    """Return a string; see `text_of`."""
     value, end = bytes_at(raw, at)
-    return value.decode("utf-8", "replace").replace("\0", "\ufffd"), end
+    return text_of(value), end
+
+
+# Marks a string that is no text; nobody's own text may begin like that.
+_MARK = "\ufffd0x"
+
+
+def text_of(value: bytes) -> str:
+    """Return a contract's string as text that any database takes, each as no other one.
+
+    Anybody may write any bytes into a Solidity string. What is no UTF-8, or holds NUL, which
+    PostgreSQL refuses, becomes U+FFFD, `0x` and its bytes in hex: nobody can stop the daemon by
+    the name of a model, nothing is lost, and no two of them look the same.
+    """
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        return _MARK + value.hex()
+    return _MARK + value.hex() if "\0" in text or text.startswith(_MARK) else text
 
 
 def hashes_at(raw: bytes, at: int) -> tuple[object, int]:

@@ -186,6 +186,17 @@ def parse_wanted_task(text: str) -> TaskCreated:
     return TaskCreated(at=at, **values)
 
 
+def field_value(field: str, value: object) -> object:
+    """Read the value of a field from what JSON and TOML know.
+
+    Raises:
+        ValueError: it is no value of this field, or there is no such field.
+    """
+    if field not in _FIELDS:
+        raise ValueError("is no field of any event")
+    return _FIELDS[field].read(value)
+
+
 def _values(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
     """Read every field that is there; null means absent."""
     values = {}

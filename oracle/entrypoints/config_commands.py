@@ -8,7 +8,6 @@ import typer
 
 from oracle.app import App
 from oracle.chain.heads import Heads
-from oracle.chain.reader import PROFILES
 from oracle.config import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.domain.exclusion import longest_exclusion
 from oracle.entrypoints.options import (
@@ -93,7 +92,7 @@ def check(
 
 def _rules(app: App, found: _Findings) -> str:
     profile = app.config.network.profile
-    if app.rules.legacy is not None and not PROFILES[profile].has_rounds:
+    if app.rules.legacy is not None and not app.reader.profile.has_rounds:
         found.warnings.append(
             f"rules.set: {app.rules.name} scores tasks of two rounds, and networks of the profile "
             f"{profile} have none: no node would ever get a score"

@@ -12,13 +12,13 @@ from web3.types import LogReceipt
 from oracle.chain.abi import Parameter, Signature, load
 from oracle.chain.decode import decoder_of
 from oracle.chain.oracle_contract import CONTRACT
-from oracle.chain.reference import REFERENCE
+from oracle.chain.profile_files import open_profile
 
 ADDRESS = "0x" + "4e" * 20
 READ = [
-    (contract, meaning.event)
-    for contract, meanings in REFERENCE.contracts.items()
-    for meaning in meanings
+    (contract.name, speech.signature.name)
+    for contract in open_profile("reference").contracts.values()
+    for speech in contract.events
 ]
 READ += [(CONTRACT, name) for name in load(CONTRACT).events if name != "LimitsSet"]
 
@@ -235,7 +235,16 @@ def test_a_hundred_kilobytes_of_text_come_through():
     assert decoder_of(signature)(topics, data) == ("é" * 50_000,)
 
 
-@pytest.mark.parametrize("kind", ["uint8[3]", "uint8[][]", "(uint8,bool)"])
-def test_a_type_without_a_decoder_is_told_at_once(kind: str):
+def test_structs_and_rows_are_read_too():
+    kinds = ["uint8[3]", "uint8[][]", "(uint8,string)[2]"]
+    signature = Signature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
+    topics, data = written(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
+
+    read = decoder_of(signature)(topics, data)
+
+    assert read == ((1, 2, 3), ((4,), ()), ((5, "a"), (6, "b")))
+
+
+def test_a_type_that_is_none_is_told_at_once():
     with pytest.raises(ValueError, match="no decoder"):
-        decoder_of(Signature("E", (Parameter("p", kind, False),)))
+        decoder_of(Signature("E", (Parameter("p", "uint", False),)))
