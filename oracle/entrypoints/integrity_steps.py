@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from oracle.app import App
+from oracle.errors import TransientError
 from oracle.services.indexing import Pace
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.integrity.counting import Counts, compare_counters
@@ -14,6 +15,8 @@ from oracle.services.refolding import Manner
 from oracle.telemetry import integrity_metrics
 
 COUNTERS_SECONDS = 3600.0
+# An endpoint that gives the audit no answer is left alone for a while.
+_REST_SECONDS = 60.0
 
 Facts = Mapping[str, object] | None
 
@@ -27,6 +30,7 @@ class IntegrityWork:
     pace: Pace
     mender: Mender = field(default_factory=Mender)
     auditor: Auditor = field(default_factory=Auditor)
+    _rests_until: float = 0.0
 
     def mend(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
@@ -35,23 +39,34 @@ class IntegrityWork:
         return None if done is None else _mended(done)
 
     def audit(self) -> Facts:
-        """Ask a second endpoint about final blocks, where the head does not need us."""
+        """Ask a second endpoint about final blocks, where the head does not need us.
+
+        That nobody answers makes the daemon no less ready: it is told, and tried again later.
+        """
         app, heads = self.app, self.pace.heads
-        if heads is None or not self.mender.is_sound:
+        if heads is None or not self.mender.is_sound or self.pace.clock() < self._rests_until:
             return None
         with app.store.reading() as unit:
             cursor = unit.cursor.get()
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
         if not self.auditor.has_turn(is_caught_up=is_caught_up):
             return None
-        done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())
+        try:
+            done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())
+        except TransientError as error:
+            integrity_metrics.AUDITS.labels("unanswered").inc()
+            self._rests_until = self.pace.clock() + _REST_SECONDS
+            return {"did": "put off the audit", "reason": str(error)}
         return None if done is None else _audited(done)
 
     def compare(self) -> Facts:
         """Compare what the contracts count with what we counted."""
         if self.pace.heads is None or not self.mender.is_sound:
             return None
-        done = compare_counters(self.app.chain, self.app.store, self.pace.heads)
+        try:
+            done = compare_counters(self.app.chain, self.app.store, self.pace.heads)
+        except TransientError as error:
+            return {"did": "compared no counters", "reason": str(error)}
         return None if done is None else _compared(done)
 
     def count(self) -> None:

@@ -28,11 +28,11 @@ AUDIT_POSSIBLE = Gauge(
 )
 AUDITS = Counter(
     "oracle_audits_total",
-    "Windows that a second endpoint was asked about: equal, repaired, denied or unproven.",
+    "Windows that a second endpoint was asked about, by what came of it.",
     ["result"],
     registry=REGISTRY,
 )
-for _result in ("equal", "repaired", "denied", "unproven"):
+for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
     # Alerts see a zero before the first.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
