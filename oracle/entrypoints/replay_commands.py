@@ -13,7 +13,14 @@ from oracle.domain.block import BlockRange
 from oracle.domain.rules import Rules
 from oracle.entrypoints.choosing import SetOption, pairs_of
 from oracle.entrypoints.event_files import lines_of
-from oracle.entrypoints.options import DEFAULT_CONFIG, ConfigOption, open_app
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
 from oracle.errors import InputError
 from oracle.services.replaying import replay as replayed
 from oracle.systems.changing import changed
@@ -61,21 +68,38 @@ def replay(
     typer.echo(text, nl=False)
 
 
-def export(
+def export(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     first: Annotated[
-        int, typer.Option("--from", min=0, metavar="N", help="The first block written.")
-    ] = 0,
+        int | None,
+        typer.Option("--from", min=0, metavar="N", help="The first block written."),
+    ] = None,
     last: Annotated[
         int | None,
         typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
     ] = None,
+    fixture: Annotated[
+        Path | None,
+        typer.Option(
+            "--fixture",
+            metavar="FILE",
+            help="Record the blocks themselves, asked of the endpoints, into a file (.jsonl or "
+            ".jsonl.gz) that can be played again: headers, and all transactions and receipts of "
+            "blocks with something of ours. Goes on where an interrupted run was.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print every event that the stored logs say, as JSON lines in order of position.
 
-    Asks nothing of the chain; the daemon may run meanwhile.
+    Asks nothing of the chain, but with --fixture; the daemon may run meanwhile. --dry-run and
+    --json are for --fixture.
     """
+    if fixture is not None:
+        _record(config, fixture, (first, last), dry_run=dry_run, as_json=as_json)
+        return
     # Here, because it brings the database with it, which `replay` can do without.
     from oracle.services.exporting import export as exported  # noqa: PLC0415
 
@@ -83,12 +107,54 @@ def export(
         cursor = unit.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to export")
-        until = cursor.number if last is None else min(last, cursor.number)
-        if first > until:
-            raise InputError(f"--from {first} lies above block {until}, the last to export")
+        blocks = _blocks(first or 0, last, cursor.number)
         # Not `echo`, which flushes every line.
-        lines = exported(unit, app.reader, BlockRange(first, until))
+        lines = exported(unit, app.reader, blocks)
         sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _record(
+    config: Path,
+    path: Path,
+    asked: tuple[int | None, int | None],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Record blocks, from the start block to the newest one where nobody says otherwise."""
+    from oracle.entrypoints.fixture_files import record  # noqa: PLC0415  as above
+    from oracle.entrypoints.resync_working import bar  # noqa: PLC0415
+
+    first, last = asked
+    with open_app(config) as app, bar("export --fixture") as tell:
+        begin = app.config.chain.start_block if first is None else first
+        blocks = _blocks(begin, last, app.chain.heads().latest.number)
+        done = None if dry_run else record(app.chain, path, blocks, tell)
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "file": path,
+                "from": blocks.first,
+                "to": blocks.last,
+                "lines": None if done is None else done.lines,
+                "resumed_at": None if done is None else done.resumed_at,
+            }
+        )
+        return
+    words = f"blocks {blocks.first} to {blocks.last}"
+    if done is None:
+        typer.echo(f"dry run, nothing written: {words} would go to {path}")
+    else:
+        again = "" if done.resumed_at is None else f"; went on at block {done.resumed_at}"
+        typer.echo(f"{words}: {done.lines} lines in {path}{again}")
+
+
+def _blocks(first: int, last: int | None, newest: int) -> BlockRange:
+    until = newest if last is None else min(last, newest)
+    if first > until:
+        raise InputError(f"--from {first} lies above block {until}, the last to export")
+    return BlockRange(first, until)
 
 
 def _rules(name: str, changes: Mapping[str, str]) -> Rules:

@@ -32,7 +32,7 @@ def working(
 
     `only_reads`: no lease is needed, and the daemon may run meanwhile.
     """
-    with open_app(config) as app, _bar(command) as tell:
+    with open_app(config) as app, bar(command) as tell:
         _check_network(app, offline=offline)
         if only_reads:
             yield app, Manner(dry_run, tell)
@@ -69,11 +69,12 @@ def _check_network(app: App, *, offline: bool) -> None:
 
 
 @contextmanager
-def _bar(command: str) -> Iterator[Callable[[int, int], None]]:
+def bar(command: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how far the work is; yields what is told the block and the last one."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(command, total=None)
-        yield lambda block, last: bar.update(task, completed=block, total=last)
+    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
+        task = shown.add_task(command, total=None)
+        yield lambda block, last: shown.update(task, completed=block, total=last)
 
 
 def say(line: str, *, dry_run: bool) -> None:

@@ -157,7 +157,7 @@ def _check_same_chain(chain: Chain, unit: Unit, window: Window) -> None:
     try:
         check_same_chain(unit, _cursor(unit), window)
     except FatalError as error:
-        chain.put_aside(window.endpoint, str(error))
+        chain.blame(window.endpoint, str(error))
         raise TransientError(f"{window.endpoint}: {error}") from error
 
 
@@ -219,7 +219,7 @@ def _blame(chain: Chain, auditor: Auditor, found: Audited) -> None:
     rows = len(told.missing) + len(told.extra) + len(told.other)
     count = auditor.found_at_fault(found.at_fault, rows)
     blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
-    chain.put_aside(found.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
+    chain.blame(found.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
 
 
 def _cursor(unit: Unit) -> Cursor:
