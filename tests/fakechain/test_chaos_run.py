@@ -1,0 +1,89 @@
+"""The daemon on a devnet whose endpoints lie now and then: it must end where the chain is."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.entrypoints.daemon import daemon
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(400)]
+
+BLOCKS = 120
+_PATIENCE_SECONDS = 120
+_PROGRAM = (sys.executable, "-m", "oracle")
+
+
+@contextmanager
+def devnet(folder: Path, *options: str) -> Iterator[list[str]]:
+    """A devnet, and what it said before it began to play."""
+    command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        said: list[str] = []
+        try:
+            while not (said and said[-1].startswith("Ctrl-C")):
+                said.append(running.stderr.readline())
+                assert said[-1], said
+            # Its pipe must not fill up: it tells of each fault.
+            Thread(target=said.extend, args=(running.stderr,), daemon=True).start()
+            yield said
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(30)
+
+
+def told(*arguments: str) -> str:
+    done = subprocess.run([*_PROGRAM, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def answered(*arguments: str) -> Any:
+    return json.loads(told(*arguments, "--json"))
+
+
+def clean_copy(config: Path, chain: str) -> Path:
+    """The same configuration with a database of its own, on the honest chain."""
+    lines = config.read_text("utf-8").splitlines()
+    fresh = config.with_name("clean.toml")
+    changed = [
+        f'endpoints = ["{chain}"]'
+        if line.startswith("endpoints = ")
+        else line.replace("oracle.sqlite", "clean.sqlite")
+        for line in lines
+    ]
+    fresh.write_text("\n".join(changed), "utf-8")
+    return fresh
+
+
+@pytest.mark.parametrize("seed", [7])
+def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_path, seed):
+    folder = tmp_path / "devnet"
+    with devnet(folder, "--block-seconds", "0.2", "--chaos", str(seed)) as said:
+        config = folder / "devnet.toml"
+        chain = next(line for line in said if line.startswith("chain ")).split()[3].rstrip(",")
+        with daemon(config, "--publish", "--dispatch") as running:
+            until = time.monotonic() + _PATIENCE_SECONDS
+            while (running.get("/readyz").json()["folded"] or 0) < BLOCKS:
+                assert time.monotonic() < until, running.log.read_text("utf-8")
+                time.sleep(0.2)
+            code, _ = running.stop()
+            assert code == 0
+        clean = clean_copy(config, chain)
+        told("run", "--once", "--config", str(clean))
+        folded = str(answered("status", "--config", str(config))["folded"]["number"])
+        told("resync", "rewind", "--to-block", folded, "--config", str(clean))
+
+    ours, true = (told("export", "--config", str(one), "--to", folded) for one in (config, clean))
+    assert ours == true
+    assert len(ours.splitlines()) > 50
+    assert answered("nodes", "--config", str(config)) == answered("nodes", "--config", str(clean))
