@@ -253,7 +253,10 @@ class ScriptedChain:
             if name != than
         ]
 
-    def put_aside(self, endpoint: str, why: str) -> None:
+    def put_aside(self, endpoint: str, why: str, _newest: int) -> None:
+        self.put_away.append((endpoint, why))
+
+    def blame(self, endpoint: str, why: str) -> None:
         self.put_away.append((endpoint, why))
 
     def quarantine(self, endpoint: str, why: str, _final: tuple[int, Hash]) -> None:

@@ -34,11 +34,11 @@ class Standstill:
         self._looked_at = 0.0
         self._watched = 0.0
 
-    def saw(self, latest: BlockRef, now: float) -> None:
-        """Take one look in."""
-        before = self._newest
-        if before is None or latest.hash != before.hash:
-            if before is not None and latest.number > before.number:
+    def saw(self, latest: BlockRef, older: BlockRef, now: float) -> None:
+        """Take one look in; `older` is any block below the newest one."""
+        before = self._newest or older
+        if latest.hash != before.hash:
+            if latest.number > before.number:
                 took = (latest.time - before.time) / (latest.number - before.number)
                 mean = self.block_seconds or took
                 self.block_seconds = max(0.0, mean + _NEWEST * (took - mean))
@@ -83,6 +83,11 @@ class HeadTracker:
     def newest(self) -> int:
         """The highest block seen; -1 before the first look."""
         return self._newest
+
+    def fall_back(self, number: int = -1) -> None:
+        """Take this for the newest block, and no block for final: who said more was outvoted."""
+        self._newest = min(self._newest, number)
+        self._final = None
 
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down.
@@ -137,7 +142,7 @@ class HeadTracker:
             self._newest, self._moved_at = heads.latest.number, now
             self._all_stand = False
         self._final = heads.final
-        self._standstill.saw(heads.latest, now)
+        self._standstill.saw(heads.latest, heads.final, now)
         is_certain = self._all_stand or len(self._endpoints) == 1
         stalled = is_certain and self._standstill.is_long
         metrics.STALLED.set(stalled)

@@ -229,13 +229,23 @@ class Source:
                 found.append(Witness(endpoint.name, block, head))
         return found
 
-    def put_aside(self, endpoint: str, why: str) -> None:
-        """Let the others work for a while: they outvoted it about a block that may change."""
+    def put_aside(self, endpoint: str, why: str, newest: int) -> None:
+        """Let the others work for a while: they outvoted it about a block that may change.
+
+        `newest` is the highest block of those who did: nobody lags who has come so far.
+        """
+        self.tracker.fall_back(newest)
         structlog.get_logger().warning("endpoint_outvoted", endpoint=endpoint, reason=why)
         self._endpoints.note_inconsistent(endpoint, "fork")
 
+    def blame(self, endpoint: str, why: str) -> None:
+        """Let the others work for a while: it left out, invented or changed logs."""
+        structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)
+        self._endpoints.note_inconsistent(endpoint, "logs")
+
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
         """Do not use it until it shows our final block of this height and hash."""
+        self.tracker.fall_back()
         self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
 
     def endpoint_names(self) -> tuple[str, ...]:

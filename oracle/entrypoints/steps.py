@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.app import App
+from oracle.entrypoints.integrity_steps import COUNTERS_SECONDS, IntegrityWork
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.publisher.receipts import balance_of
@@ -42,20 +43,28 @@ class Work:
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
     pace: Pace = field(default_factory=Pace)
+    integrity: IntegrityWork = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.integrity = IntegrityWork(self.app, self.epoch, self.pace)
 
     def index(self) -> Facts:
         """Take in one window, or go back over a fork."""
         app = self.app
-        done = index_next(app.chain, app.store, app.folder, self.pace)
-        if isinstance(done, Indexed):
-            self.watch.stands_at(done.cursor)
-            count_window(done)
-        elif isinstance(done, Rewound):
-            self.watch.stands_at(done.ancestor)
-            metrics.REORGS.inc()
-            metrics.REORG_DEPTH.observe(done.depth)
-        if self.pace.heads is not None:
-            self.watch.saw(self.pace.heads)
+        mended = self.integrity.mend()
+        if mended is not None:
+            return mended
+        try:
+            done = index_next(app.chain, app.store, app.folder, self.pace)
+            if isinstance(done, Indexed):
+                self.watch.stands_at(done.cursor)
+                count_window(done)
+            elif isinstance(done, Rewound):
+                self.watch.stands_at(done.ancestor)
+        finally:
+            # Where nothing can be written, the lag grows all the same.
+            if self.pace.heads is not None:
+                self.watch.saw(self.pace.heads)
         return None if done is None else _told(done)
 
     def publish(self) -> Facts:
@@ -100,6 +109,7 @@ class Work:
 
     def count(self) -> Facts:
         """Count the database for `/metrics`."""
+        self.integrity.count()
         balance = None
         if self.desk is not None:
             balance = balance_of(self.desk.publisher.lines, self.desk.account.address)
@@ -128,6 +138,8 @@ def steps_of(work: Work) -> list[Step]:
         Step("publish", poll, work.publish),
         *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
         Step("confirm", poll, work.confirm),
+        Step("audit", poll, work.integrity.audit),
+        Step("counters", COUNTERS_SECONDS, work.integrity.compare),
         Step("census", _CENSUS_SECONDS, work.count),
     ]
 

@@ -85,7 +85,7 @@ class Answering(ABC):
         method, params = str(part["method"]), tuple(part.get("params") or ())
         try:
             blocks = self.blocks_of(method, params)
-        except (KeyError, IndexError, TypeError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError, RpcError):
             blocks = None
         return Asked(method, params, blocks)
 

@@ -72,7 +72,7 @@ def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], f
             note_window(unit, folder.scope, arrival.window)
             if arrival.cursor is None:
                 note_folded(unit)
-            _check_final(unit, arrival.newer_final)
+            check_final(unit, arrival.newer_final)
             _fold(unit, folder, arrival, written)
             written.folded_at = clock()
             moved = _move(unit, folder, arrival)
@@ -80,7 +80,7 @@ def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], f
     return written
 
 
-def _check_final(unit: Unit, final: BlockRef | None) -> None:
+def check_final(unit: Unit, final: BlockRef | None) -> None:
     """Let no block of a fork that we do not follow become final: it could not be undone.
 
     Raises:

@@ -15,7 +15,7 @@ from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.report import Report
 from oracle.errors import FatalError
-from oracle.services.committing import Arrival, commit, newer_final
+from oracle.services.committing import Arrival, check_final, commit, newer_final
 from oracle.services.folding import Folder
 from oracle.services.latching import Latched
 from oracle.services.ports import Chain
@@ -165,6 +165,7 @@ def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latche
     if final is not None:
         with folder.following(cursor):
             with store.transaction() as unit:
+                check_final(unit, final)
                 unit.undo.prune_to(min(final.number, cursor.number))
                 unit.cursor.move_to(heads.latest, final, cursor.epoch)
                 moved = unit.cursor.get()

@@ -52,8 +52,15 @@ class Chain(Protocol):
         """
         ...
 
-    def put_aside(self, endpoint: str, why: str) -> None:
-        """Let the others work for a while: they outvoted it about a block that may change."""
+    def put_aside(self, endpoint: str, why: str, newest: int) -> None:
+        """Let the others work for a while: they outvoted it about a block that may change.
+
+        `newest` is the highest block of those who did: nobody lags who has come so far.
+        """
+        ...
+
+    def blame(self, endpoint: str, why: str) -> None:
+        """Let the others work for a while: it left out, invented or changed logs."""
         ...
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:

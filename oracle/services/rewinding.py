@@ -30,6 +30,7 @@ from oracle.store.cursor import Cursor
 from oracle.store.outbox_rows import Stamp
 from oracle.store.reorgs import Reorg
 from oracle.store.store import Store, Unit
+from oracle.telemetry import metrics
 
 # Headers asked for at once while looking for the common ancestor: as many as one batch takes.
 HEADERS_AT_ONCE = 100
@@ -88,7 +89,8 @@ def rewind_if_forked(
     if judged.verdict is not Verdict.LEFT:
         return None
     for endpoint in judged.liars:
-        sight.chain.put_aside(endpoint, f"still has block {accused.number} as {accused.ours}")
+        why = f"still has block {accused.number} as {accused.ours}"
+        sight.chain.put_aside(endpoint, why, judged.newest)
     ancestor, is_shared = _common_ancestor(sight, cursor, accused, judged)
     if not is_shared:
         return accuse_final(sight, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
@@ -213,6 +215,8 @@ def _rolled_back(sight: Sight, folder: Folder, heads: Heads, fork: _Fork) -> Rew
                 logs_orphaned=rewound.logs,
             )
         )
+    metrics.REORGS.inc()
+    metrics.REORG_DEPTH.observe(rewound.depth)
     return rewound
 
 

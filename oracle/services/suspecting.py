@@ -5,7 +5,7 @@ is no second, the only one has to say the same three times, some blocks apart.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from oracle.chain.source import Witness
@@ -55,6 +55,8 @@ class Judged:
     verdict: Verdict
     against: dict[str, Hash]
     with_us: tuple[str, ...]
+    # The highest block of those whose word holds.
+    newest: int = -1
 
     @property
     def liars(self) -> tuple[str, ...]:
@@ -139,7 +141,7 @@ def judge(sight: Sight, accused: Accusation, suspicion: Suspicion) -> Judged:
         about = accused.number, accused.ours, frozenset(judged.against.values())
         if suspicion.says_again(about, sight.now, pause):
             suspicion.forget()
-            return Judged(Verdict.LEFT, judged.against, judged.with_us)
+            return replace(judged, verdict=Verdict.LEFT)
     return judged
 
 
@@ -161,11 +163,33 @@ def reject(sight: Sight, accused: Accusation, judged: Judged) -> TransientError:
             f"block {accused.number + 1} came with the parent {accused.theirs}, which is not our "
             "block; asked again, the chain still has ours"
         )
+    beyond = _contradict_final(sight)
     for endpoint in judged.liars:
         fork_metrics.REJECTED.labels("outvoted").inc()
-        sight.chain.put_aside(endpoint, f"said that {words}")
+        if endpoint in beyond:
+            why = f"said that {words}, and shows another final block"
+            sight.chain.quarantine(endpoint, why, beyond[endpoint])
+        else:
+            sight.chain.put_aside(endpoint, f"said that {words}", judged.newest)
     liars = ", ".join(judged.liars)
     return TransientError(f"{liars} said that {words}: put aside, nothing undone")
+
+
+def _contradict_final(sight: Sight) -> dict[str, tuple[int, Hash]]:
+    """Return who shows another block than our final one, which the others show, and that one."""
+    with sight.store.reading() as unit:
+        cursor = unit.cursor.get()
+    if cursor is None or cursor.final_number is None or cursor.final_hash is None:
+        return {}
+    final = cursor.final_number, cursor.final_hash
+    shown = {
+        one.endpoint: one.block.hash
+        for one in sight.chain.witness(cursor.final_number)
+        if one.block is not None and one.head.number >= cursor.final_number
+    }
+    if cursor.final_hash not in shown.values():
+        return {}
+    return {endpoint: final for endpoint, hash_ in shown.items() if hash_ != cursor.final_hash}
 
 
 def _weighed(accused: Accusation, views: Sequence[Witness]) -> Judged:
@@ -184,7 +208,9 @@ def _weighed(accused: Accusation, views: Sequence[Witness]) -> Judged:
         verdict = Verdict.LEFT
     else:
         verdict = Verdict.STAYS if with_us else Verdict.OPEN
-    return Judged(verdict, against, with_us)
+    right = against.keys() if verdict is Verdict.LEFT else with_us
+    newest = max((one.head.number for one in views if one.endpoint in right), default=-1)
+    return Judged(verdict, against, with_us, newest)
 
 
 def _hash(one: Witness) -> Hash | None:

@@ -44,6 +44,9 @@ def keep_watch(sight: Sight, folder: Folder, heads: Heads) -> Held | None:
 
 def _is_due(vigil: Vigil, now: float) -> bool:
     at = vigil.compared_at
+    if vigil.tip.is_open():
+        # What is on top of the final block comes first: it says it of both.
+        return False
     return at is None or vigil.final.is_open() or now - at >= COMPARE_SECONDS
 
 
