@@ -152,12 +152,19 @@ class Endpoint:
             try:
                 replies = self._together(method, asked, answer) if len(part) > 1 else {}
             except EndpointError as error:
-                if error.kind in _NOT_FOR_BATCHES and not error.of_batch:
-                    raise
-                self._batch = len(part) // 2
+                self._batch = self._smaller(len(part), error)
                 continue
             results += [self._taken(method, one, replies.get(one["id"]), answer) for one in asked]
         return results
+
+    def _smaller(self, size: int, error: EndpointError) -> int:
+        """Return how large a batch to try after one that failed; raises `error` where none is."""
+        if error.kind is Kind.THROTTLED and error.of_batch and size > _LEAST_THROTTLED:
+            # A batch that is more than a second allows never passes, however long we wait.
+            self._batch = size // 2
+        if error.kind in _NOT_FOR_BATCHES:
+            raise error
+        return size // 2
 
     @property
     def batch_limit(self) -> int:
@@ -185,6 +192,9 @@ class Endpoint:
         refusal: Reply[object] = self._decoded(method, body, Reply[object])
         if refusal.error is not None:
             error = from_fault(self.name, refusal.error)
+            if error.kind is Kind.THROTTLED and refusal.error.is_by_code():
+                # Its code may mean the rate, its words do not: it is the size of the batch.
+                error = self._fault(method, Kind.TOO_LARGE, error.words)
         error.of_batch = True
         return error
 
@@ -248,6 +258,8 @@ class Endpoint:
         return EndpointError(self.name, kind, words)
 
 
+# Batches of this size are not made smaller by their rate alone.
+_LEAST_THROTTLED = 10
 # These say nothing about the size of a batch.
 _NOT_FOR_BATCHES = {
     Kind.THROTTLED,

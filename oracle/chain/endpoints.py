@@ -199,6 +199,7 @@ class Endpoints:
             metrics.SWITCHES.labels(member.endpoint.label, reason).inc()
         self._last = member.endpoint
         self._compare_speed(member)
+        self._count()
         return result
 
     def _failed(self, member: Member, error: EndpointError) -> None:
@@ -212,6 +213,7 @@ class Endpoints:
                 slower = member.health.slower_than(other.health)
                 if slower > _SLOWER_SECONDS:
                     member.standing.was_slow(self.clock())
+                    member.health.forget_speed()
                     structlog.get_logger().warning(
                         "endpoint_slow", endpoint=member.endpoint.name, by_seconds=round(slower, 1)
                     )
@@ -233,19 +235,18 @@ class Endpoints:
             member.health.wait_at_most(0.0)
             fault = member.fault_in_chain(self.chain_id, self.anchors, within=_ASKED_SECONDS)
         except EndpointError as error:
+            member.standing.ask_later(self.clock())
             self._failed(member, error)
-            member.standing.ail(self.clock())
             return
         now = self.clock()
         if fault is not None:
             self.quarantine(member.endpoint, fault)
-        elif now - began > _ASKED_SECONDS:
-            member.standing.ail(now)
-        else:
-            member.standing.prove(now)
-            member.standing.is_back()
-            member.health.wait_at_most(0.0)
-            member.health.forget_speed()
+            return
+        member.standing.prove(now)
+        member.standing.is_back()
+        member.health.wait_at_most(0.0)
+        if now - began > _ASKED_SECONDS:
+            member.standing.was_slow(now)
 
     def _release(self, member: Member) -> None:
         standing = member.standing

@@ -19,6 +19,8 @@ from oracle.telemetry.logs import without_secrets
 __all__ = ["BLAMELESS", "DIVISIBLE", "EndpointError", "Fault", "Kind", "NoneAnswersError"]
 
 _LONGEST_WORDS = 200
+# HTTP's code of too many requests, which some write into JSON as well.
+_TOO_MANY = 429
 
 
 class EndpointError(TransientError):
@@ -58,6 +60,10 @@ class Fault(msgspec.Struct):
 
     code: int = 0
     message: str | None = None
+
+    def is_by_code(self) -> bool:
+        """Tell whether its words alone say nothing that we know."""
+        return kind_of(0, self.message or "") is Kind.UNKNOWN and self.code != _TOO_MANY
 
 
 def from_transport(endpoint: str, error: Exception) -> EndpointError:

@@ -101,7 +101,7 @@ class Health:
 
     def _failed(self, method: str, error: EndpointError, seconds: float) -> None:
         metrics.CALLS.labels(self.label, method, error.kind.value).inc()
-        if error.of_batch:
+        if error.of_batch and error.kind is not Kind.THROTTLED:
             # It minds the size of the batch; a smaller one follows.
             pass
         elif error.kind is Kind.THROTTLED:

@@ -11,8 +11,8 @@ _FIRST_REST = 1.0
 _LONGEST_REST = 60.0
 # It must have been good for so long before it is preferred again (chain.md 3.8).
 GOOD_SECONDS = 60.0
-# One that was too slow again and again must have been good for up to so long.
-_LONGEST_GOOD_SECONDS = 480.0
+# One that is too slow again and again is left out for up to so long.
+_LONGEST_SLOW_SECONDS = 480.0
 # It is asked whether it is back: doubling from one to the other.
 _FIRST_ASK = 10.0
 _LONGEST_ASK = 30.0
@@ -40,12 +40,15 @@ class Standing:
     # Until when others are preferred; and when to ask whether it is back, None: it said so.
     ailing_until: float = 0.0
     ask_at: float | None = None
+    # Until when others are preferred because they are faster, and how often in a row.
+    slow_until: float = 0.0
     relapses: int = 0
     _asked: int = 0
 
     def is_well(self, now: float) -> bool:
         """Tell whether it stands where the settings put it."""
-        return self.quarantined is None and self.ask_at is None and now >= self.ailing_until
+        is_trusted = self.ask_at is None and now >= max(self.ailing_until, self.slow_until)
+        return self.quarantined is None and is_trusted
 
     def is_resting(self, now: float) -> bool:
         """Tell whether others are asked first because it has just failed."""
@@ -115,16 +118,19 @@ class Standing:
     def ail(self, now: float) -> None:
         """Let others be preferred until it has been good for a while."""
         self.ailing_until = now + GOOD_SECONDS
+        self.ask_later(now)
+
+    def ask_later(self, now: float) -> None:
+        """Ask it in a while whether it is back."""
         self.ask_at = now + min(_FIRST_ASK * 2 ** min(self._asked, 10), _LONGEST_ASK)
         self._asked += 1
 
     def was_slow(self, now: float) -> None:
-        """Let others be preferred, each time for longer."""
-        if now - self.ailing_until > _LONGEST_GOOD_SECONDS:
+        """Let others be preferred, each time for longer; then its next work is measured."""
+        if now - self.slow_until > _LONGEST_SLOW_SECONDS:
             self.relapses = 0
-        self.ail(now)
-        good = min(GOOD_SECONDS * 2 ** min(self.relapses, 10), _LONGEST_GOOD_SECONDS)
-        self.ailing_until = now + good
+        slow = min(GOOD_SECONDS * 2 ** min(self.relapses, 10), _LONGEST_SLOW_SECONDS)
+        self.slow_until = now + slow
         self.relapses += 1
 
     def is_back(self) -> None:

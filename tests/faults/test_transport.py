@@ -1,0 +1,321 @@
+"""Cases 33 and 37 to 44, 56: what goes wrong between us and an endpoint."""
+
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Event, Thread, Timer
+from typing import Any
+
+import pytest
+
+from oracle.chain.answers import Quantity
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.failures import EndpointError, Kind
+from oracle.errors import TransientError
+from oracle.fakechain import block_faults, message_faults, transport_faults as faults
+from oracle.fakechain.clock import VirtualClock
+from oracle.fakechain.faults import Fault, Limits
+from oracle.fakechain.questions import Asked
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, shown
+from tests.faults.indexer import Indexer
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    """An indexer with one endpoint, the first; it knows the chain up to block 30."""
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer.index()
+    return indexer
+
+
+def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
+    """Every range of logs that the first endpoint was asked for."""
+    return [one.blocks for one in a_chain.provider.asked if one.method == "eth_getLogs"]
+
+
+# --- quota and size ---
+
+
+def test_case_33_a_quota_is_waited_for_and_the_range_stays(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    quota = message_faults.fails(message_faults.QUOTA, methods="eth_getLogs", times=1)
+    a_chain.provider.faults.append(quota)
+
+    waited = follow(indexer, clock)
+
+    first, second = ranges(a_chain)[:2]
+    assert (quota.hits, first == second, waited > 0) == (1, True, True)
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_33_too_many_results_under_the_same_code_are_asked_for_in_parts(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    a_chain.provider.faults.append(message_faults.limited_results(9, message_faults.SIZE))
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+# --- throttling ---
+
+
+@pytest.mark.parametrize("retry_after", [90, faults.IN_NINETY_SECONDS], ids=["seconds", "date"])
+def test_case_37_retry_after_is_kept_to_the_second(
+    alone: Indexer, a_chain: AChain, clock: VirtualClock, retry_after: int | str
+):
+    a_chain.live(1)
+    a_chain.provider.faults.append(faults.throttled(retry_after, times=1))
+    with pytest.raises(TransientError, match=Kind.THROTTLED):
+        alone.step()
+
+    clock.pass_by(89)
+    with pytest.raises(TransientError, match=Kind.THROTTLED):
+        assert asked_for(a_chain.provider, alone.step) == 0
+    clock.pass_by(1.1)
+
+    alone.index()
+    assert alone.cursor[0] == a_chain.head.number
+
+
+def test_case_37_the_rate_is_cut_and_comes_back(
+    alone: Indexer, a_chain: AChain, clock: VirtualClock
+):
+    (endpoint,) = endpoints_of(alone)
+    a_chain.provider.faults.append(faults.throttled(1, times=1))
+    with pytest.raises(TransientError):
+        alone.step()
+    cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)
+
+    clock.pass_by(20)
+    alone.step()
+    later = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)
+    clock.pass_by(1_000)
+    alone.step()
+    at_last = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)
+
+    assert 0 < cut < later
+    assert at_last == 0
+
+
+@pytest.mark.parametrize(
+    "fault", [faults.throttled_in_200, faults.throttle_text_in_200], ids=["JSON", "text"]
+)
+def test_case_38_throttling_that_calls_itself_200_is_waited_for(
+    alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., Fault]
+):
+    a_chain.live(1)
+    a_chain.provider.faults.append(fault(times=1))
+    with pytest.raises(TransientError, match=Kind.THROTTLED):
+        alone.step()
+
+    with pytest.raises(TransientError, match=Kind.THROTTLED):
+        assert asked_for(a_chain.provider, alone.step) == 0
+    clock.pass_by(1)
+    alone.index()
+
+    assert alone.canonical_logs() == a_chain.logs()
+
+
+# --- time and bodies ---
+
+
+def test_case_40_an_answer_that_came_too_late_is_read_again_and_counts_once(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    for endpoint in endpoints_of(indexer):
+        endpoint._within = 0.3
+    gate = Event()
+    a_chain.provider.faults.append(faults.held(gate, methods="eth_getLogs", times=1))
+    opener = Timer(1.5, gate.set)
+    opener.start()
+    try:
+        follow(indexer, clock)
+        assert not gate.is_set()
+    finally:
+        gate.set()
+        opener.cancel()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def is_wide(asked: Asked) -> bool:
+    """Whether the answer is long enough to be cut."""
+    return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] >= 8
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [faults.cut_off, faults.reset, faults.truncated, faults.broken_gzip],
+    ids=lambda fault: str(getattr(fault, "__name__", fault)),
+)
+def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: Callable[..., Fault]
+):
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    limits: Limits = {"methods": "eth_getLogs", "when": is_wide}
+    a_chain.provider.faults.append(fault(**limits))
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("fault", [faults.web_page, faults.empty_body], ids=["HTML", "nothing"])
+def test_case_42_what_is_no_json_is_an_invalid_answer(
+    alone: Indexer, a_chain: AChain, fault: Callable[..., Fault]
+):
+    a_chain.provider.faults.append(fault())
+
+    with pytest.raises(TransientError, match=rf"{Kind.INVALID}: no JSON but"):
+        alone.step()
+
+
+@pytest.mark.parametrize("fault", [faults.web_page, faults.empty_body], ids=["HTML", "nothing"])
+def test_case_42_another_endpoint_goes_on_meanwhile(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: Callable[..., Fault]
+):
+    a_chain.provider.faults.append(fault())
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+# --- batches and null ---
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [faults.shuffled_batch(), faults.batch_without(0), faults.batch_with_error(0)],
+    ids=["shuffled", "with a hole", "with an error"],
+)
+def test_case_43_a_batch_is_put_in_order_and_mended(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: Fault
+):
+    a_chain.provider.faults.append(fault)
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+
+    assert follow(indexer, clock) == 0
+    assert fault.hits
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_43_a_batch_that_is_refused_as_a_whole_is_made_smaller_for_good(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    refusal = faults.refused_batch(most=7)
+    a_chain.provider.faults.append(refusal)
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert endpoints_of(indexer)[0].batch_limit <= 7
+    # It was tried and halved a few times, not for each batch.
+    assert 0 < refusal.hits <= 7
+
+
+def test_case_44_a_block_that_was_just_announced_is_waited_for(
+    alone: Indexer, a_chain: AChain, clock: VirtualClock
+):
+    announced = a_chain.live(1)
+    a_chain.live(1)
+    null = block_faults.nothing(
+        when=lambda asked: asked.blocks == (announced.number,) * 2, times=2
+    )
+    a_chain.provider.faults.append(null)
+
+    waited = follow(alone, clock)
+
+    assert (null.hits, waited) == (2, 2.0)
+    assert alone.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert alone.canonical_logs() == a_chain.logs()
+
+
+# --- names, certificates, addresses ---
+
+
+def unreachable(url: str) -> str:
+    """The words with which an endpoint is found unreachable."""
+    with pytest.raises(EndpointError) as caught:
+        Endpoint(url).call("eth_blockNumber", [], Quantity)
+    assert caught.value.kind is Kind.UNREACHABLE
+    return caught.value.words
+
+
+@pytest.fixture
+def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a host that has no name any more."""
+    known = socket.getaddrinfo
+
+    def look_up(host: Any, *more: Any, **named: Any) -> Any:
+        if host == "rpc.example.test":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return "http://rpc.example.test:8545"
+
+
+@pytest.fixture
+def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a host that has a name, and no address that leads anywhere."""
+    known = socket.getaddrinfo
+    away = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 1, 0, 0))
+
+    def look_up(host: Any, *more: Any, **named: Any) -> Any:
+        return [away] if host == "v6.example.test" else known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return "http://v6.example.test:8545"
+
+
+@pytest.fixture
+def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server whose certificate would be right, had it not run out."""
+    pem = str(Path(__file__).with_name("expired.pem"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # the handshake fails, as it must
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"https://localhost:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [("nobody_knows", "no connection"), ("only_ipv6", "no connection"), ("expired", "TLS failed")],
+)
+def test_case_56_no_name_no_route_and_no_certificate_are_no_connection_and_another_goes_on(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    request: pytest.FixtureRequest,
+    address: str,
+    words: str,
+):
+    url = request.getfixturevalue(address)
+    assert unreachable(url).startswith(words)
+
+    clock = VirtualClock()
+    indexer = open_indexer(url, a_chain.urls[0], clock=clock)
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()
