@@ -92,6 +92,11 @@ class Block:
         """What was mined; nothing where the block was not mined by us."""
         return ()
 
+    @property
+    def lacks_receipts(self) -> bool:
+        """Whether nobody can tell its receipts, although there were some."""
+        return False
+
     @cached_property
     def header(self) -> Json:
         """All of `eth_getBlockByNumber` but the transactions."""

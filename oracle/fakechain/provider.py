@@ -110,7 +110,11 @@ class Provider(Answering):
 
     def _get_receipts(self, named: str | Json) -> list[Json] | None:
         block = self._found(named)
-        return None if block is None else self._whole(block).receipts
+        if block is None:
+            return None
+        if block.lacks_receipts:
+            raise RpcError(_PRUNED, "pruned history unavailable: no receipts were recorded")
+        return self._whole(block).receipts
 
     def _get_transaction(self, tx_hash: str) -> Json | None:
         place = self._place(tx_hash)

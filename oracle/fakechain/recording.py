@@ -10,8 +10,9 @@ beside it, what an endpoint answered, field by field:
     {"kind": "receipt", …}      an entry of eth_getBlockReceipts
 
 Lines may come in any order; what belongs to a block names it by `blockHash`. Blocks link by their
-parents up to one head; the first one need not be block 0, and a block without an entry for its
-transactions has none. A receipt may leave out its `logs`: they are then those of the log lines.
+parents up to one head; the first one need not be block 0. A block without a line for its
+transactions has none; where its receipts root says otherwise, its receipts are answered as
+pruned. A receipt may leave out its `logs`: they are then those of the log lines.
 Where there is no receipt for a transaction, one is made of its `status` and of its logs. Only
 `number`, `hash`, `parentHash` and `timestamp` of a block must be there: a bloom or a root that was
 not recorded is served as zeros, as some chains serve them.
@@ -30,12 +31,14 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
+from oracle.chain.proof.trie import EMPTY_ROOT
 from oracle.errors import InputError
 from oracle.fakechain.blocks import ZERO_HASH, Block, Json
 from oracle.fakechain.provider import Provider
 from oracle.fakechain.tree import Blocks
 
 KINDS = ("block", "log", "tx", "receipt")
+_EMPTY_ROOT = "0x" + EMPTY_ROOT.hex()
 _ZERO_BLOOM = "0x" + "00" * 256
 _ZERO_ADDRESS = "0x" + "00" * 20
 # What a recorded block is served with where it was not recorded.
@@ -83,6 +86,13 @@ class RecordedBlock(Block):
             self._txs.append(said)
         else:
             self._receipts[said["transactionHash"]] = said
+
+    @property
+    @override
+    def lacks_receipts(self) -> bool:
+        told = self._said.get("receiptsRoot", ZERO_HASH)
+        is_empty = told in {ZERO_HASH, _EMPTY_ROOT}
+        return not (is_empty or self._receipts or self._txs)
 
     @cached_property
     @override

@@ -6,6 +6,7 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.fakechain.provider import Provider
+from oracle.fakechain.questions import RpcError
 from oracle.fakechain.recording import recording
 from oracle.fakechain.tree import branch
 from tests.fakechain.networks import grown
@@ -91,6 +92,15 @@ def test_what_was_not_recorded_of_a_header_is_zeros(tmp_path, tree):
     head = provider.answer("eth_getBlockByNumber", ["latest", False])
     assert head["hash"] == tree.last.hash
     assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
+
+
+def test_receipts_that_were_left_out_are_not_said_to_be_none(tmp_path, tree):
+    provider = recording(
+        written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
+    ).provider()
+    assert provider.answer("eth_getBlockReceipts", ["0x0"]) == []
+    with pytest.raises(RpcError, match="no receipts were recorded"):
+        provider.answer("eth_getBlockReceipts", ["0x2"])
 
 
 def test_a_folder_of_three_files_is_read(tmp_path, tree):

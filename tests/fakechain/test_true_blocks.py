@@ -37,7 +37,7 @@ def prove(block: Block) -> None:
     assert written(bloom(log for one in receipts for log in one.logs)) == head.logs_bloom
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.lists(st.lists(txs, max_size=4), min_size=1, max_size=3))
 def test_every_block_is_proven_by_its_hash(blocks):
     tree = Tree()

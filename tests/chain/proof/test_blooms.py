@@ -1,4 +1,4 @@
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from web3 import Web3
 
 from oracle.chain.proof.bloom import bloom, mask, may_hold, may_log, written
@@ -18,6 +18,7 @@ def bits_by_the_paper(word: bytes) -> set[int]:
     return {int.from_bytes(hashed[place : place + 2], "big") % 2048 for place in (0, 2, 4)}
 
 
+@settings(max_examples=15)
 @given(logs)
 def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
     filled = bytearray(256)
@@ -28,6 +29,7 @@ def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
     assert written(bloom(said)) == "0x" + filled.hex()
 
 
+@settings(max_examples=15)
 @given(logs)
 def test_a_bloom_may_hold_all_that_is_in_it(said):
     bits = bloom(said)
@@ -45,6 +47,7 @@ def test_an_address_alone_makes_no_log():
     assert not may_log(mask(SPEAKER), [mask(SPEAKER)], [mask(TRANSFER)])
 
 
+@settings(max_examples=15)
 @given(st.binary(max_size=400))
 def test_both_libraries_hash_alike(content):
     assert keccak(content) == pure_enough(content) == bytes(Web3.keccak(content))

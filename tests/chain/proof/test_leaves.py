@@ -2,7 +2,7 @@ import msgspec
 import pytest
 import rlp
 from eth_account import Account
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from trie.hexary import HexaryTrie
 
 from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
@@ -61,6 +61,7 @@ def proven(receipt, **more):
     return msgspec.convert({**told, **more}, ProvenReceipt)
 
 
+@settings(max_examples=25)
 @given(receipts)
 def test_a_receipt_is_encoded_as_the_library_does(receipt):
     if int(receipt["logsBloom"], 16):
