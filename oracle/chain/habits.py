@@ -9,6 +9,8 @@ from threading import Lock
 
 from oracle.chain.ranges import Sizer
 
+# So often is asked for what is refused by an error that may mean anything.
+_TRIES = 3
 # Where endpoints are known to stop without a word.
 _ROUND_COUNTS = frozenset({100, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000})
 
@@ -28,10 +30,18 @@ class Habits:
     gives_receipts: bool | None = None
     # The limit that was written down for the next run.
     kept_limit: int | None = None
+    _unpinned: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
     _largest: int = 0
     # Counts that looked like a limit and were none.
     _whole: set[int] = field(default_factory=set)
+
+    def was_not_pinned(self) -> None:
+        """Note an error in place of logs by hash; who never gave any is not asked for ever."""
+        with self._lock:
+            self._unpinned += 1
+            if self.pins is None and self._unpinned >= _TRIES:
+                self.pins = False
 
     def may_be_cut_off(self, count: int) -> bool:
         """Tell whether an answer of so many logs looks cut off: a round number, or the largest.

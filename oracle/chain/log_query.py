@@ -24,7 +24,10 @@ _PATIENCE = 2
 # Of no block: who knows what he has not got says so.
 _INVENTED = "0x" + "1234abcd" * 8
 # What an endpoint that does not serve logs by block hash may answer.
-_NOT_PINNED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.INVALID, Kind.TOO_LARGE}
+_NOT_PINNED = {Kind.UNSUPPORTED, Kind.UNKNOWN}
+_TOO_MUCH = {Kind.TOO_LARGE, Kind.SLOW, Kind.CUT}
+
+_NO_REFUSAL = EndpointError("", Kind.UNKNOWN, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,10 @@ class LogQuery:
             WINDOW_SPLITS.labels(error.kind).inc()
             size = habits.sizer.refused(blocks, error)
             return self._in_parts(endpoint, blocks, size, manner)
-        if len(blocks) == 1 or not habits.may_be_cut_off(len(logs)):
+        if not habits.may_be_cut_off(len(logs)):
             return logs
+        if len(blocks) == 1:
+            return self._compared(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
         halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
         if len(halves) == len(logs):
@@ -76,7 +81,7 @@ class LogQuery:
         return halves
 
     def pinned(self, endpoint: Endpoint, blocks: Sequence[BlockRef]) -> list[Log] | None:
-        """Return the logs of these very blocks, by their hashes; None: it does not serve that.
+        """Return the logs of these very blocks, by their hashes; None: it does not serve that now.
 
         Raises:
             EndpointError: it does not know one of the blocks, or the answer is wrong.
@@ -88,9 +93,11 @@ class LogQuery:
         try:
             answers = endpoint.batch("eth_getLogs", params, list[LogAnswer])
         except EndpointError as error:
-            if habits.pins or error.kind not in _NOT_PINNED:
+            if error.kind not in _NOT_PINNED | _TOO_MUCH:
                 raise
-            habits.pins = False
+            # Of blocks that are too much, too: a range is got in other ways.
+            if error.kind in _NOT_PINNED:
+                habits.was_not_pinned()
             return None
         habits.pins = True
         logs: list[Log] = []
@@ -137,6 +144,15 @@ class LogQuery:
         sizer = self.habits.of(endpoint.name).sizer
         sizer.answered(blocks, len(answers), self.clock() - began)
         return self._checked(endpoint, answers, blocks)
+
+    def _compared(self, endpoint: Endpoint, block: BlockRange, logs: list[Log]) -> list[Log]:
+        """Take the logs of one block from its receipts, where they can be had: they may be more."""
+        try:
+            there = self._from_receipts(endpoint, block, _NO_REFUSAL)
+        except EndpointError:
+            return logs
+        self.habits.of(endpoint.name).was_whole(len(there))
+        return there if len(there) > len(logs) else logs
 
     def _from_receipts(
         self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError

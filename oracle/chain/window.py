@@ -28,6 +28,8 @@ from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 
 # Headers that are read at once.
 MOST_HEADERS = 100
+# Headers of a window without logs that are looked at all the same.
+_LOOKED_AT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Fetcher:
         logs = self.query.logs(endpoint, blocks, order.manner)
         wanted = {blocks.first, blocks.last}
         if self.ladder.proves(order.top):
-            wanted |= {log.block for log in logs}
+            wanted |= {log.block for log in logs} if logs else _some_of(blocks)
         else:
             wanted |= {log.block for log in logs if log.time == UNKNOWN_TIME}
         known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
@@ -201,8 +203,14 @@ def _to_prove(order: Order, found: _Found) -> Collection[int]:
         return {one.block.number for one in found.blocks}
     if found.is_whole or found.logs:
         return ()
-    # Who forgot this block's receipts may have forgotten logs as well: then it is not empty.
-    return (found.range.last,)
+    # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
+    held = [one.block.number for one in found.blocks if not one.is_without_transactions]
+    return held[:1]
+
+
+def _some_of(blocks: BlockRange) -> set[int]:
+    """Return a few heights of the range, far apart: one of them may have transactions."""
+    return set(range(blocks.first, blocks.last + 1, max(1, len(blocks) // _LOOKED_AT)))
 
 
 def _await(endpoint: Endpoint, last: int) -> None:

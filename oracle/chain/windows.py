@@ -70,7 +70,8 @@ class Windows:
         self._habits = EveryHabit(self._recalled)
         self._query = LogQuery(wanted, self._habits, trust.clock)
         blooms = Blooms(wanted, trust, self._elsewhere)
-        self._ladder = Ladder(wanted, trust, self._habits, blooms)
+        accuse = endpoints.note_inconsistent
+        self._ladder = Ladder(wanted, trust, self._habits, blooms, accuse)
         self._fetcher = Fetcher(reader, self._query, self._ladder)
         self._reads_blocks = bool(reader.selectors)
         # Who gave the last window: the next one is cut to its size.

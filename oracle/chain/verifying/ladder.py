@@ -3,7 +3,7 @@
 What the receipts prove is taken in place of what the endpoint gave.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from oracle.chain.endpoint import Endpoint
@@ -35,6 +35,8 @@ class Ladder:
     trust: Trust
     habits: EveryHabit
     blooms: Blooms
+    # Called with an endpoint and what it was found out by.
+    accuse: Callable[[Endpoint, str], None]
 
     def proves(self, top: Level) -> bool:
         """Tell whether receipts are looked at, to prove something or to see if they would."""
@@ -120,8 +122,22 @@ class Ladder:
 
     # --- receipts ---
 
+    def _see_held(self, ascent: Ascent) -> None:
+        """Where receipts prove nothing, see at least that the endpoint still has them.
+
+        Raises:
+            EndpointError: it has forgotten what is in a block: nothing then shows that it is empty.
+        """
+        held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
+        try:
+            list(receipts(ascent.endpoint, self.habits.of(ascent.name), held))
+        except EndpointError as error:
+            if error.kind in {Kind.NOT_THERE, Kind.PRUNED}:
+                raise
+
     def _prove(self, ascent: Ascent, reached: Reached) -> None:
         if not self.trust.has(Trait.RECEIPTS):
+            self._see_held(ascent)
             return
         chosen = []
         calls: Mapping[int, object] = ascent.calls or {}
@@ -147,6 +163,7 @@ class Ladder:
             true = self._logs_in(ascent.name, one, given)
             if said != true:
                 note_missing(ascent.name, sum(log not in said for log in true))
+                self.accuse(ascent.endpoint, "logs")
                 reached.repair(number, true)
         for call in (ascent.calls or {}).get(number, ()):
             if call.tx >= len(given) or given[call.tx].transaction_hash.lower() != call.tx_hash:

@@ -11,8 +11,8 @@ from oracle.chain.verifying.sealed import Sealed
 
 # Blocks in one batch: full ones come to a few megabytes.
 _TOGETHER = 25
-# Kinds that say that the method, and not the block, is the trouble.
-_NOT_SERVED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.INVALID}
+# Kinds of who has never given a block's receipts yet, which may mean that he never does.
+_NOT_SERVED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.INVALID, Kind.NOT_THERE}
 
 Answer = TypeVar("Answer")
 Receipts = list[ProvenReceipt]
@@ -37,13 +37,14 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
         try:
             given = _of_blocks(endpoint, blocks)
         except EndpointError as error:
-            if error.kind not in _NOT_SERVED or habits.gives_receipts:
+            if habits.gives_receipts or error.kind not in _NOT_SERVED:
                 raise
-            habits.gives_receipts = False
         else:
             habits.gives_receipts = True
             return given
-    return [_one_by_one(endpoint, block) for block in blocks]
+    one_by_one = [_one_by_one(endpoint, block) for block in blocks]
+    habits.gives_receipts = False
+    return one_by_one
 
 
 def _of_blocks(endpoint: Endpoint, blocks: Sequence[Sealed]) -> list[Receipts]:
@@ -83,4 +84,18 @@ def _in_order(endpoint: Endpoint, block: Sealed, given: Receipts) -> Receipts:
             words = f"receipts of block {block.block.number} with a gap"
             raise EndpointError(endpoint.name, Kind.INVALID, words)
         given = [by_place[place] for place in range(len(given))]
+    return _counted_through(given)
+
+
+def _counted_through(given: Receipts) -> Receipts:
+    """Give logs their place in the block where each receipt counts its own from 0 (Ganache 7).
+
+    The order of execution alone, which the root proves, says what place a log has.
+    """
+    speaking = [receipt for receipt in given if receipt.logs]
+    if any(int(receipt.logs[0].log_index, 16) for receipt in speaking[1:]):
+        return given
+    logs = [log for receipt in speaking for log in receipt.logs]
+    for place, log in enumerate(logs):
+        log.log_index = hex(place)
     return given
