@@ -78,6 +78,12 @@ class History:
     def quits(self, name: str) -> Self:
         return self.says(said.NodeQuit, node=node(name))
 
+    def asks_to_pause(self, name: str) -> Self:
+        return self.says(said.NodePauseAsked, node=node(name))
+
+    def asks_to_quit(self, name: str) -> Self:
+        return self.says(said.NodeQuitAsked, node=node(name))
+
     def is_slashed(self, name: str) -> Self:
         return self.says(said.NodeSlashed, node=node(name))
 

@@ -77,6 +77,7 @@ class Reference:
 
     def node(self, address: str, time: int) -> Event:
         fresh = {"status": "unknown", "paused": False, "busy": 0, "pool": []}
+        fresh |= {"wants": None, "gone": None}
         return self.nodes.setdefault(address, {**fresh, "base": ONE, "since": time})
 
     # Nodes
@@ -85,10 +86,17 @@ class Reference:
         name, address = event["type"], event["node"]
         member = address in self.nodes and self.nodes[address]["status"] == "member"
         paused = member and self.nodes[address]["paused"]
+        wants = self.nodes[address]["wants"] if member else None
+        place = (event["block"], event.get("tx", 0))
+        gone = address in self.nodes and self.nodes[address]["gone"] == place
         allowed = {
-            "node_joined": not member,
+            "node_joined": not member or wants == "quit",
             "node_paused": member and not paused,
-            "node_resumed": paused,
+            "node_resumed": paused or wants == "pause",
+            "node_pause_asked": member and not paused and wants is None,
+            "node_quit_asked": member and wants != "quit",
+            "node_slashed": member or gone,
+            "node_kicked_out": member or gone,
             "node_updated": True,
             "model_added": True,
         }
@@ -100,10 +108,26 @@ class Reference:
             if node["status"] == "kicked_out":
                 node["pool"] = []
             node.update(status="member", paused=False, base=ONE, since=event["time"])
+            node.update(wants=None, gone=None)
         elif name in _LEAVING:
-            node["status"] = _LEAVING[name]
+            node.update(status=_LEAVING[name], wants=None, gone=None)
         elif name in ("node_paused", "node_resumed"):
             node["paused"] = name == "node_paused"
+            if wants == "pause":
+                node["wants"] = None
+        elif name in ("node_pause_asked", "node_quit_asked"):
+            node["wants"] = "pause" if name == "node_pause_asked" else "quit"
+            self.granted(node, event)
+
+    def granted(self, node: Event, event: Event) -> None:
+        """A node does what it wants once it runs nothing."""
+        if node["busy"] or node["wants"] is None:
+            return
+        if node["wants"] == "pause":
+            node["paused"] = True
+        else:
+            node.update(status="quit", gone=(event["block"], event.get("tx", 0)))
+        node["wants"] = None
 
     # Tasks
 
@@ -156,6 +180,7 @@ class Reference:
             node.update(base=h * 3 // 10, since=event["time"])
         if event["type"] in ("task_succeeded", "task_refunded"):
             node.update(base=min(ONE, h + 15 * 10**16), since=event["time"])
+        self.granted(node, event)
 
     def progress(self, task: Event) -> str:
         if "validated" in task:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from typing_extensions import override
-
 from oracle.chain.fields import Given, is_unsigned
 from oracle.chain.profiles import ABSENT, Enum, Literal
 from oracle.chain.tails import MalformedError
@@ -33,7 +31,6 @@ class _Words(dict[Literal, StrEnum | None]):
         """Say what everything else reads as."""
         self._has_rest, self._rest = True, rest
 
-    @override
     def __missing__(self, said: Literal) -> StrEnum | None:
         if not self._has_rest:
             raise MalformedError(f"{self._key} has no word for {str(said)[:_LONGEST_SHOWN]!r}")

@@ -72,11 +72,12 @@ class Settings:
     @classmethod
     def of(cls, written: Table, chosen: Mapping[str, Literal], faults: Faults) -> "Settings":
         """Read both tables; `chosen` wins over the defaults of the file."""
-        defaults = {
-            name: value
-            for name, value in faults.tables("options", written).items()
-            if _is_literal(f"options.{name}", value, faults)
-        }
+        defaults: dict[str, Literal] = {}
+        for name, value in faults.tables("options", written).items():
+            if isinstance(value, bool | int | str):
+                defaults[name] = value
+            else:
+                faults.add(f"options.{name}", "must be a number, a text, true or false")
         for name, value in chosen.items():
             words = f"is set in [network] options, and {faults.file} has no such option"
             if name not in defaults:
@@ -106,13 +107,11 @@ class Settings:
 
     def literals(self, key: str, written: object, faults: Faults) -> tuple[Literal, ...]:
         """Return one or several values to compare with."""
-        each = written if isinstance(written, list) else [written]
-        values = [self.value(key, one, faults) for one in each]
-        return tuple(v for v in values if v is not None and _is_literal(key, v, faults))
-
-
-def _is_literal(key: str, value: object, faults: Faults) -> bool:
-    if isinstance(value, bool | int | str):
-        return True
-    faults.add(key, "must be a number, a text, true or false")
-    return False
+        found: list[Literal] = []
+        for one in written if isinstance(written, list) else [written]:
+            value = self.value(key, one, faults)
+            if isinstance(value, bool | int | str):
+                found.append(value)
+            else:
+                faults.add(key, "must be a number, a text, true or false")
+        return tuple(found)

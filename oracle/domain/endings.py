@@ -1,6 +1,6 @@
 """What the end of a task does: to the task, to the node that ran it, to its H (scoring.md 4)."""
 
-from oracle.domain import grouping, round_scores, runs
+from oracle.domain import grouping, membership, round_scores, runs
 from oracle.domain.events import (
     TaskAborted,
     TaskInvalidated,
@@ -12,6 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.ledger import Ledger, ReliabilityCause, ReliabilityChange
 from oracle.domain.legality import Breach, against_ending, status_differs
+from oracle.domain.nodes import Node
 from oracle.domain.reliability import boosted, exclusion_after, healed, penalized
 from oracle.domain.tasks import Ending, Task
 
@@ -91,6 +92,13 @@ def _release(ledger: Ledger, event: Terminal, address: Address) -> None:
     """The node runs one task less, and its H answers for the end; a member or not."""
     node = ledger.node(address, event.time)
     node.running -= 1
+    _answer(ledger, event, node)
+    if node.pending is not None and not node.running:
+        membership.settle(ledger, address, event.at, event.time)
+
+
+def _answer(ledger: Ledger, event: Terminal, node: Node) -> None:
+    """Bring the end into the node's H."""
     cause = _CAUSES.get(_ENDINGS[type(event)])
     if cause is None:
         return
@@ -99,7 +107,9 @@ def _release(ledger: Ledger, event: Terminal, address: Address) -> None:
     before = healed(node.base, node.since, event.time, rules)
     after = penalized(before, rules) if penalty else boosted(before, rules)
     if before != UNIT or after != UNIT:
-        change = ReliabilityChange(address, event.at, event.time, cause, event.task, before, after)
+        change = ReliabilityChange(
+            node.address, event.at, event.time, cause, event.task, before, after
+        )
         ledger.changes.reliability.append(change)
     if rules.remembers_exclusion:
         node.excluded = exclusion_after(

@@ -98,6 +98,24 @@ class NodeQuit:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePauseAsked:
+    """Takes effect at once, or where the task ends that the node runs (crynux.md 2.2)."""
+
+    at: Position
+    time: int
+    node: Address
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQuitAsked:
+    """Takes effect at once, or where the task ends that the node runs (crynux.md 2.2)."""
+
+    at: Position
+    time: int
+    node: Address
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSlashed:
     at: Position
     time: int
@@ -258,6 +276,8 @@ NodeEvent = (
     | NodePaused
     | NodeResumed
     | NodeQuit
+    | NodePauseAsked
+    | NodeQuitAsked
     | NodeSlashed
     | NodeKickedOut
 )

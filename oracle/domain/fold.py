@@ -34,6 +34,8 @@ _DEEDS: dict[type[DomainEvent], Callable[[Ledger, Any], None]] = {
     said.NodePaused: membership.paused,
     said.NodeResumed: membership.resumed,
     said.NodeQuit: membership.left,
+    said.NodePauseAsked: membership.asked,
+    said.NodeQuitAsked: membership.asked,
     said.NodeSlashed: membership.left,
     said.NodeKickedOut: membership.left,
     said.TaskCreated: execution.created,

@@ -117,7 +117,7 @@ class Ledger:
     block being folded; `images` keeps what rows were before it, None while nothing is kept.
     """
 
-    __slots__ = ("block", "changes", "groups", "images", "nodes", "rules", "tasks")
+    __slots__ = ("block", "changes", "groups", "images", "just_quit", "nodes", "rules", "tasks")
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -127,6 +127,8 @@ class Ledger:
         self.changes = Changes()
         self.images: PreImages | None = None
         self.block = 0
+        # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
+        self.just_quit: dict[Address, tuple[int, int]] = {}
 
     def node(self, address: Address, time: int) -> Node:
         """Return the node in order to change it; `time` is when we first hear of it, if we do."""

@@ -14,7 +14,7 @@ from oracle.domain.events import (
     TaskSubmitted,
     TaskTimedOut,
 )
-from oracle.domain.nodes import Membership, Node
+from oracle.domain.nodes import Membership, Node, Pending
 from oracle.domain.tasks import Task
 
 
@@ -28,6 +28,7 @@ class Breach(StrEnum):
     NOT_A_MEMBER = "not_a_member"
     PAUSED_TWICE = "paused_twice"
     NOT_PAUSED = "not_paused"
+    PENDING_ALREADY = "pending_already"
 
     CREATED_TWICE = "created_twice"
     QUEUED_AFTER_START = "queued_after_start"
@@ -59,6 +60,16 @@ def against_membership(node: Node | None) -> Breach | None:
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
+
+
+def against_asking(node: Node | None, wish: Pending) -> Breach | None:
+    """A member may ask for a pause unless it has one, and for its end unless that is coming."""
+    if node is None or node.membership is not Membership.MEMBER:
+        return Breach.NOT_A_MEMBER
+    if node.pending is Pending.QUIT:
+        return Breach.PENDING_ALREADY
+    paused = node.paused or node.pending is Pending.PAUSE
+    return Breach.PAUSED_TWICE if paused and wish is Pending.PAUSE else None
 
 
 def against_creation(task: Task) -> Breach | None:

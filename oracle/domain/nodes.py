@@ -35,7 +35,8 @@ class Node:
     reliability of scoring.md 4 in units of 10^-18 and seconds. `prior` is the long-term score
     that an empty pool stands for (None: the rules' default). `kickout_due_since` is the position
     at which the kickout predicate became true, None while it is false. `changed_at` is the block
-    of the last change of this row.
+    of the last change of this row. `pending` is what it asked for while it ran a task, and does
+    where that ends.
 
     The last five are the legacy system's alone (scoring.md 8): `window` numbers the window that
     `window_sum` and `window_count` sum task scores of; `online_since` is the block time at which

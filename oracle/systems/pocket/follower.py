@@ -44,6 +44,7 @@ class PocketFollower:
         self._deeds: dict[type[DomainEvent], Callable[[Any], None]] = {
             said.NodeJoined: self._joined,
             said.NodeQuit: self._left,
+            said.NodeQuitAsked: self._left,
             said.NodeSlashed: self._left,
             said.NodeKickedOut: self._left,
             said.TaskCreated: self._tasks.created,
@@ -109,7 +110,11 @@ class PocketFollower:
         for scope in self.scopes.values():
             scope.forget(event.node)
 
-    def _left(self, event: said.NodeQuit | said.NodeSlashed | said.NodeKickedOut) -> None:
+    def _left(
+        self,
+        event: said.NodeQuit | said.NodeQuitAsked | said.NodeSlashed | said.NodeKickedOut,
+    ) -> None:
+        """Who asks to quit gets no further task, whenever it takes effect."""
         self._members.discard(event.node)
 
     def _started(self, event: said.TaskStarted) -> None:
