@@ -25,6 +25,7 @@ from oracle.settings.chain import Chain
 from oracle.settings.dispatch import Dispatch, faults_in_dispatch
 from oracle.settings.network import Network
 from oracle.settings.section import ContractAddress, Section
+from oracle.settings.verify import Verify
 from oracle.systems.changing import changes_of
 from oracle.systems.registry import rule_set, rule_sets
 
@@ -114,6 +115,7 @@ class Config(BaseSettings):
     database: Database
     chain: Chain
     network: Network
+    verify: Verify = Verify()
     oracle: Oracle = Oracle()
     rules: Scoring = Scoring()
     dispatch: Dispatch = Dispatch()

@@ -19,6 +19,7 @@ from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
 from oracle.services.ruling import check_period, check_rules
 from oracle.settings.dispatch import dispatch_settings
+from oracle.settings.verify import policy_of
 from oracle.store.identity import Identity
 from oracle.store.store import Store
 from oracle.systems.registry import rule_set
@@ -107,6 +108,7 @@ class ReadingRooms:
             finality_depth=told.finality_depth,
             reader=self.reader,
         )
+        source.prove_by(policy_of(self.config.verify))
         self._opened.callback(source.close)
         return source
 

@@ -88,12 +88,13 @@ class Source:
         endpoints = Endpoints([Endpoint(url.strip()) for url in urls], chain_id)
         return cls(endpoints, reader, finality_depth, finality_seconds=finality_seconds)
 
-    def prove_by(self, policy: Policy, trust: Trust) -> None:
+    def prove_by(self, policy: Policy, trust: Trust | None = None) -> None:
         """Check windows as high as this policy says; `trust` is what is known of the chain.
 
-        Without it, that is everything that the chain allows, and nothing is remembered.
+        Until this is called that is as high as the chain allows, and nothing is known of it.
         """
         self._ahead.drop()
+        trust = Trust(self._clock) if trust is None else trust
         self._windows = Windows(self._endpoints, self._reader, policy, trust)
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
