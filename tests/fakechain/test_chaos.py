@@ -1,3 +1,5 @@
+"""A proxy passes everything on, and its moods are drawn from a seed."""
+
 import socket
 
 import msgspec

@@ -1,3 +1,5 @@
+"""Every fault spoils what it says, where it may, and nothing else."""
+
 import pytest
 import requests
 

@@ -1,3 +1,5 @@
+"""A view of a tree answers as geth does."""
+
 import pytest
 
 from oracle.fakechain.provider import Provider

@@ -1,3 +1,5 @@
+"""A chain that was written down answers as it did."""
+
 import gzip
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Endpoints of ours are served over HTTP, to many, and end when they are told."""
+
 import socket
 from threading import Event, Thread
 

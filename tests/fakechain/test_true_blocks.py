@@ -1,3 +1,5 @@
+"""Every block that a tree mines is proven by its hash."""
+
 import msgspec
 from hypothesis import given, settings, strategies as st
 

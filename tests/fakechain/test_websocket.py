@@ -1,3 +1,5 @@
+"""New heads are pushed, in order or as a fault wants them."""
+
 import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed

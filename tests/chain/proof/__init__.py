@@ -1,0 +1,1 @@
+"""Tests of the roots, blooms and hashes that prove what endpoints say."""

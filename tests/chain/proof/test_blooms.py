@@ -1,3 +1,5 @@
+"""Blooms are those of the Yellow Paper, and say what they can."""
+
 from hypothesis import given, settings, strategies as st
 from web3 import Web3
 

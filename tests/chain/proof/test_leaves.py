@@ -1,3 +1,5 @@
+"""Receipts and transactions are encoded as the libraries, and their signers, do."""
+
 import msgspec
 import pytest
 import rlp

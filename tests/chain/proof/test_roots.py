@@ -1,3 +1,5 @@
+"""RLP and the roots of tries are those of the libraries everybody uses."""
+
 import rlp
 from hypothesis import given, settings, strategies as st
 from trie.hexary import HexaryTrie
