@@ -59,6 +59,7 @@ class ScriptedReader:
     addresses = (NETWORK, ORACLE)
     topics = (_TOPIC,)
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
+    identity = "scripted"
 
     def __init__(self, unreadable: Collection[type] = ()) -> None:
         self.unreadable = frozenset(unreadable)

@@ -69,6 +69,8 @@ class Reader:
                 self._by_topic.setdefault(topic, {})[address] = route
             if contract is not None and contract.calls:
                 self._by_selector[address] = _routes_of_calls(contract)
+        # Changes with whatever changes what is read.
+        self.identity = profile.identity
         self.addresses = tuple(self.contracts)
         self.topics = tuple(self._by_topic)
         self.selectors: Mapping[Address, frozenset[str]] = {

@@ -71,7 +71,7 @@ def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], f
             unit.dead_letters.append(arrival.said.dead)
             note_window(unit, folder.scope, arrival.window)
             if arrival.cursor is None:
-                note_folded(unit)
+                note_folded(unit, folder.reader)
             check_final(unit, arrival.newer_final)
             _fold(unit, folder, arrival, written)
             written.folded_at = clock()

@@ -1,7 +1,6 @@
 """The ledger of what was read: written with every window, and read by all who judge it."""
 
 from oracle.chain.window import Window
-from oracle.domain.block import BlockRange
 from oracle.domain.coverage import Covered, Scope
 from oracle.domain.verification import Level
 from oracle.services.ports import Reader
@@ -32,21 +31,3 @@ def note_proven(unit: Unit, window: Window) -> None:
     known |= {block.number: block.hash for block in [*window.headers, window.last]}
     proven = [(number, known[number]) for number in window.proven if number in known]
     unit.verified_blocks.save(proven, Level.PROVEN, window.endpoint)
-
-
-def level_between(unit: Unit, blocks: BlockRange) -> Level | None:
-    """Return the level that each of these blocks has reached; None: one was never read.
-
-    Blocks below the start block, or above the cursor, were never read.
-    """
-    scope = unit.coverage.current()
-    if scope is None or unit.coverage.holes(scope.id, blocks.first, blocks.last):
-        return None
-    single = unit.verified_blocks.between(blocks.first, blocks.last)
-    lowest = []
-    for span in unit.coverage.spans(scope.id, blocks.first, blocks.last):
-        inside = [level for number, level in single.items() if span.first <= number <= span.last]
-        # Only where every block of the span was looked at by itself does that say more.
-        whole = len(inside) == len(span.blocks)
-        lowest.append(max(span.level, min(inside)) if whole else span.level)
-    return min(lowest)

@@ -14,7 +14,7 @@ from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.report import Report
-from oracle.errors import FatalError
+from oracle.errors import FatalError, TransientError
 from oracle.services.committing import Arrival, check_final, commit, newer_final
 from oracle.services.folding import Folder
 from oracle.services.latching import Latched
@@ -157,8 +157,12 @@ def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latche
     store = sight.store
     with store.reading() as unit:
         cursor = unit.cursor.get()
+        first = _first_block(unit)
     if cursor is None:
-        return None
+        raise TransientError(
+            f"the start block {first} is not there yet, the newest block is "
+            f"{heads.latest.number}: it is waited for (chain.start_block)"
+        )
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(sight, folder, heads)
     final = newer_final(heads, cursor)

@@ -121,6 +121,11 @@ class Reader(Protocol):
         """The calls that it reads: the first four bytes of their input, by contract."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """What changes with whatever changes what is read."""
+        ...
+
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
         """Return what the logs and calls say, in order of position.
 

@@ -167,7 +167,7 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
         logs_folded += len(logs)
         manner.progress(blocks.last, last)
     unit.undo.prune_to(min(final, last))
-    note_folded(unit)
+    note_folded(unit, folder.reader)
     same = unit.projections.digest() == before
     return Refolded(last, logs_folded, same, check.checked, tuple(check.differing))
 

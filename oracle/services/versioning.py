@@ -1,17 +1,16 @@
-"""Which version of the program's fold made what is stored, and whether all raw rows are in it."""
+"""Which fold of which profile made what is stored, and whether all raw rows are in it."""
 
 from oracle.domain.fold import FOLD_VERSION
+from oracle.services.ports import Reader
 from oracle.store.store import Unit
 
-_VERSION = "fold_version"
+_FOLDED_BY = "folded_by_version"
 _STALE = "fold_is_stale"
-# What databases were folded by that do not say it.
-_FIRST_VERSION = "1"
 
 
-def note_folded(unit: Unit) -> None:
-    """Write down that all raw rows are folded, by this version of the program."""
-    unit.progress.set(_VERSION, str(FOLD_VERSION))
+def note_folded(unit: Unit, reader: Reader) -> None:
+    """Write down that all raw rows are folded, by this version and as this profile reads them."""
+    unit.progress.set(_FOLDED_BY, _sign(reader))
     unit.progress.clear(_STALE)
 
 
@@ -20,13 +19,23 @@ def note_stale(unit: Unit) -> None:
     unit.progress.set(_STALE, "rows came in")
 
 
-def why_refold(unit: Unit) -> str | None:
+def why_refold(unit: Unit, reader: Reader) -> str | None:
     """Return why everything has to be folded anew; None: it has not."""
     if unit.cursor.get() is None:
         return None
     if unit.progress.get(_STALE) is not None:
         return "what was missing is there now"
-    known = unit.progress.get(_VERSION) or _FIRST_VERSION
-    if known != str(FOLD_VERSION):
-        return f"folded by version {known} of the fold, this is version {FOLD_VERSION}"
+    # Version 1 did not say so.
+    known = unit.progress.get(_FOLDED_BY) or "1"
+    if known != _sign(reader):
+        return f"folded by {_shown(known)}, and this is {_shown(_sign(reader))}"
     return None
+
+
+def _sign(reader: Reader) -> str:
+    return f"{FOLD_VERSION} {reader.identity}"
+
+
+def _shown(sign: str) -> str:
+    version, _, profile = sign.partition(" ")
+    return f"version {version} of the fold" + (f" with the profile {profile}" if profile else "")

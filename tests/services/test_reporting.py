@@ -30,6 +30,7 @@ class Unread:
     addresses: Sequence[Address] = ()
     topics: Sequence[str] = ()
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
+    identity = "unread"
 
     def read(self, *_):
         raise AssertionError("no log is read here")

@@ -75,7 +75,7 @@ def mend_next(
         return None
     task = _Task(chain, store, folder, mender, manner)
     with store.reading() as unit:
-        hole, why = _first_hole(unit, folder.scope), why_refold(unit)
+        hole, why = _first_hole(unit, folder.scope), why_refold(unit, folder.reader)
     if hole is not None:
         return _fill(task, hole)
     if why is not None:

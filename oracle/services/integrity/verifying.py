@@ -26,7 +26,7 @@ from oracle.store.store import Store, Unit
 # Blocks that are read, compared and noted at a time.
 CHUNK = 1_000
 # Fewer are noted as single blocks.
-SINGLE = 100
+SINGLE = 25
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,421 @@
+"""Cases 28, 29, 61, 63, 67, 68 and 74: what is stored, and how sure we are of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.chain.part import part_of
+from oracle.chain.reader import Decoded, Reader
+from oracle.chain.source import Source
+from oracle.chain.verifying.policy import LEAST, Policy
+from oracle.chain.verifying.trust import Trust
+from oracle.domain.block import BlockRange
+from oracle.domain.coverage import Scope
+from oracle.domain.logs import Call, Log
+from oracle.domain.verification import Level
+from oracle.errors import TransientError
+from oracle.fakechain import log_faults
+from oracle.fakechain.blocks import Said
+from oracle.services import versioning
+from oracle.services.folding import Folder
+from oracle.services.indexing import Indexed
+from oracle.services.integrity.auditing import Audited, Auditor, audit_next
+from oracle.services.integrity.dead_letters import open_letters, retry
+from oracle.services.integrity.gaps import gaps
+from oracle.services.integrity.mending import Mended, Mender, mend_next
+from oracle.services.integrity.verifying import Asked, verify
+from oracle.services.refolding import Manner
+from oracle.systems.crynux.rule_sets import SEED
+from tests.chain.network_logs import NETWORK, ORACLE, node
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.endpoints_seen import shown
+from tests.faults.indexer import FINALITY, Indexer
+from tests.faults.speaking import network, task_created
+
+# Windows of the audit: short ones, for a short chain.
+WINDOW = 10
+MISSING = "oracle_verify_missing_logs_total"
+
+
+def prove_by(indexer: Indexer, policy: Policy) -> None:
+    indexer.source.prove_by(policy, Trust(indexer.clock))
+
+
+def name_of(indexer: Indexer, nth: int) -> str:
+    return indexer.source.endpoint_names()[nth]
+
+
+def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
+    """Every window that the audit looks at, until nothing is due."""
+    auditor, done = Auditor(window=window), []
+    while (
+        found := audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+    ) is not None:
+        done.append(found)
+    return done
+
+
+def mended(indexer: Indexer) -> list[Mended]:
+    """Every step that brings the database up to the configuration and the program."""
+    mender, done = Mender(), []
+    while (
+        step := mend_next(indexer.source, indexer.store, indexer.folder, mender, Manner())
+    ) is not None:
+        done.append(step)
+    return done
+
+
+def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+    """What an indexer holds that was told everything from the start."""
+    honest = a_chain.serve()
+    honest.head = a_chain.head
+    indexer = open_indexer(a_chain.urls[-1])
+    indexer.index()
+    return indexer
+
+
+def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
+    """Block and index of a log in the middle of the history."""
+    block_hash, index = a_chain.logs()[len(a_chain.logs()) // 2]
+    return a_chain.tree.blocks.by_hash[block_hash].number, index
+
+
+def leave_one_out(a_chain: AChain) -> int:
+    """Let the first endpoint never tell of one log; its block."""
+    number, index = a_log_of_the_network(a_chain)
+    here = (hex(number), hex(index))
+    a_chain.provider.faults.append(
+        log_faults.omits_logs(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+    )
+    return number
+
+
+# --- 28 and 29: logs left out ---
+
+
+@pytest.fixture
+def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
+    """An indexer that proved nothing, and missed a log of the first endpoint in this block."""
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    block = leave_one_out(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    return indexer, block
+
+
+@pytest.mark.parametrize("policy", [LEAST, Policy()])
+def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
+    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int], policy: Policy
+):
+    indexer, block = fooled
+    prove_by(indexer, policy)
+    giver = name_of(indexer, 0)
+    before = shown(MISSING, endpoint=giver)
+
+    found = audited(indexer)
+
+    (repaired,) = [each for each in found if each.result == "repaired"]
+    assert [log.block for log in repaired.difference.missing_logs] == [block]
+    assert (repaired.giver, repaired.at_fault) == (giver, giver)
+    assert shown(MISSING, endpoint=giver) == before + 1
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+
+
+def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    number, index = a_log_of_the_network(a_chain)
+    here = (hex(number), hex(index))
+    a_chain.provider.faults.append(
+        log_faults.omits_in_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+    )
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+
+    found = audited(indexer)
+
+    assert [each.at_fault for each in found if each.difference] == [name_of(indexer, 0)]
+    assert indexer.canonical_logs() == a_chain.logs()
+    # It is not preferred any more: the other one gives the next window.
+    a_chain.live(1)
+    before = a_chain.provider.count("eth_getLogs")
+    assert [step for step in indexer.index() if isinstance(step, Indexed)]
+    assert a_chain.provider.count("eth_getLogs") == before
+
+
+def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    before = indexer.digest()
+    a_chain.providers[1].faults.append(log_faults.omits_one(0))
+
+    found = audited(indexer)
+
+    denied = [each for each in found if each.result == "denied"]
+    assert denied
+    assert {each.at_fault for each in denied} == {name_of(indexer, 1)}
+    assert indexer.digest() == before
+
+
+def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
+    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
+):
+    indexer, block = fooled
+    prove_by(indexer, Policy())
+    blocks = BlockRange(0, indexer.cursor[0])
+    asked = Asked(blocks, Level.PROVEN, name_of(indexer, 1))
+
+    found = verify(indexer.source, indexer.store, indexer.folder, asked, Manner(dry_run=True))
+
+    assert [log.block for log in found.difference.missing_logs] == [block]
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    repairing = replace(asked, repair=True)
+    again = verify(indexer.source, indexer.store, indexer.folder, repairing, Manner())
+    assert again.reached == Level.PROVEN
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+    with indexer.store.reading() as unit:
+        scope = indexer.folder.scope.id
+        assert unit.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
+
+
+# --- 63: what cannot be read ---
+
+
+class Learned(Reader):
+    """The next version of the program: it knows the layout of a contract that was changed."""
+
+    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+        return super().read([_as_before(log) for log in logs], calls)
+
+
+def changed(said: Said) -> Said:
+    """The same event of a changed contract, with a word more that the old one has not."""
+    return replace(said, data="0x" + "ee" * 31 + said.data[2:])
+
+
+def _as_before(log: Log) -> Log:
+    is_changed = log.data.startswith("0x" + "ee" * 31)
+    return replace(log, data="0x" + log.data[2 + 62 :]) if is_changed else log
+
+
+def learned(indexer: Indexer) -> Indexer:
+    """Go on with a program that reads the changed contract."""
+    reader = Learned.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    indexer.folder = Folder(SEED, reader, indexer.folder.reporter)
+    return indexer
+
+
+def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learned(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.say(changed(network("NodeQuit", node=node(1))), task_created(901))
+    a_chain.say(changed(task_created(902)))
+    last = a_chain.live(6)
+    indexer = open_indexer(*a_chain.urls)
+
+    indexer.index()
+
+    assert indexer.cursor == (last.number, last.hash)
+    assert [letter.name for letter in open_letters(indexer.store)] == ["NodeQuit", "TaskCreated"]
+    assert indexer.canonical_logs() == a_chain.logs()
+    still = retry(indexer.store, indexer.folder, Manner())
+    assert (still.readable, len(still.left), still.refolded) == ((), 2, None)
+    retried = retry(indexer.store, learned(indexer).folder, Manner())
+    assert (len(retried.readable), retried.left) == (2, ())
+    assert open_letters(indexer.store) == []
+    fresh = learned(open_indexer(*a_chain.urls))
+    fresh.index()
+    assert indexer.digest() == fresh.digest()
+
+
+def test_case_63_what_could_not_be_read_leaves_with_its_block(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    base = a_chain.head
+    a_chain.say(changed(task_created(902)))
+    indexer = open_indexer(*a_chain.urls)
+    indexer.index()
+    assert len(open_letters(indexer.store)) == 1
+
+    a_chain.quiet(3, on=base)
+    indexer.index()
+
+    assert open_letters(indexer.store) == []
+    with indexer.store.reading() as unit:
+        orphans = unit.dead_letters.between(0, base.number + 1, canonical=False)
+    assert [letter.block for letter in orphans] == [base.number + 1]
+
+
+# --- 67: contracts and events that are new in the configuration ---
+
+
+def read_for(indexer: Indexer, reader: Reader) -> Indexer:
+    """Go on as a process whose configuration names what this reader reads."""
+    endpoints = indexer.source.endpoints
+    indexer.source = Source(endpoints, reader, FINALITY, clock=indexer.clock)
+    indexer.folder = Folder(SEED, reader, indexer.folder.reporter)
+    return indexer
+
+
+def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
+    """The addresses and first topics of every question for logs since the one of this number."""
+    questions: list[dict[str, Any]] = [
+        asked.params[0]
+        for asked in list(a_chain.provider.asked)[since:]
+        if asked.method == "eth_getLogs"
+    ]
+    return [(set(one["address"]), set(one["topics"][0])) for one in questions]
+
+
+def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.quiet(FINALITY)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    submitted = network("TaskSubmitted", task=a_task(), node=node(1), resultHash=a_task())
+    new_topic = submitted.topics[0]
+    known = [topic for topic in now.topics if topic != new_topic]
+    read_for(indexer, part_of(now, Scope.of([NETWORK], known))).index()
+    asked = len(a_chain.provider.asked)
+
+    steps = mended(read_for(indexer, now))
+
+    assert [step.refolded is not None for step in steps] == [False] * (len(steps) - 1) + [True]
+    assert {step.left for step in steps[-2:]} == {0}
+    questions = asked_for_logs(a_chain, asked)
+    assert {frozenset(addresses) for addresses, _ in questions} == {
+        frozenset([ORACLE]),
+        frozenset([NETWORK]),
+    }
+    # Of the contract that we knew, the new event alone.
+    assert {frozenset(topics) for to, topics in questions if to == {NETWORK}} == {
+        frozenset([new_topic])
+    }
+    fresh = open_indexer(a_chain.urls[0], reports=False)
+    fresh.index()
+    assert indexer.canonical_logs() == fresh.canonical_logs() == a_chain.logs()
+    assert indexer.digest() == fresh.digest()
+    with indexer.store.reading() as unit:
+        assert not gaps(unit, now)
+
+
+def a_task() -> str:
+    return "0x" + "07" * 32
+
+
+def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
+    a_chain: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
+):
+    a_chain.quiet(FINALITY)
+    monkeypatch.setattr("oracle.services.integrity.mending.CHUNK", 7)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    read_for(indexer, part_of(now, Scope.of([NETWORK], now.topics))).index()
+    read_for(indexer, now)
+    manner = Manner()
+    first = mend_next(indexer.source, indexer.store, indexer.folder, Mender(), manner)
+    assert first is not None
+
+    indexer.restart()
+    steps = mended(indexer)
+
+    assert steps[0].blocks is not None
+    assert (steps[0].blocks.first, steps[-1].refolded is not None) == (7, True)
+    fresh = open_indexer(a_chain.urls[0], reports=False)
+    fresh.index()
+    assert indexer.digest() == fresh.digest()
+
+
+# --- 68: start blocks ---
+
+
+def test_case_68_a_start_block_of_the_future_is_waited_for_and_says_so(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    start = a_chain.head.number + 5
+    indexer = open_indexer(*a_chain.urls, start_block=start)
+
+    with pytest.raises(TransientError, match=rf"start block {start}.*newest.* {start - 5}"):
+        indexer.index()
+
+    a_chain.quiet(4)
+    a_chain.say(task_created(700))
+    a_chain.quiet(2)
+    indexer.index()
+    assert indexer.canonical_logs() == a_chain.logs()[-1:]
+
+
+def test_case_68_a_start_block_at_the_head_is_itself_read(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    head = a_chain.say(task_created(700))
+    indexer = open_indexer(*a_chain.urls, start_block=head.number)
+
+    indexer.index()
+
+    assert indexer.cursor == (head.number, head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()[-1:]
+    with indexer.store.reading() as unit:
+        scope = indexer.folder.scope.id
+        assert [span.blocks for span in unit.coverage.spans(scope)] == [
+            BlockRange(head.number, head.number)
+        ]
+
+
+def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    indexer = open_indexer(*a_chain.urls, start_block=0)
+    indexer.pace.most_blocks = 3
+    assert isinstance(indexer.step(), Indexed)
+
+    while True:
+        indexer.restart()
+        indexer.pace.most_blocks = 3
+        if indexer.step() is None:
+            break
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.holes() == []
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+
+
+# --- 74: another version of the fold ---
+
+
+def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
+    indexer: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    indexer.index()
+    before = indexer.digest()
+    with indexer.store.transaction() as unit:
+        # What the older version had made of it.
+        unit.nodes.save([replace(each, base=each.base // 2) for each in unit.nodes.all()])
+    monkeypatch.setattr(versioning, "FOLD_VERSION", versioning.FOLD_VERSION + 1)
+    asked = len(a_chain.provider.asked)
+
+    (step,) = mended(indexer)
+
+    assert len(a_chain.provider.asked) == asked
+    assert step.refolded is not None
+    assert not step.refolded.same
+    assert indexer.digest() == before
+    # The difference is told once; then it goes on.
+    assert mended(indexer) == []
