@@ -14,6 +14,7 @@ from oracle.domain.block import BlockRef
 
 T = TypeVar("T")
 
+_BATCHES = (BATCH, 50, 20)
 # Of no block: who gives logs by block hash must not say that it has none.
 _INVENTED = "0x" + "1234abcd" * 8
 # They say nothing about what was asked.
@@ -87,9 +88,12 @@ def _is_list(endpoint: Endpoint, method: str, params: Sequence[object]) -> bool:
 
 
 def _batch(endpoint: Endpoint) -> int:
-    """Return the largest batch that it takes, of 100 and its halves."""
-    endpoint.learn_batch(BATCH)
-    _told(lambda: endpoint.batch("eth_chainId", [[]] * BATCH, Quantity))
+    """Return the largest batch that it takes, of a few sizes and the halves of the last one."""
+    for size in _BATCHES:
+        endpoint.learn_batch(size)
+        _told(lambda size=size: endpoint.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
+        if endpoint.batch_limit == size:
+            break
     return endpoint.batch_limit
 
 

@@ -1,0 +1,121 @@
+"""Breakers and buckets by themselves, over any history."""
+
+import math
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.providers.breaker import FIRST_WAIT, LONGEST_WAIT, Breaker, State
+from oracle.chain.providers.bucket import Bucket
+from oracle.fakechain.clock import VirtualClock
+
+
+def opened(at: float = 0.0) -> Breaker:
+    breaker = Breaker()
+    for _ in range(5):
+        breaker.failed(at)
+    return breaker
+
+
+def test_five_failures_in_a_row_open_it_for_ten_seconds():
+    breaker = opened()
+
+    assert not breaker.admit(FIRST_WAIT - 0.1)
+    assert breaker.admit(FIRST_WAIT)
+
+
+@pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
+def test_failures_now_and_then_open_it_when_they_are_more_than_three_of_ten(every, opens):
+    breaker, states = Breaker(), set()
+    for turn in range(40):
+        if turn % every:
+            breaker.succeeded()
+        else:
+            breaker.failed(0.0)
+        states.add(breaker.state(0.0))
+
+    assert (State.OPEN in states) is opens
+
+
+def test_on_trial_one_question_passes_and_its_answer_decides():
+    breaker = opened()
+
+    assert breaker.admit(FIRST_WAIT)
+    assert not breaker.admit(FIRST_WAIT)
+    breaker.succeeded()
+    assert breaker.state(FIRST_WAIT) is State.CLOSED
+
+
+def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
+    breaker, now, waits = opened(), 0.0, []
+    for _ in range(8):
+        began = now
+        while not breaker.admit(now):
+            now += 5
+        waits.append(now - began)
+        breaker.failed(now)
+
+    assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
+    assert max(waits) == LONGEST_WAIT
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 400)), max_size=60))
+def test_whatever_happened_a_question_passes_within_five_minutes_and_a_minute(history):
+    breaker, now = Breaker(), 0.0
+    for works, passes in history:
+        now += passes
+        if breaker.admit(now):
+            if works:
+                breaker.succeeded()
+            else:
+                breaker.failed(now)
+
+    assert breaker.state(now + LONGEST_WAIT + 60) is not State.OPEN
+
+
+def bucket(clock: VirtualClock) -> Bucket:
+    return Bucket(clock, jitter=lambda: 1.0)
+
+
+def test_without_a_refusal_there_is_no_limit():
+    clock = VirtualClock()
+    full = bucket(clock)
+    full.spend(100_000)
+
+    assert (full.rate, full.wait()) == (math.inf, 0.0)
+
+
+def test_waits_without_a_word_double_up_to_half_a_minute():
+    clock = VirtualClock()
+    one, waits = bucket(clock), []
+    for _ in range(9):
+        one.refused(None)
+        waits.append(one.wait())
+        clock.pass_by(one.wait())
+
+    assert waits == pytest.approx([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30])
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.one_of(st.just("refused"), st.integers(1, 200), st.floats(0.1, 20)), max_size=40)
+)
+def test_under_a_limit_no_more_passes_than_its_rate_and_one_piece_of_work(history):
+    """Work that has begun may overdraw it; then it is paid off before the next."""
+    clock = VirtualClock()
+    one = bucket(clock)
+    one.refused(0.0)
+    for event in history:
+        if event == "refused":
+            one.refused(0.0)
+        elif isinstance(event, int):
+            rate = one.rate
+            if one.wait() == 0 and rate < math.inf:
+                one.spend(event)
+                # Rates only grow while nobody refuses, by half a call a second in a second.
+                owed = event - max(1.0, rate)
+                assert one.wait() <= max(0.0, event / rate)
+                assert owed <= 0 or one.wait() > 0
+        else:
+            clock.pass_by(event)
