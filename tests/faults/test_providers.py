@@ -166,7 +166,7 @@ def test_case_23_an_endpoint_behind_the_cursor_is_passed_by_and_nothing_is_rolle
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.following.remove(a_chain.provider)
-    a_chain.provider.head = a_chain.back(10)
+    a_chain.provider.head = a_chain.back(5)
     a_chain.live(5)
 
     done = pair.index()
