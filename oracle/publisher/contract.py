@@ -6,7 +6,7 @@ from typing import Any
 from oracle.chain.calldata import call_input, call_output
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
-from oracle.errors import FatalError, InputError
+from oracle.errors import InputError, TransientError
 from oracle.publisher.line import Lines, RefusedError
 from oracle.publisher.refusals import CONTRACT
 from oracle.publisher.typed_data import KickStatement, ReportStatement
@@ -176,10 +176,14 @@ def cancel_call(index: int, why: str) -> str:
 
 
 def newest_block(lines: Lines) -> BlockRef:
-    """Return the newest block of the endpoint that answers."""
+    """Return the newest block of the endpoint that answers.
+
+    Raises:
+        TransientError: it answers null, as a node does that starts or lost its database.
+    """
     block = lines.ask("eth_getBlockByNumber", "latest", False)
     if not isinstance(block, dict):
-        raise FatalError("the endpoint knows no newest block")
+        raise TransientError("the endpoint knows no newest block")
     return BlockRef(
         int(block["number"], 16),
         Hash(block["hash"]),
