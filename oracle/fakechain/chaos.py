@@ -23,8 +23,8 @@ from oracle.fakechain.questions import Asked, Http
 from oracle.fakechain.upstream import Upstream
 
 # How likely an honest request is the first of a mood, and the most requests that one lasts.
-RATE = 0.06
-LONGEST_MOOD = 8
+RATE = 0.02
+LONGEST_MOOD = 6
 _LAG_BLOCKS = 3
 _LATE_SECONDS = 1.5
 
