@@ -1,0 +1,163 @@
+"""Cases 28 and 29: logs that an endpoint leaves out, found by another one, later (L5)."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.verifying.policy import LEAST, Policy
+from oracle.chain.verifying.trust import Trust
+from oracle.domain.block import BlockRange
+from oracle.domain.verification import Level
+from oracle.fakechain import log_faults
+from oracle.services.indexing import Indexed
+from oracle.services.integrity.auditing import Audited, Auditor, audit_next
+from oracle.services.integrity.verifying import Asked, verify
+from oracle.services.refolding import Manner
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.endpoints_seen import shown
+from tests.faults.indexer import FINALITY, Indexer
+
+# Windows of the audit: short ones, for a short chain.
+WINDOW = 10
+MISSING = "oracle_verify_missing_logs_total"
+
+
+def prove_by(indexer: Indexer, policy: Policy) -> None:
+    indexer.source.prove_by(policy, Trust(indexer.clock))
+
+
+def name_of(indexer: Indexer, nth: int) -> str:
+    return indexer.source.endpoint_names()[nth]
+
+
+def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
+    """Every window that the audit looks at, until nothing is due."""
+    auditor, done = Auditor(window=window), []
+    while (
+        found := audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+    ) is not None:
+        done.append(found)
+    return done
+
+
+def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+    """What an indexer holds that was told everything from the start."""
+    honest = a_chain.serve()
+    honest.head = a_chain.head
+    indexer = open_indexer(a_chain.urls[-1])
+    indexer.index()
+    return indexer
+
+
+def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
+    """Block and index of a log in the middle of the history."""
+    block_hash, index = a_chain.logs()[len(a_chain.logs()) // 2]
+    return a_chain.tree.blocks.by_hash[block_hash].number, index
+
+
+def leave_one_out(a_chain: AChain) -> int:
+    """Let the first endpoint never tell of one log; its block."""
+    number, index = a_log_of_the_network(a_chain)
+    here = (hex(number), hex(index))
+    a_chain.provider.faults.append(
+        log_faults.omits_logs(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+    )
+    return number
+
+
+@pytest.fixture
+def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
+    """An indexer that proved nothing, and missed a log of the first endpoint in this block."""
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    block = leave_one_out(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    return indexer, block
+
+
+@pytest.mark.parametrize("policy", [LEAST, Policy()])
+def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
+    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int], policy: Policy
+):
+    indexer, block = fooled
+    prove_by(indexer, policy)
+    giver = name_of(indexer, 0)
+    before = shown(MISSING, endpoint=giver)
+
+    found = audited(indexer)
+
+    (repaired,) = [each for each in found if each.result == "repaired"]
+    assert [log.block for log in repaired.difference.missing_logs] == [block]
+    assert (repaired.giver, repaired.at_fault) == (giver, giver)
+    assert shown(MISSING, endpoint=giver) == before + 1
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+
+
+def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    number, index = a_log_of_the_network(a_chain)
+    here = (hex(number), hex(index))
+    a_chain.provider.faults.append(
+        log_faults.omits_in_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+    )
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+
+    found = audited(indexer)
+
+    assert [each.at_fault for each in found if each.difference] == [name_of(indexer, 0)]
+    assert indexer.canonical_logs() == a_chain.logs()
+    # It is not preferred any more: the other one gives the next window.
+    a_chain.live(1)
+    before = a_chain.provider.count("eth_getLogs")
+    assert [step for step in indexer.index() if isinstance(step, Indexed)]
+    assert a_chain.provider.count("eth_getLogs") == before
+
+
+def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    before = indexer.digest()
+    a_chain.providers[1].faults.append(log_faults.omits_one(0))
+
+    found = audited(indexer)
+
+    denied = [each for each in found if each.result == "denied"]
+    assert denied
+    assert {each.at_fault for each in denied} == {name_of(indexer, 1)}
+    assert indexer.digest() == before
+
+
+def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
+    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
+):
+    indexer, block = fooled
+    prove_by(indexer, Policy())
+    blocks = BlockRange(0, indexer.cursor[0])
+    asked = Asked(blocks, Level.PROVEN, name_of(indexer, 1))
+
+    found = verify(indexer.source, indexer.store, indexer.folder, asked, Manner(dry_run=True))
+
+    assert [log.block for log in found.difference.missing_logs] == [block]
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    repairing = replace(asked, repair=True)
+    again = verify(indexer.source, indexer.store, indexer.folder, repairing, Manner())
+    assert again.reached == Level.PROVEN
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+    with indexer.store.reading() as unit:
+        scope = indexer.folder.scope.id
+        assert unit.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
