@@ -7,10 +7,12 @@ from oracle.domain.block import BlockRange
 
 # Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
 WANTED_LOGS = 6_000
-_FIRST_BLOCKS = 500
+FIRST_BLOCKS = 500
 _MOST_BLOCKS = 100_000
 # With all headers, a window is one batch of them.
-_MOST_WITH_HEADERS = 100
+MOST_WITH_HEADERS = 100
+# Headers of a window of history without logs that are looked at all the same.
+LOOKED_AT = 16
 _QUICK_SECONDS = 2.0
 _LATE_SECONDS = 8.0
 # Weight of the newest window in the running density.
@@ -30,7 +32,7 @@ class Sizer:
     def __init__(self, wanted_logs: int = WANTED_LOGS, limit: int = _MOST_BLOCKS) -> None:
         self._wanted_logs = wanted_logs
         self._lock = Lock()
-        self._blocks = _FIRST_BLOCKS
+        self._blocks = FIRST_BLOCKS
         self.limit = max(1, min(limit, _MOST_BLOCKS))
         self._density = 0.0
 
@@ -46,7 +48,7 @@ class Sizer:
             if self._density:
                 size = min(size, max(1, int(self._wanted_logs / self._density)))
             if with_headers:
-                size = min(size, _MOST_WITH_HEADERS)
+                size = min(size, MOST_WITH_HEADERS)
         return BlockRange(blocks.first, min(blocks.last, blocks.first + size - 1))
 
     def answered(self, blocks: BlockRange, logs: int, seconds: float) -> None:

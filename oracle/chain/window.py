@@ -15,6 +15,7 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header
 from oracle.chain.log_query import LogQuery, Manner
 from oracle.chain.logs import UNKNOWN_TIME
+from oracle.chain.ranges import LOOKED_AT, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
 from oracle.chain.verifying.ascent import Ascent, Reached
 from oracle.chain.verifying.callers import calls_of_blocks
@@ -25,11 +26,6 @@ from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
-
-# Headers that are read at once.
-MOST_HEADERS = 100
-# Headers of a window without logs that are looked at all the same.
-_LOOKED_AT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +117,7 @@ class Fetcher:
         known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
             # Not there, or a height that the chain skipped: the links tell.
-            few = BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_HEADERS - 1))
+            few = BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1))
             return self._linked(endpoint, replace(order, blocks=few))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
 
@@ -210,7 +206,7 @@ def _to_prove(order: Order, found: _Found) -> Collection[int]:
 
 def _some_of(blocks: BlockRange) -> set[int]:
     """Return a few heights of the range, far apart: one of them may have transactions."""
-    return set(range(blocks.first, blocks.last + 1, max(1, len(blocks) // _LOOKED_AT)))
+    return set(range(blocks.first, blocks.last + 1, max(1, len(blocks) // LOOKED_AT)))
 
 
 def _await(endpoint: Endpoint, last: int) -> None:

@@ -15,7 +15,7 @@ from oracle.chain.headers import forget_newest
 from oracle.chain.log_query import LogQuery, Manner
 from oracle.chain.logs import Filter
 from oracle.chain.providers.facts import DAY
-from oracle.chain.ranges import Sizer
+from oracle.chain.ranges import MOST_WITH_HEADERS, Sizer
 from oracle.chain.reader import Reader
 from oracle.chain.verifying.ascent import ContradictionError, OmissionError
 from oracle.chain.verifying.blooms import Blooms
@@ -23,7 +23,7 @@ from oracle.chain.verifying.ladder import Ladder
 from oracle.chain.verifying.policy import Policy
 from oracle.chain.verifying.sealed import Sealed
 from oracle.chain.verifying.trust import Trust
-from oracle.chain.window import MOST_HEADERS, Fetcher, Order, Window
+from oracle.chain.window import Fetcher, Order, Window
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.logs import Log
 from oracle.domain.verification import Level
@@ -71,9 +71,9 @@ class Windows:
         self._query = LogQuery(wanted, self._habits, trust.clock)
         blooms = Blooms(wanted, trust, self._elsewhere)
         accuse = endpoints.note_inconsistent
-        self._ladder = Ladder(wanted, trust, self._habits, blooms, accuse)
+        whole = self._reads_blocks = bool(reader.selectors)
+        self._ladder = Ladder(wanted, trust, self._habits, blooms, accuse, whole)
         self._fetcher = Fetcher(reader, self._query, self._ladder)
-        self._reads_blocks = bool(reader.selectors)
         # Who gave the last window: the next one is cut to its size.
         self._last: str = next(iter(endpoints)).name
 
@@ -114,7 +114,7 @@ class Windows:
         top = min(level, Level.PROVEN)
         every = top >= Level.PINNED
         if every:
-            last = min(blocks.last, blocks.first + MOST_HEADERS - 1)
+            last = min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1)
             blocks = BlockRange(blocks.first, last)
         else:
             blocks = self.cut(blocks, with_headers=False)

@@ -8,6 +8,7 @@ import typer
 
 from oracle.app import App
 from oracle.chain.heads import Heads
+from oracle.chain.verifying.costs import costs
 from oracle.config import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.domain.exclusion import longest_exclusion
 from oracle.entrypoints.options import (
@@ -21,6 +22,7 @@ from oracle.errors import InputError, OracleError
 from oracle.publisher.inspection import differences
 from oracle.publisher.network import START_GAS
 from oracle.publisher.receipts import balance_of
+from oracle.settings.verify import policy_of
 from oracle.store.rule_sets import named_by
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.systems.registry import changes_in
@@ -74,6 +76,7 @@ def check(
             found.attempt("chain", lambda: _chain(app, found))
             if app.config.oracle.address is not None and "chain" in found.facts:
                 _try_contract(app, found)
+        found.attempt("cost", lambda: _cost(app))
         if app.dispatch_settings is not None:
             is_online = "chain" in found.facts
             found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
@@ -117,6 +120,12 @@ def _database(app: App) -> str:
         # Says what to do about it.
         app.store.close()
     return f"{without_secrets(url)}, revision {state.found}"
+
+
+def _cost(app: App) -> str:
+    """Say what following the chain costs at the preferred endpoint, by these settings."""
+    facts = next(iter(app.source.endpoints)).facts
+    return str(costs(app.reader, policy_of(app.config.verify), facts))
 
 
 def _keys(app: App) -> str:

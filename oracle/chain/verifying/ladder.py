@@ -24,7 +24,7 @@ from oracle.domain.verification import Level
 # Samples are fetched so many at a time: most often the first ones tell.
 _SAMPLED_TOGETHER = 10
 # How many of the newest headers are looked at: one batch.
-_SCANNED = 100
+_SCANNED, _SCANNED_WHOLE = 100, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,14 @@ class Ladder:
     blooms: Blooms
     # Called with an endpoint and what it was found out by.
     accuse: Callable[[Endpoint, str], None]
+    # Whether blocks are read with their transactions.
+    reads_whole: bool = False
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        """What there is to prove of the chain."""
+        kinds = {Trait.RECEIPTS, Trait.BLOOM, Trait.HEADER}
+        return frozenset(kinds | {Trait.TRANSACTIONS} if self.reads_whole else kinds)
 
     def proves(self, top: Level) -> bool:
         """Tell whether receipts are looked at, to prove something or to see if they would."""
@@ -90,10 +98,11 @@ class Ladder:
         Raises:
             EndpointError: it does not give its newest headers.
         """
-        if not self.trust.wants_scan():
+        if not self.trust.wants_scan(self.traits):
             return
-        newest = endpoint.newest
-        recent = sealed(endpoint, range(max(0, newest - _SCANNED + 1), newest + 1))
+        newest, most = endpoint.newest, _SCANNED_WHOLE if self.reads_whole else _SCANNED
+        last = range(max(0, newest - most + 1), newest + 1)
+        recent = sealed(endpoint, last, full=self.reads_whole)
         chosen = [one for one in reversed(recent) if one and not one.is_without_transactions]
         self.sample(endpoint, chosen)
 
@@ -102,21 +111,25 @@ class Ladder:
 
         An endpoint that gives no receipts shows nothing.
         """
-        fresh = [one for one in blocks if self.trust.is_new(one.block.hash)]
+        fresh = [one for one in blocks if self.trust.is_new(one.block.hash, self.traits)]
         for first in range(0, min(len(fresh), 2 * SAMPLES), _SAMPLED_TOGETHER):
             part = fresh[first : first + _SAMPLED_TOGETHER]
             try:
                 for one, given in receipts(endpoint, self.habits.of(endpoint.name), part):
                     if any(receipt.logs for receipt in given):
-                        self.trust.judge(one.block.hash, judged(one, given))
+                        self.trust.judge(one.block.hash, self._judged(one, given))
             except EndpointError:
                 return
-            if not self.trust.is_open(Trait.RECEIPTS):
+            if not self.trust.is_any_open(self.traits):
                 return
+
+    def _judged(self, one: Sealed, given: Receipts) -> dict[Trait, bool]:
+        found = judged(one, given)
+        return {**found, Trait.TRANSACTIONS: is_complete(one)} if self.reads_whole else found
 
     def _learn(self, ascent: Ascent, reached: Reached) -> None:
         """Take samples where they are wanted; blocks with our logs are good ones."""
-        if self.trust.is_open(Trait.RECEIPTS) or self.trust.is_open(Trait.BLOOM):
+        if self.trust.is_any_open(self.traits):
             chosen = [one for one in ascent.blocks if one.block.number in reached.logs]
             self.sample(ascent.endpoint, chosen)
 
@@ -126,7 +139,7 @@ class Ladder:
         """Where receipts prove nothing, see at least that the endpoint still has them.
 
         Raises:
-            EndpointError: it has forgotten what is in a block: nothing then shows that it is empty.
+            EndpointError: it has forgotten what is in a block, which is not to be taken for empty.
         """
         held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
         try:
@@ -195,9 +208,7 @@ class Ladder:
             number = one.block.number
             if not reached.is_proven(number) or one.is_without_transactions:
                 continue
-            if self.trust.is_open(Trait.TRANSACTIONS):
-                self.trust.judge(one.block.hash, {Trait.TRANSACTIONS: is_complete(one)})
-            elif self.trust.has(Trait.TRANSACTIONS) and not is_complete(one):
+            if self.trust.has(Trait.TRANSACTIONS) and not is_complete(one):
                 words = "its transactions do not make the root of its header"
                 raise ContradictionError(ascent.name, Trait.TRANSACTIONS, one, words)
             if not self.trust.has(Trait.TRANSACTIONS):

@@ -5,7 +5,7 @@ has one `Trust`; what it has found out is kept from run to run.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import RLock
@@ -90,20 +90,24 @@ class Trust:
                 self._seen = {seen for seen in self._seen if seen[0] != trait}
             return state.tried_at is None and not state.is_proven
 
-    def wants_scan(self) -> bool:
+    def is_any_open(self, traits: Iterable[Trait]) -> bool:
+        """Tell whether samples are wanted for one of these."""
+        return any(self.is_open(trait) for trait in traits)
+
+    def wants_scan(self, traits: Iterable[Trait]) -> bool:
         """Tell whether to look for samples now; whoever is told yes does it."""
         with self._lock:
             now = self.clock()
             is_due = self._scanned_at is None or now - self._scanned_at >= _SCAN_SECONDS
-            if not is_due or not (self.is_open(Trait.RECEIPTS) or self.is_open(Trait.BLOOM)):
+            if not is_due or not self.is_any_open(traits):
                 return False
             self._scanned_at = now
             return True
 
-    def is_new(self, block_hash: str) -> bool:
-        """Tell whether this block was not a sample yet."""
+    def is_new(self, block_hash: str, traits: Iterable[Trait]) -> bool:
+        """Tell whether this block was no sample yet of something that samples are wanted for."""
         with self._lock:
-            return (Trait.RECEIPTS, block_hash) not in self._seen
+            return any(self.is_open(t) and (t, block_hash) not in self._seen for t in traits)
 
     def judge(self, block_hash: str, found: Mapping[Trait, bool]) -> None:
         """Take one sample in: which traits of a block with logs came out right."""
