@@ -41,19 +41,26 @@ class Network:
             self.chain.mine(self.clock.next_block(), transactions)
 
     def run(self, name: str = "daemon", *flags: str) -> Path:
-        """Let a daemon catch up with the head and leave; the file of its database."""
+        """Let a daemon catch up with the head and leave; the file of its database.
+
+        One that only reads knows the node by two names: a fork is believed where two endpoints
+        tell of it. What is sent goes to one, for Ganache mines a transaction twice that it is
+        given twice.
+        """
         database = self.folder / f"{name}.sqlite"
-        config = write(self._settings(database), self.folder / f"{name}.toml")
+        names = [self.chain.url, self.chain.url.replace("127.0.0.1", "localhost")]
+        settings = self._settings(database, names[:1] if flags else names)
+        config = write(settings, self.folder / f"{name}.toml")
         assert run(["run", "--once", *flags, "--config", str(config)]) == 0, self.chain.kind
         return database
 
-    def _settings(self, database: Path) -> dict[str, dict[str, Any]]:
+    def _settings(self, database: Path, endpoints: list[str]) -> dict[str, dict[str, Any]]:
         daemon = [self.keys["signer"], self.keys["transmitter"]]
         return {
             "database": {"url": f"sqlite:///{database}"},
             "chain": {
                 "id": CHAIN_ID,
-                "endpoints": [self.chain.url],
+                "endpoints": endpoints,
                 "finality_depth": FINALITY_DEPTH,
             },
             "network": {"contracts": {"TaskNetwork": self.stage.network}},

@@ -33,6 +33,7 @@ class Part:
     started: At
     committed: At | None = None
     disclosed: At | None = None
+    reported: At | None = None
     result: bytes | None = None
     ending: str | None = None
 
@@ -216,7 +217,7 @@ class Ledger:
     def report_error(self, number: int, place: int) -> None:
         job = self.jobs[number]
         part = job.parts[place]
-        part.result = ERROR
+        part.reported, part.result = self._at, ERROR
         job.commits.append(part)
         job.disclosures.append(part)
         self._say_of("task_error_reported", job, part)

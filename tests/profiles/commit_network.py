@@ -32,7 +32,6 @@ class CommitNetwork:
     ledger: Ledger = field(default_factory=lambda: Ledger(QUEUE_LIMIT))
     receipts: list[Receipt] = field(default_factory=list)
     _sent: list[tuple[dict[str, Any], bool]] = field(default_factory=list)
-    _made: int = 0
     _time: int = 0
 
     def __post_init__(self) -> None:
@@ -102,11 +101,11 @@ class CommitNetwork:
     # --- tasks ---
 
     def create(self, fee: int = 1000) -> Job:
-        self._made += 1
+        number = len(self.ledger.jobs) + 1
         call = self.task.functions.createTask(0, bytes(32), bytes(32), 8, 1, "", 0)
         self._does(self.creator, call, value=fee)
-        self.ledger.create(self._made, self.creator.lower(), fee)
-        return self.ledger.jobs[self._made]
+        self.ledger.create(number, self.creator.lower(), fee)
+        return self.ledger.jobs[number]
 
     def commit(self, job: Job, *places: int, result: bytes = b"right") -> None:
         for place in places:
