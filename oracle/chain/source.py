@@ -104,22 +104,29 @@ class Source:
     def check(self) -> None:
         """Ask every endpoint for its chain, and one for the code of the contracts.
 
+        One of several that is on another chain, or refuses us, is quarantined.
+
         Raises:
             NoneAnswersError: none answers.
-            InputError: one is on another chain or refuses us, or an address holds no contract or
-                another one than the profile reads.
+            InputError: there is none but such, or an address holds no contract or another one
+                than the profile reads.
             TransientError: the one that answered does not any more.
         """
-        failures: list[EndpointError] = []
+        failures: dict[Endpoint, EndpointError] = {}
         for endpoint in self._endpoints:
             try:
                 self._endpoints.prove(endpoint)
             except EndpointError as error:
-                if error.kind in _SETTINGS:
-                    raise InputError(f"[chain] endpoints: {error}") from None
-                failures.append(error)
-        if len(failures) == len(list(self._endpoints)):
-            raise NoneAnswersError(f"[chain] endpoints: none answers: {failures[0]}")
+                failures[endpoint] = error
+        wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
+        if len(failures) == len(self._endpoints):
+            for refusal in wrong.values():
+                raise InputError(f"[chain] endpoints: {refusal}")
+            raise NoneAnswersError(
+                f"[chain] endpoints: none answers: {next(iter(failures.values()))}"
+            )
+        for one, refusal in wrong.items():
+            self._endpoints.quarantine(one, refusal.words)
         self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
 
     def close(self) -> None:
