@@ -13,7 +13,6 @@ from tests.entrypoints.daemon import daemon
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.daemons import config
-from tests.faults.dumping import dump
 from tests.faults.indexer import Indexer
 
 

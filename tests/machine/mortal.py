@@ -28,11 +28,20 @@ class Nursery:
 
     process: "subprocess.Popen[str]"
 
-    def live(self, urls: Sequence[str], url: str, die_at: int | None = None) -> Life:
-        """Index the chain behind `urls` into the database; die before its n-th point, from 0."""
+    def index(self, urls: Sequence[str], url: str, die_at: int | str | None = None) -> Life:
+        """Index the chain behind `urls` into the database.
+
+        `die_at`: before its n-th point, from 0, or before the first point of this name.
+        """
+        return self._do({"deed": "index", "urls": list(urls), "url": url, "die_at": die_at})
+
+    def migrate(self, url: str, die_at: int | None = None) -> Life:
+        """Bring the tables of the database up; die before the n-th statement."""
+        return self._do({"deed": "migrate", "url": url, "die_at": die_at})
+
+    def _do(self, job: dict[str, object]) -> Life:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        job = {"urls": list(urls), "url": url, "die_at": die_at}
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         told: dict[str, Any] = json.loads(self.process.stdout.readline())

@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Engine, event
 
+from oracle.store.schema import migrate
 from oracle.store.store import Store
 from tests.faults.indexer import Indexer
 
@@ -22,19 +23,20 @@ _NO_ROOMS = {"oracle.store.store", "oracle.store.engine"}
 
 
 class Countdown:
-    """Lets this process be killed when it has come to its n-th point; None: never."""
+    """Lets this process be killed before its n-th point, or one of a name; None: never."""
 
-    def __init__(self, left: int | None, told: int) -> None:
+    def __init__(self, die_at: int | str | None, told: int) -> None:
         self.points: list[str] = []
-        self._left = left
+        self._die_at = die_at
         self._told = told
 
     def reached(self, point: str) -> None:
         """Note a point, or end here as `kill -9` ends a process; a verb's own repeats are one."""
         if self.points[-1:] == [point]:
             return
-        if self._left == len(self.points):
-            os.write(self._told, json.dumps({"died_at": point}).encode())
+        if self._die_at in {len(self.points), point}:
+            # What the pipe takes at once.
+            os.write(self._told, json.dumps({"died_at": point[:200]}).encode())
             os.kill(os.getpid(), signal.SIGKILL)
         self.points.append(point)
 
@@ -57,6 +59,19 @@ def watch(store: Store, reached: Callable[[str], None]) -> None:
     event.listen(engine, "checkin", after_all)
 
 
+def watch_everything(reached: Callable[[str], None]) -> None:
+    """Report every statement of every engine by its words, and every commit."""
+
+    def before_statement(_: Connection, __: object, statement: str, *___: object) -> None:
+        reached(" ".join(statement.split()))
+
+    def before_commit(_: Connection) -> None:
+        reached("commit")
+
+    event.listen(Engine, "before_cursor_execute", before_statement)
+    event.listen(Engine, "commit", before_commit)
+
+
 def _room() -> str:
     """Name the room of the store, and its verb, that wants the statement at hand."""
     outermost = "begin"
@@ -70,13 +85,28 @@ def _room() -> str:
     return outermost
 
 
-def _live(job: dict[str, Any], told: int) -> None:
-    """Index until nothing is left, in a process of its own."""
+def _index(job: dict[str, Any], countdown: Countdown) -> list[str]:
+    """Index until nothing is left; what was done."""
     indexer = Indexer(job["urls"], job["url"])
-    countdown = Countdown(job["die_at"], told)
     watch(indexer.store, countdown.reached)
     steps = [type(step).__name__ for step in indexer.index()]
     indexer.close()
+    return steps
+
+
+def _migrate(job: dict[str, Any], countdown: Countdown) -> list[str]:
+    """Bring the tables up; what they were."""
+    watch_everything(countdown.reached)
+    return [migrate(job["url"]).age.value]
+
+
+_DEEDS = {"index": _index, "migrate": _migrate}
+
+
+def _live(job: dict[str, Any], told: int) -> None:
+    """Do the job in a process of its own."""
+    countdown = Countdown(job["die_at"], told)
+    steps = _DEEDS[job["deed"]](job, countdown)
     os.write(told, json.dumps({"points": countdown.points, "steps": steps}).encode())
 
 
