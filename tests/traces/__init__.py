@@ -1,0 +1,1 @@
+"""Recorded chains of real contracts, replayed through the product and compared with the truth."""

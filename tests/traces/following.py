@@ -1,0 +1,107 @@
+"""Follows the recorded chain as the daemon does: over HTTP, window by window, into a database."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from typing_extensions import override
+
+from oracle.chain.reader import Reader
+from oracle.chain.source import Source
+from oracle.domain.ids import Address
+from oracle.domain.nodes import Node
+from oracle.fakechain.provider import Provider
+from oracle.fakechain.recording import Recording, recording
+from oracle.fakechain.server import serving
+from oracle.services.folding import Folder
+from oracle.services.indexing import Pace, index_next
+from oracle.store.identity import Identity
+from oracle.store.store import Store
+from oracle.systems.crynux.rule_sets import SEED
+
+FOLDER = Path(__file__).resolve().parent / "crynux-vss"
+# Blocks under the head that are final where the head is followed.
+FINALITY = 16
+
+
+@cache
+def addresses() -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.json.decode((FOLDER / "addresses.json").read_bytes())
+    return told
+
+
+@cache
+def recorded() -> Recording:
+    return recording(FOLDER)
+
+
+def vss_reader(**options: Any) -> Reader:
+    contracts = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
+    return Reader.open("crynux-vss", contracts, None, options)
+
+
+@dataclass
+class SteadyPace(Pace):
+    """Windows of one size, whatever they take."""
+
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        self.most_blocks = self.size
+
+    @override
+    def took(self, blocks: int, seconds: float) -> None:
+        self.most_blocks = self.size
+
+
+@dataclass
+class Follower:
+    """The indexing half of a daemon on the recorded chain; `provider.head` is how far it is."""
+
+    store: Store
+    source: Source
+    provider: Provider
+    folder: Folder
+    pace: Pace
+    blocks: dict[int, Any] = field(default_factory=dict)
+
+    def follow(self, number: int) -> None:
+        """Let the chain come to a block, and take in everything up to it."""
+        self.provider.head = self.blocks[number]
+        self.pace.heads = None
+        while index_next(self.source, self.store, self.folder, self.pace) is not None:
+            pass
+
+    def nodes(self) -> dict[Address, Node]:
+        with self.store.reading() as unit:
+            return {node.address: node for node in unit.nodes.all()}
+
+
+@contextmanager
+def following(
+    url: str, *, size: int, start_block: int = 0, reader: Reader | None = None
+) -> Iterator[Follower]:
+    """A daemon that takes windows of so many blocks, from a block on."""
+    chain = recorded()
+    provider = chain.provider()
+    read = reader or vss_reader()
+    with serving(provider) as served, Store.open(url, create=True) as store:
+        source = Source.open(
+            [served.url], chain_id=chain.chain_id, finality_depth=FINALITY, reader=read
+        )
+        contracts = {name: address for address, (name, _) in read.contracts.items()}
+        known = Identity(chain.chain_id, source.genesis_hash(), contracts, None, start_block)
+        with store.transaction() as unit:
+            unit.identity.set(known)
+        blocks = {block.number: block for block in chain.blocks.by_hash.values()}
+        follower = Follower(
+            store, source, provider, Folder(SEED, read, None), SteadyPace(size=size), blocks
+        )
+        try:
+            yield follower
+        finally:
+            source.close()
