@@ -347,6 +347,21 @@ def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_r
     assert by_second == sorted(by_second, reverse=True)
 
 
+def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.provider.faults.append(faults.status(502, times=1))
+    clock.pass_by(5)
+    pair.source.heads()
+
+    seen = []
+    for _ in range(13):
+        clock.pass_by(5)
+        seen.append(worker(pair))
+
+    assert seen == [1] * 11 + [0] * 2
+
+
 def eight_seconds(clock: VirtualClock) -> Fault:
     """Every request takes so long, a batch as well as a single question."""
 
