@@ -72,6 +72,10 @@ class Follower:
     def follow(self, number: int) -> None:
         """Let the chain come to a block, and take in everything up to it."""
         self.provider.head = self.blocks[number]
+        self.index()
+
+    def index(self) -> None:
+        """Take in all that the chain shows."""
         self.pace.heads = None
         while index_next(self.source, self.store, self.folder, self.pace) is not None:
             pass
@@ -85,23 +89,28 @@ class Follower:
 def following(
     url: str, *, size: int, start_block: int = 0, reader: Reader | None = None
 ) -> Iterator[Follower]:
-    """A daemon that takes windows of so many blocks, from a block on."""
+    """A daemon on the recorded chain that takes windows of so many blocks, from a block on."""
     chain = recorded()
-    provider = chain.provider()
-    read = reader or vss_reader()
+    with daemon(url, chain.provider(), reader or vss_reader(), start_block) as follower:
+        follower.blocks = {block.number: block for block in chain.blocks.by_hash.values()}
+        follower.pace = SteadyPace(size=size)
+        yield follower
+
+
+@contextmanager
+def daemon(
+    url: str, provider: Provider, reader: Reader, start_block: int = 0
+) -> Iterator[Follower]:
+    """The indexing half of a daemon, by the rules of `seed`, on whatever an endpoint shows."""
     with serving(provider) as served, Store.open(url, create=True) as store:
         source = Source.open(
-            [served.url], chain_id=chain.chain_id, finality_depth=FINALITY, reader=read
+            [served.url], chain_id=provider.chain_id, finality_depth=FINALITY, reader=reader
         )
-        contracts = {name: address for address, (name, _) in read.contracts.items()}
-        known = Identity(chain.chain_id, source.genesis_hash(), contracts, None, start_block)
+        contracts = {name: address for address, (name, _) in reader.contracts.items()}
+        known = Identity(source.chain_id(), source.genesis_hash(), contracts, None, start_block)
         with store.transaction() as unit:
             unit.identity.set(known)
-        blocks = {block.number: block for block in chain.blocks.by_hash.values()}
-        follower = Follower(
-            store, source, provider, Folder(SEED, read, None), SteadyPace(size=size), blocks
-        )
         try:
-            yield follower
+            yield Follower(store, source, provider, Folder(SEED, reader, None), Pace())
         finally:
             source.close()

@@ -1,0 +1,208 @@
+"""Cases 64 to 66: what a contract says is read as it was meant, or put aside by name."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+
+from oracle.chain.abi import Signature
+from oracle.chain.fragments import fragment
+from oracle.chain.reader import Reader
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.nodes import Membership, Node
+from oracle.domain.tasks import Task
+from oracle.fakechain.blocks import Said, Tx
+from oracle.fakechain.provider import Provider
+from oracle.fakechain.tree import Tree
+from tests.traces.following import Follower, daemon
+
+CONTRACT = "0x" + "4e" * 20
+SOMEBODY = "0x" + "5e" * 20
+TASK = TaskKey("0x" + "ab" * 32)
+MOST = 2**256 - 1
+
+# One first topic, told apart by the number of topics: (1), (2); and by the length of the data.
+PLAIN = "event NodeLeft(address node)"
+INDEXED = "event NodeLeft(address indexed node)"
+WORDY = "event NodeHalted(address indexed node, string why)"
+TERSE = "event NodeHalted(address node, string indexed why)"
+JOINED = "event NodeJoined(address node, string gpu, uint256 stake)"
+CREATED = (
+    "event TaskCreated(bytes32 indexed task, uint256 fee, int256 delta, bytes blob, string gpu, "
+    "uint256 vram)"
+)
+
+PROFILE = f"""
+[contracts.Network]
+abi = ["{PLAIN}", "{INDEXED}", "{WORDY}", "{TERSE}", "{JOINED}", "{CREATED}"]
+
+[contracts.Network.events.NodeLeft]
+says = "node_quit"
+node = "node"
+
+[contracts.Network.events.NodeHalted]
+says = "node_paused"
+node = "node"
+
+[contracts.Network.events.NodeJoined]
+says = "node_joined"
+node = "node"
+gpu_name = "gpu"
+stake = "stake"
+
+[contracts.Network.events.TaskCreated]
+says = "task_created"
+task = "task"
+fee = "fee"
+required_gpu = "gpu"
+min_vram = "vram"
+"""
+
+
+def node(number: int) -> Address:
+    return Address(f"0x{number:040x}")
+
+
+def signature(text: str) -> Signature:
+    return fragment(text)[1]
+
+
+def said(text: str, *values: Any) -> Said:
+    """The log of an event of this signature; an indexed text stands as some hash."""
+    event = signature(text)
+    topics, plain = [event.digest], []
+    for parameter, value in zip(event.inputs, values, strict=True):
+        if parameter.indexed:
+            kind = "bytes32" if parameter.kind == "string" else parameter.kind
+            topics.append("0x" + encode([kind], [value]).hex())
+        else:
+            plain.append((parameter.kind, value))
+    data = encode([kind for kind, _ in plain], [value for _, value in plain])
+    return Said(CONTRACT, tuple(topics), "0x" + data.hex())
+
+
+def created(**changed: Any) -> Said:
+    values = {"fee": 1, "delta": 0, "blob": b"", "gpu": "RTX", "vram": 8, **changed}
+    return said(CREATED, bytes.fromhex(TASK[2:]), *values.values())
+
+
+Heard = Callable[..., Follower]
+
+
+@pytest.fixture
+def heard(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
+    """Mines blocks of transactions with these logs, and indexes the chain by the profile."""
+    profile = tmp_path / "network.toml"
+    profile.write_text(PROFILE)
+    reader = Reader.open(str(profile), {"Network": CONTRACT}, None)
+
+    def index(*blocks: Sequence[Sequence[Said]]) -> Follower:
+        tree = Tree()
+        for txs in blocks:
+            tree.mine([Tx(SOMEBODY, CONTRACT, logs=tuple(logs)) for logs in txs])
+        opened = daemon(sqlite_url, Provider(tree), reader)
+        follower = opened.__enter__()
+        request.addfinalizer(lambda: opened.__exit__(None, None, None))
+        follower.index()
+        return follower
+
+    return index
+
+
+def member(follower: Follower, number: int) -> Node:
+    return follower.nodes()[node(number)]
+
+
+def task(follower: Follower) -> Task:
+    with follower.store.reading() as unit:
+        return unit.tasks.named([TASK])[TASK]
+
+
+def dead(follower: Follower) -> list[tuple[str, str]]:
+    with follower.store.reading() as unit:
+        return [(letter.name, letter.error) for letter in unit.dead_letters.open_between(0, 99)]
+
+
+def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(heard: Heard):
+    joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+
+    follower = heard([joins], [[said(PLAIN, node(1))], [said(INDEXED, node(2))]])
+
+    assert [member(follower, n).membership for n in (1, 2)] == [Membership.QUIT] * 2
+    assert dead(follower) == []
+
+
+def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data(heard: Heard):
+    joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+    halts = [said(WORDY, node(1), "too hot"), said(TERSE, node(2), b"\1" * 32)]
+
+    follower = heard([joins], [[halt] for halt in halts])
+
+    assert [member(follower, n).paused for n in (1, 2)] == [True, True]
+    assert dead(follower) == []
+
+
+def test_case_64_a_shape_that_nobody_declared_is_put_aside(heard: Heard):
+    topic = signature(PLAIN).digest
+    odd = Said(CONTRACT, (topic, topic, topic), "0x")
+
+    follower = heard([[said(JOINED, node(1), "RTX", 1)]], [[odd], [said(PLAIN, node(1))]])
+
+    assert member(follower, 1).membership is Membership.QUIT
+    assert [name for name, _ in dead(follower)] == ["NodeLeft"]
+
+
+@pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
+@pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
+def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
+    heard: Heard, delta: int, blob: bytes
+):
+    log = created(fee=MOST, delta=delta, blob=blob, vram=MOST)
+
+    follower = heard([[log]])
+
+    kept = task(follower)
+    assert (kept.fee, kept.min_vram) == (MOST, 2**32 - 1)
+    with follower.store.reading() as unit:
+        (raw,) = unit.logs.between(0, 9)
+    assert (raw.topics, raw.data) == (log.topics, log.data)
+    assert dead(follower) == []
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
+def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(heard: Heard, name: bytes):
+    text = created(gpu="")
+    head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
+
+    follower = heard([[Said(text.address, text.topics, head + tail)]])
+
+    marked = task(follower).required_gpu
+    assert marked is not None
+    assert marked.startswith("\ufffd0x")
+    assert bytes.fromhex(marked.removeprefix("\ufffd0x")) == name
+
+
+def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing(heard: Heard):
+    clean = said(JOINED, node(1), "RTX", 1)
+    dirty = Said(clean.address, clean.topics, "0x01" + clean.data[4:])
+    topic = Said(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
+
+    follower = heard([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
+
+    assert follower.nodes().keys() == {node(3)}
+    assert dead(follower) == [("NodeJoined", "unused bits are set"), ("NodeLeft", "topic")]
+    with follower.store.reading() as unit:
+        assert next(unit.logs.between(0, 9)).data == dirty.data
+
+
+def test_case_66_two_logs_of_one_transaction_both_count(heard: Heard):
+    twice = [said(JOINED, node(1), "RTX", 1), said(JOINED, node(2), "RTX", 1)]
+    halts = [said(WORDY, node(1), "x"), said(WORDY, node(2), "x")]
+
+    follower = heard([twice], [halts])
+
+    assert [member(follower, n).paused for n in (1, 2)] == [True, True]
+    with follower.store.reading() as unit:
+        assert len(list(unit.logs.between(0, 9))) == 4
