@@ -31,6 +31,8 @@ class IntegrityWork:
     mender: Mender = field(default_factory=Mender)
     auditor: Auditor = field(default_factory=Auditor)
     _rests_until: float = 0.0
+    # Not before: `run --once` turns a step for as long as it did something.
+    _counts_again: float = 0.0
 
     def mend(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
@@ -63,6 +65,9 @@ class IntegrityWork:
         """Compare what the contracts count with what we counted."""
         if self.pace.heads is None or not self.mender.is_sound:
             return None
+        if self.pace.clock() < self._counts_again:
+            return None
+        self._counts_again = self.pace.clock() + _REST_SECONDS
         try:
             done = compare_counters(self.app.chain, self.app.store, self.pace.heads)
         except TransientError as error:
