@@ -1,12 +1,17 @@
 """The rooms that read: endpoints, database, reader and fold, put together from the settings."""
 
+import time
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
 from typing import Self
 
+from oracle.app.facts import KeptFacts
+from oracle.chain.logs import Filter
+from oracle.chain.prober import Prober
 from oracle.chain.reader import Reader
 from oracle.chain.source import Source
+from oracle.chain.verifying.trust import Trust
 from oracle.config import Config
 from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import kick_below_of
@@ -106,11 +111,28 @@ class ReadingRooms:
             told.endpoints,
             chain_id=told.id,
             finality_depth=told.finality_depth,
+            finality_seconds=told.finality_seconds,
             reader=self.reader,
         )
-        source.prove_by(policy_of(self.config.verify))
+        source.prove_by(policy_of(self.config.verify), Trust(keeper=self.facts))
+        if told.anchor_block is not None and told.anchor_hash is not None:
+            source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
         self._opened.callback(source.close)
         return source
+
+    @cached_property
+    def facts(self) -> KeptFacts:
+        """What was learned of the endpoints, kept in the database once that is open."""
+        return KeptFacts(
+            lambda: self.__dict__.get("store"), lambda: time.clock_gettime(time.CLOCK_REALTIME)
+        )
+
+    @cached_property
+    def prober(self) -> Prober:
+        """What looks at every endpoint once an hour."""
+        wanted = Filter(frozenset(self.reader.addresses), frozenset(self.reader.topics))
+        first = self.config.chain.start_block
+        return Prober(self.source.endpoints, wanted, first, self.facts)
 
     @cached_property
     def chain(self) -> Source:
@@ -160,6 +182,7 @@ class ReadingRooms:
             check_period(unit, self.report_settings.period_seconds)
             if self.dispatch_settings is not None:
                 check_dispatch(unit, self.dispatch_settings)
+        self.source.hold(0, identity.genesis_hash, "the database")
 
     def _reporter(self) -> Reporter | None:
         told = self.config.oracle

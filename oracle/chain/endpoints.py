@@ -161,6 +161,13 @@ class Endpoints:
             if member.standing.quarantined is not None
         }
 
+    def states(self) -> dict[str, str]:
+        """Return in a word how each endpoint is, by name; of a quarantine also why."""
+        now = self.clock()
+        return {
+            member.endpoint.name: member.standing.in_a_word(now) for member in self._roll.members()
+        }
+
     def note_inconsistent(self, endpoint: Endpoint | str, check: str) -> None:
         """Prefer others for a while: its answers contradict themselves, or another one's."""
         member = self._roll.of(endpoint)

@@ -19,22 +19,32 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.entrypoints.endpoint_views import EndpointView, endpoint_answers
 from oracle.entrypoints.purse import Purse
 from oracle.services.comparing import factors_answer, rounds_answer, tally_answer
 from oracle.services.explaining import Explanation, OnChain, Sent
 from oracle.services.observing import NodeRow, Overview
+from oracle.store.latches import Latch
+from oracle.store.reorgs import Reorg
 from oracle.store.rule_sets import RuleSet, named_by
 
 
-def status_answer(seen: Overview, dispatcher: Purse | None) -> dict[str, Any]:
+def status_answer(
+    seen: Overview, dispatcher: Purse | None, endpoints: list[EndpointView]
+) -> dict[str, Any]:
     """Return what `/v1/status` and `status --json` say; `dispatcher` None: nothing is started."""
     return {
         "version": __version__,
+        "latches": [latch_answer(one) for one in seen.latches],
         "chain_id": seen.chain_id,
         "start_block": seen.start_block,
         "rules": None if seen.rules is None else _rule_set(seen.rules),
         "folded": None if seen.folded is None else seen.folded._asdict(),
         "final": seen.final,
+        "endpoints": endpoint_answers(endpoints),
+        "levels": dict(seen.levels),
+        "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
+        "dead_letters": seen.dead_letters,
         "anomalies": seen.anomalies,
         "nodes": dict(sorted(seen.nodes.items())),
         "kickouts_due": seen.kickouts_due,
@@ -60,6 +70,38 @@ def status_answer(seen: Overview, dispatcher: Purse | None) -> dict[str, Any]:
         "oldest_draw_block": seen.oldest_draw,
         "dispatcher": None if dispatcher is None else dispatcher.answer(),
         "lease": seen.lease,
+    }
+
+
+def latch_answer(one: Latch) -> dict[str, Any]:
+    """Write a latch for programs; times in unix seconds."""
+    evidence, cleared = one.evidence, one.cleared
+    return {
+        "name": one.name,
+        "closed": cleared is None,
+        "since_block": one.since_block,
+        "since_time": one.since_time,
+        "reason": one.reason,
+        "block": None if evidence is None else evidence.block,
+        "our_hash": None if evidence is None else evidence.ours,
+        "their_hash": None if evidence is None else evidence.theirs,
+        "cleared_time": None if cleared is None else cleared.time,
+        "cleared_by": None if cleared is None else cleared.by,
+        "cleared_reason": None if cleared is None else cleared.reason,
+    }
+
+
+def _reorg(one: Reorg) -> dict[str, Any]:
+    return {
+        "time": one.time,
+        "depth": one.depth,
+        "ancestor": one.ancestor,
+        "old_tip": one.old_tip,
+        "old_hash": one.old_hash,
+        "new_tip": one.new_tip,
+        "new_hash": one.new_hash,
+        "endpoints": list(one.endpoints),
+        "logs_orphaned": one.logs_orphaned,
     }
 
 

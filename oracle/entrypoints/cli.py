@@ -21,6 +21,7 @@ from oracle.entrypoints import (
     endpoint_commands,
     explain_commands,
     kickout_commands,
+    latch_commands,
     outbox_commands,
     queue_commands,
     replay_commands,
@@ -52,6 +53,7 @@ _COMMANDS = (
     endpoint_commands,
     report_commands,
     kickout_commands,
+    latch_commands,
     outbox_commands,
     contract_commands,
 )

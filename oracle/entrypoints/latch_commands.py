@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from oracle.entrypoints.answers import latch_answer
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -17,7 +18,7 @@ from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
 from oracle.services.latching import FINALITY_VIOLATION, clear
 from oracle.services.leasing import holder_name, leased
-from oracle.store.latches import Cleared, Latch
+from oracle.store.latches import Cleared
 
 latch = typer.Typer(no_args_is_help=True)
 
@@ -92,24 +93,6 @@ def clear_latch(
         return
     state = "would be" if dry_run else "is"
     typer.echo(f"latch {name} {state} open; it was closed because {closed.reason}")
-
-
-def latch_answer(one: Latch) -> dict[str, object]:
-    """Write a latch for programs; times in unix seconds."""
-    evidence, cleared = one.evidence, one.cleared
-    return {
-        "name": one.name,
-        "closed": cleared is None,
-        "since_block": one.since_block,
-        "since_time": one.since_time,
-        "reason": one.reason,
-        "block": None if evidence is None else evidence.block,
-        "our_hash": None if evidence is None else evidence.ours,
-        "their_hash": None if evidence is None else evidence.theirs,
-        "cleared_time": None if cleared is None else cleared.time,
-        "cleared_by": None if cleared is None else cleared.by,
-        "cleared_reason": None if cleared is None else cleared.reason,
-    }
 
 
 def _time(seconds: int) -> str:

@@ -13,6 +13,7 @@ import typer
 from oracle import __version__
 from oracle.app import App
 from oracle.chain.failures import NoneAnswersError
+from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
 from oracle.entrypoints.awaiting import Stop, await_chain
 from oracle.entrypoints.options import (
@@ -28,7 +29,8 @@ from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build, serving
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.publisher.inspection import differences
-from oracle.scheduler import Beats, run as run_steps, run_once
+from oracle.scheduler import Beats, Waker, run as run_steps, run_once
+from oracle.services import latching
 from oracle.services.leasing import release, take
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 from oracle.telemetry import logs, metrics
@@ -99,7 +101,9 @@ def run(
         app.require_chain()
         app.create_store()
         with _leased(app) as epoch:
-            run_once(steps_of(_prepared(app, epoch, sends)))
+            work = _prepared(app, epoch, sends)
+            work.wait = time.sleep
+            run_once(steps_of(work))
 
 
 class _Sends(NamedTuple):
@@ -128,7 +132,9 @@ def _until_told(app: App, sends: _Sends) -> None:
                     dispatching=sends.starts,
                 )
                 metrics.STARTED.set_to_current_time()
-                run_steps(steps_of(work), stop.event, work.watch.beats)
+                waker = Waker()
+                with _woken(app, waker):
+                    run_steps(steps_of(work), stop.event, work.watch.beats, waker)
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
@@ -182,6 +188,7 @@ def migrate(
 def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     """Check everything that can be checked before the first turn."""
     app.identify()
+    latching.show(app.store)
     work = Work(app, epoch, Watch(Beats(time.monotonic)))
     if sends.starts:
         work.starts = app.dispatch_desk(epoch, _unix_seconds)
@@ -193,6 +200,27 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
         work.desk = app.desk(epoch, _unix_seconds)
     settle()
     return work
+
+
+@contextmanager
+def _woken(app: App, waker: Waker) -> Iterator[None]:
+    """Let a websocket bring the next look forward, where there is one in the settings."""
+    url = app.config.chain.websocket
+    if url is None:
+        yield
+        return
+    tracker = app.source.tracker
+    wakeups = Wakeups(
+        url,
+        lambda: waker.wake("index"),
+        lambda: Sight(tracker.newest, tracker.block_seconds),
+        time.monotonic,
+    )
+    wakeups.start()
+    try:
+        yield
+    finally:
+        wakeups.stop()
 
 
 @contextmanager

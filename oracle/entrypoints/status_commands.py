@@ -11,6 +11,7 @@ from rich.table import Table
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.entrypoints.answers import node_answer, status_answer
+from oracle.entrypoints.endpoint_views import EndpointView, newest_of, recall
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -45,14 +46,17 @@ def register(app: typer.Typer) -> None:
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Say how far the database has come and what is under way.
 
-    Asks nothing of the chain but the dispatcher's balance, where there is one.
+    Asks nothing of the chain but the dispatcher's balance, where there is one; how the endpoints
+    are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
         seen, purse = overview(app.store), purse_of_dispatcher(app)
-        is_on = app.dispatch_settings is not None
+        is_on, endpoints = app.dispatch_settings is not None, recall(app)
     if as_json:
-        print_json(status_answer(seen, purse))
+        print_json(status_answer(seen, purse, endpoints))
         return
+    for name, value in _of_integrity(seen, endpoints):
+        typer.echo(f"{name:<14}{value}")
     for name, value in _lines(seen, purse, is_on=is_on):
         typer.echo(f"{name:<14}{value}")
 
@@ -139,6 +143,28 @@ def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tupl
     yield from _of_tasks(seen, purse, is_on=is_on)
     yield "anomalies", str(seen.anomalies)
     yield "worked on by", seen.lease or "nobody"
+
+
+def _of_integrity(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
+    """Say first what stops everything; then who tells us of the chain, and how sure we are."""
+    for latch in seen.latches:
+        yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+    newest = newest_of(endpoints)
+    for view in endpoints:
+        head = "" if view.head is None else f", at block {view.head}"
+        lag = (
+            ""
+            if newest is None or view.head in {None, newest}
+            else f", {newest - view.head} behind"
+        )
+        yield "endpoint", f"{view.name}{head}{lag}, {view.state}"
+    levels = [f"{blocks} {level}" for level, blocks in seen.levels.items()]
+    yield "blocks read", ", ".join(levels) or "none"
+    yield "dead letters", str(seen.dead_letters)
+    if seen.reorg is not None:
+        depth, ancestor = seen.reorg.depth, seen.reorg.ancestor
+        when = shown_time(seen.reorg.time)
+        yield "last fork", f"{depth} blocks above block {ancestor}, {when}"
 
 
 def _of_tasks(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:

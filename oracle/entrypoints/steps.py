@@ -1,9 +1,10 @@
 """The daemon's loops: each turn is one service's step, and what to say about it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.app import App
+from oracle.entrypoints.endpoint_views import look
 from oracle.entrypoints.integrity_steps import COUNTERS_SECONDS, IntegrityWork
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
@@ -16,7 +17,7 @@ from oracle.services.dispatch_census import dispatch_census
 from oracle.services.dispatching import plan_dispatch
 from oracle.services.indexing import Done as Turned, Indexed, Pace, index_next
 from oracle.services.kicking import plan_kick
-from oracle.services.latching import Latched
+from oracle.services.latching import Latched, why_stopped
 from oracle.services.leasing import RENEW_SECONDS, renew
 from oracle.services.observing import census
 from oracle.services.planning import plan_push
@@ -27,6 +28,8 @@ from oracle.telemetry import metrics
 
 _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
+# How often to see whether an endpoint is due; each is once an hour.
+PROBE_SECONDS = 60.0
 
 Facts = Mapping[str, object] | None
 
@@ -43,6 +46,8 @@ class Work:
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
     pace: Pace = field(default_factory=Pace)
+    # How to wait inside a turn; None: the next turn comes by itself.
+    wait: Callable[[float], None] | None = None
     integrity: IntegrityWork = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +56,9 @@ class Work:
     def index(self) -> Facts:
         """Take in one window, or go back over a fork."""
         app = self.app
-        mended = self.integrity.mend()
+        with app.store.reading() as unit:
+            is_latched = why_stopped(unit) is not None
+        mended = None if is_latched else self.integrity.mend()
         if mended is not None:
             return mended
         try:
@@ -63,9 +70,34 @@ class Work:
                 self.watch.stands_at(done.ancestor)
         finally:
             # Where nothing can be written, the lag grows all the same.
-            if self.pace.heads is not None:
-                self.watch.saw(self.pace.heads)
-        return None if done is None else _told(done)
+            self._show()
+        if done is None:
+            return self._waited()
+        return _told(done)
+
+    def _show(self) -> None:
+        """Let the HTTP server know how it stands."""
+        if self.pace.heads is not None:
+            self.watch.saw(self.pace.heads)
+        with self.app.store.reading() as unit:
+            self.watch.latch = why_stopped(unit)
+        self.watch.is_in_doubt = self.pace.vigil.is_open()
+
+    def _waited(self) -> Facts:
+        """Where nobody comes back to it, wait until the only endpoint may be asked again."""
+        if self.wait is None or not self.pace.vigil.is_open():
+            return None
+        seconds = self.pace.vigil.seconds_left(self.pace.clock())
+        self.wait(seconds)
+        return {"did": "waited", "seconds": round(seconds, 1), "for": "a fork to be sure"}
+
+    def audit(self) -> Facts:
+        """Ask a second endpoint about what one gave us; while a latch is closed, nothing."""
+        return None if self.watch.latch is not None else self.integrity.audit()
+
+    def probe(self) -> Facts:
+        """Look at an endpoint that was not looked at for an hour."""
+        return self.app.prober.turn()
 
     def publish(self) -> Facts:
         """Plan, or take the next step towards the chain."""
@@ -108,8 +140,10 @@ class Work:
         return None
 
     def count(self) -> Facts:
-        """Count the database for `/metrics`."""
+        """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         self.integrity.count()
+        self.watch.endpoints = look(self.app)
+        self.app.facts.flush(self.epoch)
         balance = None
         if self.desk is not None:
             balance = balance_of(self.desk.publisher.lines, self.desk.account.address)
@@ -138,7 +172,8 @@ def steps_of(work: Work) -> list[Step]:
         Step("publish", poll, work.publish),
         *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
         Step("confirm", poll, work.confirm),
-        Step("audit", poll, work.integrity.audit),
+        Step("audit", poll, work.audit),
+        Step("probe", PROBE_SECONDS, work.probe),
         Step("counters", COUNTERS_SECONDS, work.integrity.compare),
         Step("census", _CENSUS_SECONDS, work.count),
     ]

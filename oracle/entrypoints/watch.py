@@ -1,9 +1,10 @@
 """What the HTTP server knows about the running daemon: memory, written by the worker alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRef
+from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
 from oracle.services.indexing import Indexed
@@ -13,6 +14,8 @@ from oracle.telemetry import metrics
 READY_WITHIN_BLOCKS = 10
 # Turns of a step that failed in a row before the daemon is not ready.
 READY_WITHIN_FAILURES = 3
+# Heads that were seen longer ago say nothing of how far behind we are.
+READY_WITHIN_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -25,9 +28,20 @@ class Watch:
     folded: BlockRef | None = None
     # As it was counted last; None: nothing is started.
     dispatcher: Purse | None = None
+    # Why nothing is folded or sent; None: no latch is closed.
+    latch: str | None = None
+    # No endpoint shows a new block; or one says that ours left the chain, and has to say it again.
+    is_stalled: bool = False
+    is_in_doubt: bool = False
+    endpoints: list[EndpointView] = field(default_factory=list)
+    _heads: Heads | None = None
+    _seen_at: float | None = None
 
     def saw(self, heads: Heads) -> None:
-        """Note the chain's heads."""
+        """Note the chain's heads; the same ones again are those of an older look."""
+        if heads is not self._heads:
+            self._heads, self._seen_at = heads, self.beats.clock()
+        self.is_stalled = heads.stalled
         self.newest, self.final = heads.latest.number, heads.final.number
         metrics.BLOCK.labels("head").set(heads.latest.number)
         metrics.BLOCK.labels("final").set(heads.final.number)
@@ -57,7 +71,20 @@ class Watch:
             if count >= READY_WITHIN_FAILURES
         ]
         silent = [f"{name}: has not turned for too long" for name in self.beats.silent()]
-        return [*failing, *silent, *self._behind()]
+        return [*self._held(), *failing, *silent, *self._behind()]
+
+    def _held(self) -> list[str]:
+        """Return what keeps the index from going on, though every loop turns."""
+        found = [] if self.latch is None else [self.latch]
+        if self.is_in_doubt:
+            found.append("index: one endpoint alone says that our blocks left the chain")
+        if self.is_stalled:
+            found.append("chain: no endpoint shows a new block")
+        if self._seen_at is not None:
+            age = self.beats.clock() - self._seen_at
+            if age > READY_WITHIN_SECONDS:
+                found.append(f"heads: the last look that worked is {age:.0f} s old")
+        return found
 
     def _behind(self) -> list[str]:
         lag = self.lag_blocks

@@ -43,6 +43,8 @@ def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
             "head": watch.newest,
             "folded": watch.folded.number if watch.folded else None,
             "lag_blocks": watch.lag_blocks,
+            "latch": watch.latch,
+            "stalled": watch.is_stalled,
         }
         return JSONResponse(body, _NOT_NOW if reasons else 200)
 
@@ -53,7 +55,8 @@ def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
     @web.get("/v1/status")
     def status() -> Response:
         try:
-            return JSONResponse(status_answer(overview(store()), watch.dispatcher))
+            seen = overview(store())
+            return JSONResponse(status_answer(seen, watch.dispatcher, watch.endpoints))
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oracle.domain.block import BlockRef
 from oracle.domain.fixed_point import UNIT
@@ -22,7 +22,9 @@ from oracle.domain.views import (
 )
 from oracle.services.accusing import due_spells
 from oracle.services.ruling import folded_by
+from oracle.store.latches import Latch
 from oracle.store.outbox_rows import IntentKind, IntentState
+from oracle.store.reorgs import Reorg
 from oracle.store.reports import StoredReport
 from oracle.store.rule_sets import RuleSet, named_by
 from oracle.store.store import Store, Unit
@@ -39,7 +41,8 @@ class Overview:
     `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
     seconds of block time, None before the first round. `oldest_draw` is the seed block of the draw
     that stands the longest, None: none does. `lease` names who works on the database,
-    None: nobody.
+    None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
+    counts the blocks read by the level that they reached, `dead_letters` what could not be read.
     """
 
     chain_id: int | None
@@ -58,6 +61,10 @@ class Overview:
     draws_standing: int
     oldest_draw: int | None
     lease: str | None
+    latches: tuple[Latch, ...] = ()
+    reorg: Reorg | None = None
+    levels: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
 
 
 def overview(store: Store) -> Overview:
@@ -84,6 +91,10 @@ def overview(store: Store) -> Overview:
             draws_standing=len(standing),
             oldest_draw=standing[0].seed_block if standing else None,
             lease=held.holder if held.seconds_left > 0 else None,
+            latches=tuple(unit.latches.all_closed()),
+            reorg=next(iter(unit.reorgs.newest(1)), None),
+            levels=_levels(unit),
+            dead_letters=unit.dead_letters.count_open(),
         )
 
 
@@ -187,6 +198,12 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             spent_wei=spent_wei,
             balance_wei=balance_wei,
         )
+
+
+def _levels(unit: Unit) -> dict[str, int]:
+    scope = unit.coverage.current()
+    levels = {} if scope is None else unit.coverage.blocks_by_level(scope.id)
+    return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
 
 
 def _due(unit: Unit) -> int:

@@ -114,6 +114,14 @@ class Vigil:
     # When the final block was compared last; None: not since the start.
     compared_at: float | None = None
 
+    def is_open(self) -> bool:
+        """Tell whether one endpoint alone denies a block of ours, and has to say it again."""
+        return self.tip.is_open() or self.final.is_open()
+
+    def seconds_left(self, now: float) -> float:
+        """Return how long nobody need be asked again about what is in doubt."""
+        return max(self.tip.seconds_left(now), self.final.seconds_left(now))
+
 
 @dataclass(frozen=True, slots=True)
 class Sight:

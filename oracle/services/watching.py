@@ -35,7 +35,7 @@ def keep_watch(sight: Sight, folder: Folder, heads: Heads) -> Held | None:
     if cursor is None:
         return None
     vigil = sight.vigil
-    if vigil.tip.seconds_left(sight.now) or vigil.final.seconds_left(sight.now):
+    if vigil.seconds_left(sight.now):
         return Held(None)
     if not _is_due(vigil, sight.now):
         return None

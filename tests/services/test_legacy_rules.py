@@ -13,6 +13,7 @@ from oracle.domain.lanes import lane_in
 from oracle.domain.report import Report, ReportSettings, cut, decode, wanted_words
 from oracle.domain.rounds import Rounds
 from oracle.domain.rules import Rules
+from oracle.domain.verification import Level
 from oracle.entrypoints.answers import explain_answer, node_answer
 from oracle.entrypoints.explain_commands import _lines as explained
 from oracle.services.accusing import due_spells, evidence_at, looks_at
@@ -124,7 +125,7 @@ def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, low(), later)
         open_, due = unit.kickouts.open(), due_spells(unit, RULES)
-        looks = looks_at(unit, RULES, 2000)
+        looks = looks_at(unit, RULES, 2000, Level.NOTHING)
     assert [spell.node for spell in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [look.node for look in looks] == [spell.node for spell in due]

@@ -50,6 +50,14 @@ class Standing:
         is_trusted = self.ask_at is None and now >= max(self.ailing_until, self.slow_until)
         return self.quarantined is None and is_trusted
 
+    def in_a_word(self, now: float) -> str:
+        """Return how it is: well, resting, passed over for others, or quarantined and why."""
+        if self.quarantined is not None:
+            return f"quarantined: {self.quarantined}"
+        if self.is_resting(now):
+            return "resting"
+        return "well" if self.is_well(now) else "passed over"
+
     def is_resting(self, now: float) -> bool:
         """Tell whether others are asked first because it has just failed."""
         return now < self.rests_until
