@@ -34,10 +34,13 @@ def enum_of(key: str, written: object, settings: Settings, faults: Faults) -> En
 
 
 def _block(key: str, table: Table, settings: Settings, faults: Faults) -> int:
-    block = settings.value(f"{key}.from_block", table.get("from_block", 0), faults)
-    if isinstance(block, int) and not isinstance(block, bool) and block >= 0:
-        return block
-    faults.add(f"{key}.from_block", "must be the number of a block")
+    try:
+        block = settings.value(table.get("from_block", 0))
+        if type(block) is int and block >= 0:
+            return block
+        faults.add(f"{key}.from_block", "must be the number of a block")
+    except ValueError as error:
+        faults.add(f"{key}.from_block", str(error))
     return 0
 
 

@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from oracle.chain.abi import Signature
 from oracle.chain.profile_contracts import Place, contract_of
@@ -44,27 +43,23 @@ def open_profile(named: str, options: Mapping[str, Literal] | None = None) -> Pr
         InputError: there is no such profile or option, or the file has faults; each has a line
             with the file, the key and what is wrong.
     """
-    return _opened(named, tuple(sorted((options or {}).items())))
+    if named.endswith(_SUFFIX):
+        return _read_profile(Path(named), options or {})
+    return _shipped(named, tuple(sorted((options or {}).items())))
 
 
 @lru_cache(maxsize=8)
-def _opened(named: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
-    path = _path_of(named)
-    return _profile(path, _read(path), dict(options))
-
-
-def _path_of(named: str) -> Path:
-    if named.endswith(_SUFFIX):
-        return Path(named)
+def _shipped(named: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
+    """Read a profile of ours once: what is installed does not change under a process."""
     if named not in shipped_names():
         raise InputError(
             f"[network] profile: no {named!r}; there is {', '.join(shipped_names())}, "
             f"or give the path of a file that ends in {_SUFFIX}"
         )
-    return shipped(FOLDER) / (named + _SUFFIX)
+    return _read_profile(shipped(FOLDER) / (named + _SUFFIX), dict(options))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Table:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -75,8 +70,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is not TOML: {error}") from error
 
 
-def _profile(path: Path, written: Table, options: Mapping[str, Literal]) -> Profile:
-    faults = Faults(str(path))
+def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
+    written, faults = _read(path), Faults(str(path))
     faults.unknown("", written, _KEYS)
     settings = Settings.of(written, options, faults)
     enums = {

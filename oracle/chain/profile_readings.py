@@ -49,13 +49,16 @@ def _conditions(
     key: str, table: Table, settings: Settings, faults: Faults
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
     """Return how the options compare, and what arguments are to be compared with."""
-    known, tests = list[bool](), {}
+    known, tests = list[bool](), dict[str, tuple[Literal, ...]]()
     for path, written in faults.tables(key, table).items():
-        literals = settings.literals(f"{key}.{path}", written, faults)
-        if settings.is_setting(path):
-            known.append(settings.value(key, path, faults) in literals)
-        else:
-            tests[path] = literals
+        try:
+            literals = settings.literals(written)
+            if settings.is_setting(path):
+                known.append(settings.value(path) in literals)
+            else:
+                tests[path] = literals
+        except ValueError as error:
+            faults.add(f"{key}.{path}", str(error))
     return known, tests
 
 
@@ -66,7 +69,7 @@ def _value(
         if isinstance(written, dict):
             return _told(key, field, written, settings, faults)
         if settings.is_setting(written):
-            return Value(constant=field_value(field, settings.value(key, written, faults)))
+            return Value(constant=field_value(field, settings.value(written)))
         return _taken(written)
     except ValueError as error:
         faults.add(key, str(error))
@@ -78,8 +81,7 @@ def _told(key: str, field: str, table: Table, settings: Settings, faults: Faults
     if ("argument" in table) is ("constant" in table):
         raise ValueError("needs `argument` or `constant`, one of them")
     if "constant" in table:
-        constant = settings.value(key, table["constant"], faults)
-        return Value(constant=field_value(field, constant))
+        return Value(constant=field_value(field, settings.value(table["constant"])))
     taken, enum, absent = (
         _taken(table["argument"]),
         table.get("enum"),

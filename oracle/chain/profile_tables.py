@@ -95,23 +95,29 @@ class Settings:
         """Tell whether a value stands for an option or constant."""
         return isinstance(value, str) and value.startswith(_SETTING)
 
-    def value(self, key: str, written: object, faults: Faults) -> object:
-        """Return what `$name` stands for, and everything else as it is."""
+    def value(self, written: object) -> object:
+        """Return what `$name` stands for, and everything else as it is.
+
+        Raises:
+            ValueError: there is no such option or constant.
+        """
         if not isinstance(written, str) or not written.startswith(_SETTING):
             return written
         name, known = written.removeprefix(_SETTING), {**self.constants, **self.options}
         if name not in known:
-            faults.add(key, f"there is no option or constant {name}{hint(name, known)}")
-            return None
+            raise ValueError(f"there is no option or constant {name}{hint(name, known)}")
         return known[name]
 
-    def literals(self, key: str, written: object, faults: Faults) -> tuple[Literal, ...]:
-        """Return one or several values to compare with."""
+    def literals(self, written: object) -> tuple[Literal, ...]:
+        """Return one or several values to compare with.
+
+        Raises:
+            ValueError: one is no number, text or truth, or no option or constant.
+        """
         found: list[Literal] = []
         for one in written if isinstance(written, list) else [written]:
-            value = self.value(key, one, faults)
-            if isinstance(value, bool | int | str):
-                found.append(value)
-            else:
-                faults.add(key, "must be a number, a text, true or false")
+            value = self.value(one)
+            if not isinstance(value, bool | int | str):
+                raise ValueError("must be a number, a text, true or false")  # noqa: TRY004  # a fault of the file
+            found.append(value)
         return tuple(found)

@@ -134,7 +134,9 @@ class _Text:
 
     def _fitted(self, name: str, value: Value, given: Given) -> str:
         if value.enum is not None:
-            return word_of(self.compiler.enums[value.enum], name, given, self._named)
+            enum = self.compiler.enums.get(value.enum)
+            # One with a fault is told of where it stands.
+            return "None" if enum is None else word_of(enum, name, given, self._named)
         if name in WORDS:
             raise ValueError(f"needs an enum: {name} is one of our words")
         return fitted(name, given)

@@ -1,0 +1,69 @@
+"""Small profiles, written to a file as a user would, and logs and calls for them."""
+
+from pathlib import Path
+from typing import Any
+
+from eth_abi.abi import encode
+
+from oracle.chain.fragments import fragment
+from oracle.chain.reader import Decoded, Reader
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Call, Log
+
+CONTRACT = Address("0x" + "4e" * 20)
+SENDER = Address("0x" + "5e" * 20)
+BLOCK, TX, INDEX, TIME = 7, 2, 3, 100
+BLOCK_HASH = Hash("0x" + "b0" * 32)
+TX_HASH = Hash("0x" + "70" * 32)
+
+
+def written(folder: Path, text: str, name: str = "network.toml") -> str:
+    """The path of a profile of this text."""
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def opened(folder: Path, text: str, **options: Any) -> Reader:
+    """The reader of a profile whose only contract is `Network`."""
+    return Reader.open(written(folder, text), {"Network": CONTRACT}, None, options)
+
+
+def raw(kind: str, value: Any) -> Any:
+    """Hex stands for bytes."""
+    is_hex = kind.startswith("bytes") and isinstance(value, str)
+    return bytes.fromhex(value[2:]) if is_hex else value
+
+
+def log_of(text: str, *values: Any, block: int = BLOCK) -> Log:
+    """The log of an event of this signature."""
+    _, event = fragment(text)
+    topics, kinds, plain = [event.digest], [], []
+    for parameter, value in zip(event.inputs, values, strict=True):
+        if parameter.indexed:
+            topics.append("0x" + encode([parameter.kind], [raw(parameter.kind, value)]).hex())
+        else:
+            kinds.append(parameter.kind)
+            plain.append(raw(parameter.kind, value))
+    data = "0x" + encode(kinds, plain).hex()
+    return Log(block, BLOCK_HASH, TIME, TX, TX_HASH, INDEX, CONTRACT, tuple(topics), data)
+
+
+def call_of(text: str, *values: Any, value: int = 0, succeeded: bool = True) -> Call:
+    """A call of a function of this signature."""
+    _, function = fragment(text)
+    kinds = [parameter.kind for parameter in function.inputs]
+    given = [raw(kind, each) for kind, each in zip(kinds, values, strict=True)]
+    return with_input(function.selector + encode(kinds, given).hex(), value, succeeded=succeeded)
+
+
+def with_input(text: str, value: int = 0, *, succeeded: bool = True) -> Call:
+    return Call(
+        BLOCK, BLOCK_HASH, TIME, TX, TX_HASH, SENDER, CONTRACT, value, text, succeeded=succeeded
+    )
+
+
+def read(reader: Reader, *rows: Log | Call) -> Decoded:
+    """What logs and calls say together."""
+    logs = [row for row in rows if isinstance(row, Log)]
+    return reader.read(logs, [row for row in rows if isinstance(row, Call)])
