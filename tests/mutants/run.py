@@ -117,6 +117,9 @@ class _Trial:
             if fault is not None:
                 return fault
             red = run_tests(tree, mutant.tests, _RED_SECONDS, *ONE_ENGINE)
+            if not all(red.of(test) for test in mutant.tests):
+                # One of them needs the other engine.
+                red = run_tests(tree, mutant.tests, _RED_SECONDS)
         finally:
             shutil.rmtree(tree, ignore_errors=True)
         return _seen(mutant, red)
