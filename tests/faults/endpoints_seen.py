@@ -15,6 +15,16 @@ def endpoints_of(indexer: Indexer) -> list[Endpoint]:
     return list(indexer.source.endpoints)
 
 
+def labels(indexer: Indexer) -> list[str]:
+    """What metrics call them."""
+    return [endpoint.label for endpoint in endpoints_of(indexer)]
+
+
+def worker(indexer: Indexer) -> int:
+    """Which endpoint does the work now, counted from 0."""
+    return endpoints_of(indexer).index(indexer.source.endpoints.use(lambda one: one))
+
+
 def shown(name: str, **labels: str) -> float:
     """What a metric of ours says; 0 where it says nothing."""
     return REGISTRY.get_sample_value(name, labels) or 0.0

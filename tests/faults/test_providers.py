@@ -1,21 +1,18 @@
-"""Cases 17 to 20, 23, 39 and 52 to 54, 57: endpoints that lag, lie, die, and come back."""
+"""Cases 17 to 20, 23, 53, 54 and 57: endpoints that lag, lie, die, and come back."""
 
 import pytest
 
 from oracle.chain.endpoint import Endpoint
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.fakechain import transport_faults as faults
-from oracle.fakechain.block_faults import other_chain, switched
 from oracle.fakechain.clock import VirtualClock
 from oracle.fakechain.faults import Fault
-from oracle.fakechain.provider import Provider, Tag
+from oracle.fakechain.provider import Tag
 from oracle.fakechain.questions import Http, RpcError
-from oracle.fakechain.tree import Tree
 from oracle.services.indexing import Indexed
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
-from tests.faults.dumping import dump
-from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, shown
+from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, labels, shown, worker
 from tests.faults.indexer import Indexer
 
 
@@ -30,15 +27,6 @@ def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Ind
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     return indexer
-
-
-def worker(indexer: Indexer) -> int:
-    """Which endpoint does the work now, counted from 0."""
-    return endpoints_of(indexer).index(indexer.source.endpoints.use(lambda one: one))
-
-
-def labels(indexer: Indexer) -> list[str]:
-    return [endpoint.label for endpoint in endpoints_of(indexer)]
 
 
 # --- finality ---
@@ -129,13 +117,13 @@ def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_c
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     seen = []
-    for _ in range(240):
-        clock.pass_by(15)
+    for seconds in [15] * 12 + [180] * 19:
+        clock.pass_by(seconds)
         seen.append(pair.source.heads().stalled)
 
     # Ten blocks of twelve seconds.
     assert seen[:8] == [False] * 8
-    assert seen[10:] == [True] * 230
+    assert seen[10:] == [True] * 21
     assert shown("oracle_chain_stalled") == 1
 
     a_chain.live(1)
@@ -190,114 +178,6 @@ def test_case_23_one_that_is_behind_already_at_the_start_is_passed_by(
     assert pair.cursor == (35, a_chain.head.hash)
 
 
-# --- shut out ---
-
-
-@pytest.mark.parametrize("code", [401, 403])
-def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_others_go_on(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock, code: int
-):
-    a_chain.provider.faults.append(faults.status(code))
-    for _ in range(10):
-        a_chain.live(1)
-        follow(pair, clock)
-        clock.pass_by(10)
-
-    assert list(pair.source.endpoints.quarantined()) == [endpoints_of(pair)[0].name]
-    assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 1
-    assert asked_for(a_chain.provider, lambda: follow(pair, clock)) == 0
-    assert pair.canonical_logs() == a_chain.logs()
-
-
-def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
-):
-    a_chain.provider.faults.append(faults.status(401))
-    for _ in range(10):
-        follow(pair, clock)
-        clock.pass_by(10)
-    a_chain.provider.faults.clear()
-
-    for _ in range(40):
-        follow(pair, clock)
-        clock.pass_by(10)
-
-    assert pair.source.endpoints.quarantined() == {}
-    assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
-    assert worker(pair) == 0
-
-
-def of_another_genesis() -> Provider:
-    """An endpoint of a chain of its own that has our chain id, and a longer one."""
-    tree = Tree(31337, start=1_600_000_000)
-    provider = Provider(tree)
-    provider.head = tree.mine_many(60)
-    return provider
-
-
-def holding(indexer: Indexer, a_chain: AChain) -> Indexer:
-    indexer.source.hold(0, a_chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]  # a hash
-    return indexer
-
-
-def test_case_52_an_endpoint_that_shows_another_chain_is_found_out_before_anything_is_written(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
-):
-    indexer = holding(open_indexer(a_chain.urls[0], clock=clock), a_chain)
-    indexer.index()
-    before = dump(indexer.url)
-
-    a_chain.provider.faults.append(switched(of_another_genesis()))
-    clock.pass_by(5)
-    with pytest.raises(TransientError, match=r"shows block 0 as .*the database says"):
-        indexer.step()
-
-    assert dump(indexer.url) == before
-    assert shown("oracle_endpoint_quarantined", endpoint=labels(indexer)[0]) == 1
-
-
-def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
-):
-    holding(pair, a_chain)
-    a_chain.provider.faults.append(switched(of_another_genesis()))
-    a_chain.live(5)
-
-    follow(pair, clock)
-
-    assert list(pair.source.endpoints.quarantined()) == [endpoints_of(pair)[0].name]
-    assert pair.cursor == (35, a_chain.head.hash)
-    assert pair.canonical_logs() == a_chain.logs()
-
-
-def test_case_52_another_chain_id_is_found_on_each_switch(
-    a_chain: AChain, pair: Indexer, clock: VirtualClock
-):
-    """The second one was right a moment ago; it is asked again before it takes over."""
-    first, second = endpoints_of(pair)
-    for endpoint in (second, first):
-        pair.source.endpoints.use(lambda one: one, only=endpoint.name)
-    a_chain.providers[1].faults.append(other_chain(5))
-    a_chain.live(1)
-    a_chain.provider.faults.append(faults.status(502))
-    before = pair.cursor
-
-    with pytest.raises(TransientError, match="is on chain 5"):
-        pair.step()
-
-    assert pair.cursor == before
-    assert list(pair.source.endpoints.quarantined()) == [second.name]
-
-
-def test_case_52_at_the_start_another_chain_is_the_users_fault(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
-    a_chain.provider.faults.append(other_chain(5))
-
-    with pytest.raises(InputError, match=r"is on chain 5, \[chain\] id says 31337"):
-        open_indexer(a_chain.urls[0])
-
-
 # --- down, and back ---
 
 
@@ -307,11 +187,10 @@ def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
     for provider in a_chain.providers:
         provider.faults.append(faults.status(502))
     before = sum(len(provider.asked) for provider in a_chain.providers)
-    for _ in range(120):
-        clock.pass_by(30)
+    for _ in range(40):
+        clock.pass_by(90)
         with pytest.raises(TransientError):
             pair.step()
-    a_chain.quiet(270)
     a_chain.live(30)
     asked = sum(len(provider.asked) for provider in a_chain.providers) - before
 
@@ -320,10 +199,10 @@ def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
     took = follow(pair, clock)
 
     assert took <= 15
-    assert pair.cursor == (330, a_chain.head.hash)
+    assert pair.cursor == (60, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
     # Nobody is hammered meanwhile: a few questions in each turn.
-    assert asked < 8 * 120
+    assert asked < 8 * 40
 
 
 def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_recovered(
@@ -383,7 +262,7 @@ def test_case_57_a_slow_endpoint_loses_its_work_to_a_fast_one_and_we_keep_up(
         a_chain.quiet(1)
         pair.step()
         lags.append(a_chain.head.number - pair.cursor[0])
-        clock.pass_by(12)
+        clock.pass_by(24)
 
     # Of twenty minutes it had less than a tenth.
     assert 8 * slow.hits < 120
@@ -401,9 +280,9 @@ def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
     assert worker(pair) == 1
 
     a_chain.provider.faults.clear()
-    for _ in range(120):
+    for _ in range(20):
         pair.source.heads()
-        clock.pass_by(5)
+        clock.pass_by(30)
 
     assert worker(pair) == 0
 
