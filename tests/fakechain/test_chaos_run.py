@@ -7,13 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from tests.entrypoints.daemon import daemon
+from tests.entrypoints.daemon import Daemon, starting
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -22,9 +23,16 @@ _PATIENCE_SECONDS = 120
 _PROGRAM = (sys.executable, "-m", "oracle")
 
 
+@dataclass
+class Devnet:
+    """A running devnet; `chain` is the honest address, `config` what the daemon is told."""
+
+    chain: str
+    config: Path
+
+
 @contextmanager
-def devnet(folder: Path, *options: str) -> Iterator[list[str]]:
-    """A devnet, and what it said before it began to play."""
+def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
     command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -35,10 +43,37 @@ def devnet(folder: Path, *options: str) -> Iterator[list[str]]:
                 assert said[-1], said
             # Its pipe must not fill up: it tells of each fault.
             Thread(target=said.extend, args=(running.stderr,), daemon=True).start()
-            yield said
+            chain = next(line for line in said if line.startswith("chain ")).split()[3]
+            yield Devnet(chain.rstrip(","), _free(folder / "devnet.toml"))
         finally:
             running.send_signal(signal.SIGINT)
             running.wait(30)
+
+
+def _free(config: Path) -> Path:
+    """The daemon of somebody else may listen on the usual port."""
+    written = config.read_text("utf-8")
+    config.write_text(written.replace("[web]\n", "[web]\nport = 0\n"), "utf-8")
+    return config
+
+
+def follow(config: Path, blocks: int) -> None:
+    """Run the daemon until it stands at this block or above."""
+    with starting(config, "--publish", "--dispatch") as running:
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while folded(running) < blocks:
+            assert running.process.poll() is None, running.log.read_text("utf-8")
+            assert time.monotonic() < until, running.log.read_text("utf-8")
+            time.sleep(0.2)
+        code, _ = running.stop()
+        assert code == 0
+
+
+def folded(running: Daemon) -> int:
+    """Where it stands; -1 before it has begun."""
+    told_where = (line["web"] for line in running.lines() if line["event"] == "started")
+    running.url = next(told_where, "")
+    return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
 
 
 def told(*arguments: str) -> str:
@@ -67,26 +102,15 @@ def clean_copy(config: Path, chain: str) -> Path:
 
 @pytest.mark.parametrize("seed", [7])
 def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_path, seed):
-    folder = tmp_path / "devnet"
-    with devnet(folder, "--block-seconds", "0.2", "--chaos", str(seed)) as said:
-        config = folder / "devnet.toml"
-        # The daemon of somebody else may listen on the usual port.
-        written = config.read_text("utf-8")
-        config.write_text(written.replace("[web]\n", "[web]\nport = 0\n"), "utf-8")
-        chain = next(line for line in said if line.startswith("chain ")).split()[3].rstrip(",")
-        with daemon(config, "--publish", "--dispatch") as running:
-            until = time.monotonic() + _PATIENCE_SECONDS
-            while (running.get("/readyz").json()["folded"] or 0) < BLOCKS:
-                assert time.monotonic() < until, running.log.read_text("utf-8")
-                time.sleep(0.2)
-            code, _ = running.stop()
-            assert code == 0
-        clean = clean_copy(config, chain)
+    with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:
+        config = network.config
+        follow(config, BLOCKS)
+        clean = clean_copy(config, network.chain)
         told("run", "--once", "--config", str(clean))
-        folded = str(answered("status", "--config", str(config))["folded"]["number"])
-        told("resync", "rewind", "--to-block", folded, "--config", str(clean))
+        last = str(answered("status", "--config", str(config))["folded"]["number"])
+        told("resync", "rewind", "--to-block", last, "--config", str(clean))
 
-    ours, true = (told("export", "--config", str(one), "--to", folded) for one in (config, clean))
+    ours, true = (told("export", "--config", str(one), "--to", last) for one in (config, clean))
     assert ours == true
     assert len(ours.splitlines()) > 50
     assert answered("nodes", "--config", str(config)) == answered("nodes", "--config", str(clean))
