@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.chain.abi import load
 from oracle.chain.verifying.policy import LEAST, Policy
 from oracle.chain.verifying.trust import Trust
 from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
 from oracle.fakechain import log_faults
+from oracle.fakechain.tree import branch
 from oracle.services.indexing import Indexed
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.integrity.verifying import Asked, verify
@@ -51,9 +53,15 @@ def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
 
 
 def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
-    """Block and index of a log in the middle of the history."""
-    block_hash, index = a_chain.logs()[len(a_chain.logs()) // 2]
-    return a_chain.tree.blocks.by_hash[block_hash].number, index
+    """Block and index of a log in the middle of the history without which much is otherwise."""
+    started = load("TaskNetwork").event("TaskStarted").digest
+    places = [
+        (block.number, int(log["logIndex"], 16))
+        for block in branch(a_chain.head)
+        for log in block.logs
+        if log["topics"][0] == started
+    ]
+    return places[len(places) // 2]
 
 
 def leave_one_out(a_chain: AChain) -> int:
@@ -87,6 +95,8 @@ def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
     prove_by(indexer, policy)
     giver = name_of(indexer, 0)
     before = shown(MISSING, endpoint=giver)
+    told = whole(a_chain, open_indexer).digest()
+    assert indexer.digest() != told
 
     found = audited(indexer)
 
@@ -95,7 +105,7 @@ def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
     assert (repaired.giver, repaired.at_fault) == (giver, giver)
     assert shown(MISSING, endpoint=giver) == before + 1
     assert indexer.canonical_logs() == a_chain.logs()
-    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+    assert indexer.digest() == told
 
 
 def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
