@@ -18,6 +18,7 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.profile_lines import contracts_line, profile_line, profile_warnings
 from oracle.errors import InputError, OracleError
 from oracle.publisher.inspection import differences
 from oracle.publisher.network import START_GAS
@@ -69,7 +70,9 @@ def check(
     """Find every fault at once; exit code 2 where there is any."""
     found = _Findings()
     with open_app(config) as app:
-        found.attempt("rules", lambda: _rules(app, found))
+        found.attempt("profile", lambda: _profile(app, found))
+        found.attempt("contracts", lambda: contracts_line(app))
+        found.attempt("rules", lambda: _rules(app))
         found.attempt("database", lambda: _database(app))
         found.attempt("keys", lambda: _keys(app))
         if not offline:
@@ -93,13 +96,12 @@ def check(
         raise InputError(f"{config}: {faults}, listed above")
 
 
-def _rules(app: App, found: _Findings) -> str:
-    profile = app.config.network.profile
-    if app.rules.legacy is not None and not app.reader.profile.has_rounds:
-        found.warnings.append(
-            f"rules.set: {app.rules.name} scores tasks of two rounds, and networks of the profile "
-            f"{profile} have none: no node would ever get a score"
-        )
+def _profile(app: App, found: _Findings) -> str:
+    found.warnings += profile_warnings(app)
+    return profile_line(app.reader.profile)
+
+
+def _rules(app: App) -> str:
     rules, seconds = app.rules, longest_exclusion(app.rules)
     changed = ", ".join(f"{name} = {text}" for name, text in changes_in(rules).items())
     named = named_by(rules)

@@ -1,0 +1,49 @@
+"""A network that never says something costs scoring what it costs."""
+
+import pytest
+
+from oracle.domain import events as said
+from oracle.domain.events import DomainEvent
+from oracle.domain.shortfalls import shortfalls
+from oracle.domain.vocabulary import NAMES
+from oracle.systems.registry import rule_set
+
+EVERYTHING = set(NAMES)
+WEIGHTS = dict.fromkeys(("vram_weight", "timeout_weight", "speed_weight"), "0.25")
+LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickout_tasks": "9"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ({said.NodeJoined}, "nobody is a member"),
+        (
+            {said.NodeQuit, said.NodeQuitAsked, said.NodeKickedOut, said.NodeSlashed},
+            "nothing ends a membership",
+        ),
+        ({said.TaskStarted}, "no node runs anything"),
+        ({said.GroupValidated}, "nothing is ranked"),
+        ({said.TaskSubmitted, said.TaskErrorReported}, "nobody has a time"),
+        ({said.TaskTimedOut}, "nobody is ever excluded"),
+        ({said.TaskSucceeded, said.TaskRefunded}, "by time alone"),
+    ],
+)
+def test_what_is_never_said_is_told_with_what_it_costs(
+    missing: set[type[DomainEvent]], words: str
+):
+    (sentence,) = shortfalls(EVERYTHING - missing, rule_set("seed", {}))
+
+    assert words in sentence
+
+
+def test_other_rules_need_other_events():
+    terminal = rule_set("seed", {"close": "terminal"})
+    legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
+
+    assert not list(shortfalls(EVERYTHING - {said.GroupValidated}, terminal))
+    assert list(shortfalls(EVERYTHING - {said.TaskCreated}, terminal))
+    assert list(shortfalls(EVERYTHING - {said.ResultDisclosed}, legacy))
+
+
+def test_a_network_that_says_everything_costs_nothing():
+    assert list(shortfalls(EVERYTHING, rule_set("seed", {}))) == []
