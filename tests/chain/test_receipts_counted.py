@@ -1,0 +1,43 @@
+"""Receipts whose logs count from 0 each, as Ganache gives them, say their place in the block."""
+
+import pytest
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.habits import Habits
+from oracle.chain.verifying.receipts import receipts
+from oracle.chain.verifying.sealed import all_of
+from oracle.fakechain.blocks import Said, Tx
+from oracle.fakechain.log_faults import RECEIPTS, spoiled_logs
+from oracle.fakechain.provider import Provider
+from oracle.fakechain.server import serving
+from oracle.fakechain.tree import Tree
+
+SENDER, SPEAKER = "0x" + "01" * 20, "0x" + "aa" * 20
+
+
+def speaking(logs: int) -> Tx:
+    said = tuple(Said(SPEAKER, (f"0x{n:064x}",)) for n in range(logs))
+    return Tx(SENDER, SPEAKER, logs=said)
+
+
+def from_zero(logs):
+    return [{**log, "logIndex": hex(place)} for place, log in enumerate(logs)]
+
+
+@pytest.mark.parametrize("counted", ["through the block", "in each receipt"])
+def test_every_log_has_its_place_in_the_block(counted: str):
+    tree = Tree()
+    tree.mine([speaking(2), speaking(0), speaking(3), speaking(1)])
+    provider = Provider(tree)
+    if counted == "in each receipt":
+        provider.faults.append(spoiled_logs("as Ganache", from_zero, methods=RECEIPTS))
+    with serving(provider) as served:
+        endpoint = Endpoint(served.url)
+        ((_, given),) = receipts(endpoint, Habits(), [all_of(endpoint, [1])[1]])
+
+    assert [[log.log_index for log in one.logs] for one in given] == [
+        ["0x0", "0x1"],
+        [],
+        ["0x2", "0x3", "0x4"],
+        ["0x5"],
+    ]

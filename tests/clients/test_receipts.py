@@ -1,0 +1,33 @@
+"""Receipts of whole blocks, as the three nodes give them, hold the logs of `eth_getLogs`."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.habits import Habits
+from oracle.chain.verifying.receipts import receipts
+from oracle.chain.verifying.sealed import all_of
+from oracle.demo.show import keys_in
+from tests.clients.networks import a_network
+from tests.clients.nodes import NODES, install
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm]
+
+
+@pytest.mark.parametrize("kind", NODES)
+def test_every_log_has_its_place_in_the_block(kind: str, tmp_path: Path):
+    """Ganache counts the logs of each receipt from 0."""
+    install()
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    with a_network(kind, tmp_path / kind, keys_in(keys)) as network:
+        newest = network.chain.number
+        endpoint = Endpoint(network.chain.url)
+        ((_, given),) = receipts(endpoint, Habits(), [all_of(endpoint, [newest])[newest]])
+        asked = {"fromBlock": hex(newest), "toBlock": hex(newest)}
+        said = network.chain.ask("eth_getLogs", asked)
+
+    found = [(log.log_index, log.data) for receipt in given for log in receipt.logs]
+    assert found == [(log["logIndex"], log["data"]) for log in said]
+    assert len(said) == 24

@@ -1,0 +1,136 @@
+"""What single logs and calls of the commit/disclose contracts say by their profile."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from oracle.chain.reader import Decoded, Reader
+from oracle.domain import events as said
+from oracle.domain.block import Position
+from oracle.domain.events import AbortReason
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.logs import Call, Log
+
+TASK, NODES = Address("0x" + "aa" * 20), Address("0x" + "bb" * 20)
+SENDER, BLOCK, TX = Address("0x" + "01" * 20), Hash("0x" + "00" * 32), Hash("0x" + "11" * 32)
+KEY = TaskKey(f"0x{7:064x}")
+WORD = f"0x{7:064x}"
+
+
+@pytest.fixture(scope="module")
+def reader() -> Reader:
+    return Reader.open("crynux-commit", {"Task": TASK, "Node": NODES}, None)
+
+
+def log(event: str, kinds: Sequence[str], values: Sequence[Any], *indexed: str) -> Log:
+    digest = "0x" + keccak(text=event).hex()
+    data = "0x" + encode(kinds, values).hex()
+    return Log(1, BLOCK, 100, 0, TX, 0, TASK, (digest, *indexed), data)
+
+
+def call(function: str, values: Sequence[Any], to: Address = TASK, *, works: bool = True) -> Call:
+    kinds = [kind for kind in function.partition("(")[2][:-1].split(",") if kind]
+    written = "0x" + (keccak(text=function)[:4] + encode(kinds, values)).hex()
+    return Call(1, BLOCK, 100, 0, TX, SENDER, to, 0, written, succeeded=works)
+
+
+def aborted(reason: str, *, indexed: bool = True) -> Log:
+    event = "TaskAborted(uint256,string)"
+    if indexed:
+        return log(event, ["string"], [reason], WORD)
+    return log(event, ["uint256", "string"], [7, reason])
+
+
+def kinds_of(decoded: Decoded) -> list[str]:
+    assert decoded.dead == []
+    return [type(event).__name__ for event in decoded.events]
+
+
+Answer = said.ResultCommitted | said.ResultDisclosed | said.TaskErrorReported
+CALLS: dict[str, tuple[list[Any], type[Answer]]] = {
+    "submitTaskResultCommitment(uint256,uint256,bytes32,bytes32)": (
+        [7, 0, bytes(32), bytes(32)],
+        said.ResultCommitted,
+    ),
+    "discloseTaskResult(uint256,uint256,bytes)": ([7, 0, b"right"], said.ResultDisclosed),
+    "reportTaskError(uint256,uint256)": ([7, 0], said.TaskErrorReported),
+}
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_who_sends_an_answer_is_the_node(reader: Reader, function: str):
+    values, kind = CALLS[function]
+    (event,) = reader.read([], [call(function, values)]).events
+    assert event == kind(Position(1, 0, -1), 100, KEY, SENDER)
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_an_answer_that_was_refused_says_nothing(reader: Reader, function: str):
+    values, _ = CALLS[function]
+    assert reader.read([], [call(function, values, works=False)]).events == []
+
+
+def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(reader: Reader):
+    cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
+    (event,) = reader.read([cancelled], []).events
+    assert event == said.TaskCancelled(Position(1, 0, 0), 100, KEY, SENDER)
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_an_abort_ends_parts_by_itself_for_no_reason(reader: Reader, *, indexed: bool):
+    """Before 2024-03-23 the task was not indexed: the same first topic, another shape."""
+    reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
+    decoded = reader.read([aborted(reason, indexed=indexed) for reason in reasons], [])
+    assert kinds_of(decoded) == ["TaskCancelled", "TaskAborted"]
+    waiting, evicted = decoded.events
+    assert waiting == said.TaskCancelled(Position(1, 0, 0), 100, KEY)
+    assert evicted == said.TaskAborted(Position(1, 0, 0), 100, KEY, reason=AbortReason.FEE_TOO_LOW)
+
+
+def test_a_reason_that_nobody_knows_is_no_event_but_a_dead_letter(reader: Reader):
+    decoded = reader.read([aborted("Because")], [])
+    assert decoded.events == []
+    assert len(decoded.dead) == 1
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_an_accepted_result_has_to_be_brought(reader: Reader, *, indexed: bool):
+    event, node = "TaskSuccess(uint256,bytes,address)", f"0x{1:064x}"
+    told = log(event, ["bytes"], [b"r"], WORD, node)
+    if not indexed:
+        told = log(event, ["uint256", "bytes"], [7, b"r"], node)
+    assert kinds_of(reader.read([told], [])) == ["TaskValidated"]
+
+
+def test_by_an_option_nobody_is_blamed_for_a_result_that_never_came():
+    lenient = Reader.open(
+        "crynux-commit",
+        {"Task": TASK, "Node": NODES},
+        None,
+        {"blame_missing_upload": False},
+    )
+    told = log("TaskSuccess(uint256,bytes,address)", ["bytes"], [b"r"], WORD, f"0x{1:064x}")
+    assert kinds_of(lenient.read([told], [])) == []
+
+
+def test_a_node_that_asks_to_go_may_be_busy(reader: Reader):
+    asked = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
+    told = [reader.read([], [one]).events[0] for one in asked]
+    assert [type(event) for event in told] == [
+        said.NodePauseAsked,
+        said.NodeQuitAsked,
+        said.NodeResumed,
+    ]
+
+
+def test_a_start_says_which_place_the_node_has(reader: Reader):
+    kinds = ["uint256", "uint256", "bytes32", "bytes32", "uint256"]
+    event = "TaskStarted(uint256,uint256,address,address,bytes32,bytes32,uint256)"
+    values = [7, 0, bytes(32), bytes(32), 2]
+    told = log(event, kinds, values, f"0x{9:064x}", f"0x{int(SENDER, 16):064x}")
+    assert reader.read([told], []).events == [
+        said.TaskStarted(Position(1, 0, 0), 100, KEY, SENDER, 2)
+    ]
