@@ -81,17 +81,12 @@ class Network:
         return [begun, *answered, ended]
 
 
-def traffic(events: int, seed: int = 1) -> MemoryChain:
-    """A chain with about this many logs (a few more: groups are finished)."""
-    chain = MemoryChain()
-    # What a daemon looks at before it trusts an address.
-    chain.code[NETWORK] = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())[
-        "deployedBytecode"
-    ]
+def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
+    """What is said in each block after the first, about so many logs (groups are finished)."""
     # The same traffic each time; no secret is made of it.
     made = Network(Random(seed))  # noqa: S311
     joined = made.joined()
-    chain.mine(joined)
+    yield joined
     said = len(joined)
     under_way: deque[list[list[Said]]] = deque()
     while said < events or under_way:
@@ -105,8 +100,20 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
             begun, *stages = made.lives()
             block += begun
             under_way.append(stages)
-        chain.mine(block, time=chain.blocks[-1].time + BLOCK_SECONDS)
+        yield block
         said += len(block)
+
+
+def traffic(events: int, seed: int = 1) -> MemoryChain:
+    """A chain with about this many logs (a few more: groups are finished)."""
+    chain = MemoryChain()
+    # What a daemon looks at before it trusts an address.
+    chain.code[NETWORK] = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())[
+        "deployedBytecode"
+    ]
+    for block in said_in_blocks(events, seed):
+        first = len(chain.blocks) == 1
+        chain.mine(block, time=None if first else chain.blocks[-1].time + BLOCK_SECONDS)
     for _ in range(8):
         chain.mine()
     return chain

@@ -5,6 +5,7 @@ They are written in hex, as endpoints give them, and made bytes once for a whole
 
 from binascii import a2b_hex
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -18,9 +19,13 @@ KNOWN_TYPES = range(5)
 # Between the address and the topics of a log: the head of a list of so many.
 _TOPIC_HEADS = [list_head(33 * count).hex() for count in range(5)]
 _BLOOM_HEAD = "b90100"
+_NO_BLOOM = written(0)
+_NO_BLOOMS = {_NO_BLOOM, "0x", "0x0", "0x00"}
+_OUTCOMES = {"0x0": "80", "0x1": "01"}
+_KINDS = {hex(kind): kind for kind in KNOWN_TYPES}
 
 
-class ProvenReceipt(msgspec.Struct, rename="camel"):
+class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
     """What a receipts root needs of an entry of `eth_getBlockReceipts`, and its place."""
 
     transaction_hash: Hex32
@@ -48,17 +53,25 @@ class ProvenReceipt(msgspec.Struct, rename="camel"):
         Raises:
             ValueError: a type that is not known, or something in it is no hex.
         """
-        said = (self.logs_bloom or "")[2:]
-        if not said.strip("0"):
-            said = written(bloom(self.logs))[2:]
-        outcome = self.root[2:] if self.root else encoded_int(int(self.status or "0x0", 16)).hex()
+        said = self.logs_bloom
+        if said is None or said in _NO_BLOOMS:
+            said = written(bloom(self.logs)) if self.logs else _NO_BLOOM
+        outcome = _OUTCOMES.get(self.status or "0x0") if self.root is None else None
+        if outcome is None:
+            outcome = self._outcome()
+        kind = _KINDS.get(self.type)
         return leaf(
-            int(self.type, 16),
-            "a0" + outcome if self.root else outcome,
+            int(self.type, 16) if kind is None else kind,
+            outcome,
             int(self.cumulative_gas_used, 16),
-            said,
+            said[2:],
             [log_hex(log.address, log.topics, log.data) for log in self.logs],
         )
+
+    def _outcome(self) -> str:
+        if self.root:
+            return "a0" + self.root[2:]
+        return encoded_int(int(self.status or "0x0", 16)).hex()
 
 
 def receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
@@ -80,7 +93,7 @@ def log_hex(address: str, topics: Sequence[str], content: str) -> str:
         raise ValueError("a log that no chain can hold")
     named = "".join(["a0" + topic[2:] for topic in topics])
     body = f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{named}{string_hex(content)}"
-    return list_head(len(body) // 2).hex() + body
+    return _list_hex(len(body) >> 1) + body
 
 
 def string_hex(content: str) -> str:
@@ -88,7 +101,18 @@ def string_hex(content: str) -> str:
     size = len(content) // 2 - 1
     if size == 1 and content[2] < "8":
         return content[2:]
-    return string_head(size).hex() + content[2:]
+    return _string_hex(size) + content[2:]
+
+
+# The same sizes come again and again.
+@lru_cache(maxsize=16_384)
+def _list_hex(size: int) -> str:
+    return list_head(size).hex()
+
+
+@lru_cache(maxsize=16_384)
+def _string_hex(size: int) -> str:
+    return string_head(size).hex()
 
 
 def leaf(kind: int, outcome: str, gas: int, blooms: str, logs: Sequence[str]) -> bytes:
@@ -100,11 +124,11 @@ def leaf(kind: int, outcome: str, gas: int, blooms: str, logs: Sequence[str]) ->
     if kind not in KNOWN_TYPES:
         raise ValueError(f"a receipt of the unknown type {kind}")
     said = "".join(logs)
-    body = f"{outcome}{encoded_int(gas).hex()}{_BLOOM_HEAD}{blooms}"
-    body = f"{body}{list_head(len(said) // 2).hex()}{said}"
+    used = encoded_int(gas).hex()
+    body = f"{outcome}{used}{_BLOOM_HEAD}{blooms}{_list_hex(len(said) >> 1)}{said}"
+    before = f"{kind:02x}" if kind else ""
     # binascii, not bytes.fromhex, which overlooks blanks.
-    content = list_head(len(body) // 2) + a2b_hex(body)
-    return bytes([kind]) + content if kind else content
+    return a2b_hex(f"{before}{_list_hex(len(body) >> 1)}{body}")
 
 
 def masks(addresses: Sequence[str]) -> list[int]:

@@ -4,6 +4,7 @@ What is encoded already is put into a list by `encoded_list`: nothing is copied 
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 Nested = bytes | int | Sequence["Nested"]
 
@@ -57,6 +58,8 @@ def string_head(size: int) -> bytes:
     return _STRING_HEADS[size] if size < _SHORT else _long_head(_STRING, size)
 
 
+# The same sizes come again and again: most receipts and nodes are as long as others.
+@lru_cache(maxsize=16_384)
 def _long_head(kind: int, size: int) -> bytes:
     written = size.to_bytes((size.bit_length() + 7) // 8, "big")
     return bytes([kind + _SHORT - 1 + len(written)]) + written

@@ -55,6 +55,8 @@ def _named(node: bytes) -> bytes:
     return node if len(node) < _NAMED else encoded_bytes(keccak(node))
 
 
+# Short ends of short keys: the same few in every block.
+@lru_cache(maxsize=4096)
 def _path(nibbles: str, kind: int) -> bytes:
     """Encode a path: `kind` is 0x20 for one that ends in a leaf, else 0 (hex-prefix, C)."""
     if len(nibbles) % 2:

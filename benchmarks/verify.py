@@ -1,0 +1,173 @@
+"""Backfill with every default proof and without any, by turns, in one run.
+
+Run: .venv/bin/python benchmarks/verify.py [--events 40000] [--rounds 3] [--profile]
+The chain is made of true blocks (roots, blooms and hashes are right), about twenty logs in each,
+every log a transaction of its own, and is served by a process of its own; nearly every block has
+something to prove. Both ways fetch, check, decode, fold and commit everything.
+"""
+
+import argparse
+import cProfile
+import pstats
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw
+from msgspec.json import encode as encoded
+from rich.console import Console
+from rich.table import Table
+from typing_extensions import override
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
+from benchmarks.ordinary_traffic import BLOCK_SECONDS, SERVING, said_in_blocks  # noqa: E402
+from oracle.chain.verifying.policy import LEAST, Policy  # noqa: E402
+from oracle.domain.verification import Level  # noqa: E402
+from oracle.entrypoints.run_commands import settle  # noqa: E402
+from oracle.fakechain.blocks import Said, Tx  # noqa: E402
+from oracle.fakechain.provider import Provider  # noqa: E402
+from oracle.fakechain.server import serving  # noqa: E402
+from oracle.fakechain.tree import SENDER, Tree, branch  # noqa: E402
+from oracle.services.folding import Folder  # noqa: E402
+from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
+from oracle.store.store import Store  # noqa: E402
+from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from tests.chain.network_logs import NETWORK  # noqa: E402
+
+# The share of the speed without proof that must be left.
+TARGET = 0.5
+
+
+class Prepared(Provider):
+    """Answers with bytes that were made beforehand: only our own work shall be measured."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        blocks = branch(tree.last)
+        self._headers = [encoded(block.short) for block in blocks]
+        self._receipts = {block.hash: encoded(block.receipts) for block in blocks}
+        self._logs = [b",".join(map(encoded, block.logs)) for block in blocks]
+
+    @override
+    def answer(self, method: str, params: Sequence[Any]) -> object:
+        named = params[0] if params else None
+        if method == "eth_getBlockByNumber" and str(named).startswith("0x"):
+            return Raw(self._headers[int(params[0], 16)])
+        if method == "eth_getBlockReceipts":
+            return Raw(self._receipts[params[0]])
+        if method == "eth_getLogs" and isinstance(named, dict) and "fromBlock" in named:
+            first, last = int(named["fromBlock"], 16), int(named["toBlock"], 16)
+            return Raw(b"[%b]" % b",".join(filter(None, self._logs[first : last + 1])))
+        return super().answer(method, params)
+
+
+@contextmanager
+def served(events: int) -> Iterator[str]:
+    """The address of the chain, in a process of its own, until the block ends."""
+    command = [sys.executable, __file__, "--serve", "--events", str(events)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stdout is not None
+        try:
+            line = it.stdout.readline()
+            assert line.startswith(SERVING), "the chain's process failed"
+            yield line.removeprefix(SERVING).strip()
+        finally:
+            it.terminate()
+
+
+def serve(events: int) -> None:
+    """Mine the ordinary traffic into true blocks, and serve them until we are ended."""
+    tree = Tree()
+    for block in said_in_blocks(events):
+        txs = [Tx(SENDER, NETWORK, logs=(Said(*said),)) for said in block]
+        tree.mine(txs, seconds=BLOCK_SECONDS)
+    tree.mine_many(FINALITY_DEPTH)
+    with serving(Prepared(tree)) as endpoint:
+        print(f"{SERVING}{endpoint.url}", flush=True)
+        threading.Event().wait()
+
+
+def backfill(url: str, policy: Policy, database: Path) -> Run:
+    """Index the whole chain into a new database."""
+    run = Run("without" if policy is LEAST else "with every proof")
+    source, reader = opened(url)
+    source.prove_by(policy)
+    with Store.open(f"sqlite:///{database}", create=True) as store:
+        with store.transaction() as unit:
+            genesis = source.genesis_hash()
+            unit.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
+        folder, pace = Folder(SEED, reader, None), Pace()
+        with timed(run):
+            while (step := index_next(source, store, folder, pace)) is not None:
+                assert isinstance(step, Indexed)
+                run.events += step.logs
+        with store.reading() as unit:
+            assert unit.logs.count() == run.events
+    assert policy is LEAST or source.level_allowed() is Level.PROVEN
+    source.close()
+    return run
+
+
+def shown(plain: Run, proving: Run) -> Table:
+    table = Table(title="Backfill of true blocks into SQLite; the best of every round")
+    for title in ("way", "events", "seconds", "events/s", "CPU µs/event"):
+        table.add_column(title, justify="left" if title == "way" else "right")
+    for run in (plain, proving):
+        cpu = 1e6 * run.cpu_seconds / run.events
+        cells = (f"{run.events:,}", f"{run.seconds:.2f}", f"{run.rate:,.0f}", f"{cpu:.1f}")
+        table.add_row(run.name, *cells)
+    return table
+
+
+def rounds(url: str, folder: Path, count: int) -> tuple[Run, Run]:
+    """Both ways by turns; the best of each, for the machine has others to serve."""
+    best: dict[str, Run] = {}
+    for number in range(count):
+        for policy in (LEAST, Policy()):
+            run = backfill(url, policy, folder / f"{number}-{policy.history}.db")
+            if run.name not in best or run.seconds < best[run.name].seconds:
+                best[run.name] = run
+    plain, proving = best.values()
+    return plain, proving
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=40_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="where the time goes, by function")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.serve:
+        serve(asked.events)
+    out = Console()
+    settle()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(asked.events) as url,
+        cProfile.Profile() as profile,
+    ):
+        if not asked.profile:
+            profile.disable()
+        plain, proving = rounds(url, Path(folder), asked.rounds)
+    out.print(shown(plain, proving))
+    if asked.profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+    share = proving.rate / plain.rate
+    verdict = "reached" if share >= TARGET else "MISSED"
+    out.print(f"{share:.0%} of the speed is left; target {TARGET:.0%}: {verdict}")
+    return 0 if share >= TARGET else MISSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
