@@ -140,7 +140,8 @@ class Office:
     steps: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.urls = self.urls or [self.premises.chain.url]
+        # Two endpoints, which always agree: a fork is believed at once.
+        self.urls = self.urls or 2 * [self.premises.chain.url]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
         self._reader = Reader.open("reference", contracts, self.premises.address)
         with self.store.transaction() as unit:

@@ -4,7 +4,7 @@ from oracle.chain.heads import Heads
 from oracle.publisher.preflight import Verdict
 from oracle.publisher.refusals import Action
 from oracle.services.desk import Desk, Step
-from oracle.store.outbox_rows import Intent, IntentState
+from oracle.store.outbox_rows import Intent, IntentKind, IntentState
 from oracle.store.reports import ReportState
 from oracle.store.store import Unit
 
@@ -20,7 +20,9 @@ def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
     refusal = verdict.refusal
     if refusal is None:
         return wait(desk, intent, heads, ("unknown", verdict.reason))
-    if refusal.action is Action.WAIT:
+    # Whoever cancels a kickout may do so when its node has recovered.
+    is_early = refusal.name == "NotAllowed" and intent.wish.kind is IntentKind.CANCEL_KICK
+    if refusal.action is Action.WAIT or is_early:
         until = refusal.not_before or heads.latest.time + 1
         return _postpone(desk, intent, until, (refusal.name, verdict.reason))
     return end(desk, intent, _ENDS[refusal.action], verdict.reason)

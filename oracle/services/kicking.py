@@ -177,26 +177,32 @@ def _prove(desk: Desk, node: Address, proof: Proof) -> Step | None:
 def _cancel(desk: Desk, kick: Kick, founded: set[int]) -> Step | None:
     """The spell is closed: cancel, where the contract lets us (its lane says so too).
 
-    Or the evidence is no longer the chain's: then a human hears of it as well.
+    Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
+    and ours waits until the contract lets us.
     """
-    why = "no longer due" if kick.index in founded else "evidence left the chain"
-    step = _plan_call(desk, kick, IntentKind.CANCEL_KICK, cancel_call(kick.index, why))
-    if step is not None and kick.index not in founded:
+    kind = IntentKind.CANCEL_KICK
+    if kick.index in founded:
+        return _plan_call(desk, kick, kind, cancel_call(kick.index, "no longer due"))
+    call = cancel_call(kick.index, "evidence left the chain")
+    step = _plan_call(desk, kick, kind, call, may_wait=True)
+    if step is not None:
         alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
     return step
 
 
-def _plan_call(desk: Desk, kick: Kick, kind: IntentKind, calldata: str) -> Step | None:
+def _plan_call(
+    desk: Desk, kick: Kick, kind: IntentKind, calldata: str, *, may_wait: bool = False
+) -> Step | None:
     subject, publisher = f"{LANE_SUBJECT}{kick.index}", desk.publisher
     with desk.store.reading() as unit:
         if _is_open(desk, unit, subject):
             return None
         tries = unit.outbox.intents.tries(desk.account, kind, subject, kick.round)
-    verdict = preflight(
-        publisher.lines, desk.account.address, publisher.contract.address, calldata
-    )
-    if verdict.outcome is not Outcome.OK:
-        return None
+    sender, contract = desk.account.address, publisher.contract.address
+    if not may_wait:
+        verdict = preflight(publisher.lines, sender, contract, calldata)
+        if verdict.outcome is not Outcome.OK:
+            return None
     wish = Wish(
         account=desk.account,
         contract=publisher.domain.contract,

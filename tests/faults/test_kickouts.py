@@ -1,0 +1,225 @@
+"""Nobody is kicked out by mistake: cases 20, 75 and 76 of chain.md section 5, on a real chain."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
+from oracle.chain.source import Source
+from oracle.domain.verification import Level
+from oracle.fakechain.clock import VirtualClock
+from oracle.services.accusing import proof_behind
+from oracle.services.kicking import plan_kick
+from oracle.services.latching import FINALITY_VIOLATION, clear
+from oracle.services.publishing import publish_next
+from oracle.services.refolding import Manner, refold_up_to
+from oracle.services.rewinding import rewind_to
+from oracle.store.latches import Cleared
+from oracle.store.outbox_rows import IntentKind
+from oracle.telemetry import fork_metrics
+from tests.evm.fixtures import chain
+from tests.evm.network import Standing
+from tests.office import CHAIN_ID, FINALITY, RULES, Office
+from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
+from tests.services.test_kicking import (
+    POOL,
+    bad_pool,
+    group,
+    kick,
+    kinds,
+    proposed,
+    pushed_without_kickouts,
+    standing,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+pytestmark = pytest.mark.evm
+
+
+def withdrawn(when: str) -> float:
+    return float(fork_metrics.KICKOUTS_WITHDRAWN.labels(when)._value.get())
+
+
+def due(office: Office) -> None:
+    """Node 2 is due on final evidence, and reported; nothing is planned against it yet."""
+    bad_pool(office)
+    pushed_without_kickouts(office)
+    office.mine(FINALITY + 1)
+    office.index()
+
+
+class Forbidden:
+    """A prover that never comes to an end: every endpoint is silent."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def level(self) -> Level:
+        return Level(self._real.level())
+
+    def prove(self, _proof: object) -> int:
+        return 0
+
+
+def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: Office):
+    office = sqlite_office
+    due(office)
+    with office.store.transaction() as unit:
+        scope = unit.coverage.current()
+        assert scope is not None
+        # As an older program would have left it.
+        for span in unit.coverage.spans(scope.id):
+            unit.coverage.put(scope.id, replace(span, level=Level.NOTHING))
+            unit.verified_blocks.forget_above(-1)
+    prover = office.desk.prover
+    assert prover is not None
+    office.desk = replace(office.desk, prover=Forbidden(prover))  # type: ignore[arg-type]
+    assert office.repeat(plan_kick) == []
+    assert "propose_kick" not in kinds(office)
+
+    office.desk = replace(office.desk, prover=prover)
+    did = [step.did for step in office.repeat(plan_kick)]
+
+    assert did[-1] == "kickout proposal planned"
+    assert set(did[:-1]) == {"kickout evidence verified"}
+    with office.store.reading() as unit:
+        (spell,) = unit.kickouts.open()
+        proof = proof_behind(unit, RULES, spell, prover.level())
+    assert (proof.unproven, proof.reason) == ((), None)
+
+
+def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office: Office):
+    office = sqlite_office
+    due(office)
+    clock = VirtualClock()
+    endpoint = Endpoint(office.premises.chain.url)
+    endpoints = Endpoints([endpoint], CHAIN_ID, clock=clock)
+    source = Source(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
+    heads = source.heads()
+    assert not heads.stalled
+    for _ in range(400):
+        clock.pass_by(10.0)
+        heads = source.heads()
+    source.close()
+
+    assert heads.stalled
+    assert plan_kick(office.desk, heads) is None
+    assert kinds(office).count("propose_kick") == 0
+
+    # What was planned before it stood still is not signed or sent meanwhile.
+    planned = plan_kick(office.desk, office.source.heads())
+    assert planned is not None
+    while publish_next(office.desk, heads) is not None:
+        pass
+    assert office.intents(IntentKind.PROPOSE_KICK)[0].state.value == "planned"
+    office.mine()
+    office.index()
+    office.repeat(publish_next)
+    assert office.intents(IntentKind.PROPOSE_KICK)[0].state.value == "live"
+
+
+def test_case_75_a_push_that_a_fork_takes_back_is_sent_again_once(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    assert office.states() == ["mined"]
+    nonce = office.premises.nonce
+
+    office.premises.chain.rpc("anvil_reorg", 1, [])
+    office.tick()
+    assert office.states() == ["live"]
+    assert office.premises.nonce == nonce - 1
+    office.mine(2)
+    office.tick()
+    office.mine()
+    office.until_final()
+
+    assert office.states() == ["final"]
+    assert office.premises.nonce == nonce
+    assert office.premises.round == 1
+    assert office.reports()[-1][0] == "landed"
+
+
+def forget_the_evidence(office: Office, snapshot: str) -> None:
+    """The chain goes another way from the snapshot on; an operator puts us back below it."""
+    chain = office.premises.chain
+    height = chain.block
+    chain.rpc("evm_revert", snapshot)
+    below = chain.block
+    # In which node 2 is not the last one.
+    group(office, 77, (2, 0, 1))
+    office.mine(height - chain.block + 2)
+    office.index()
+    with office.store.reading() as unit:
+        assert unit.latches.closed(FINALITY_VIOLATION) is not None
+    rewind_to(office.source, office.store, office.folder, below, Manner())
+    with office.store.transaction() as unit:
+        clear(unit, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
+    office.index()
+
+
+def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    for number in range(1, POOL):
+        group(office, number, (0, 1, 2))
+    office.index()
+    snapshot = office.premises.chain.rpc("evm_snapshot")
+    group(office, POOL, (0, 1, 2))
+    pushed_without_kickouts(office)
+    office.mine(FINALITY + 1)
+    office.index()
+    office.repeat(plan_kick)
+    (queued,) = office.intents(IntentKind.PROPOSE_KICK)
+    before = withdrawn("before")
+
+    forget_the_evidence(office, snapshot)
+    office.tick()
+
+    with office.store.reading() as unit:
+        ended = unit.outbox.intents.named(queued.id)
+    assert ended is not None
+    assert (ended.state.value, ended.error_class) == ("expired", "anchor_reorged")
+    assert ended.nonce is None
+    assert withdrawn("before") == before + 1
+    assert standing(office) is Standing.ACTIVE
+
+
+def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
+    sqlite_office: Office,
+):
+    """A repair took a score away that the proposal rests on: cancelled there, a human told."""
+    office = sqlite_office
+    proposed(office)
+    before = withdrawn("after")
+    with office.store.reading() as unit:
+        (spell,) = unit.kickouts.open()
+        last = list(unit.logs.between(spell.opened_at.block, spell.opened_at.block))
+    with office.store.transaction() as unit:
+        unit.logs.orphan(last)
+    with office.folder.following(None), office.store.transaction() as unit:
+        cursor = unit.cursor.get()
+        assert cursor is not None
+        refold_up_to(unit, office.folder, cursor.number, Manner())
+    office.folder.forget()
+    office.tick()
+
+    # The contract lets nobody but its vetoer cancel while the lane is low: ours waits for that.
+    assert withdrawn("after") == before + 1
+    (cancel,) = office.intents(IntentKind.CANCEL_KICK)
+    assert (cancel.state.value, cancel.error_class) == ("planned", "NotAllowed")
+    group(office, 99, (2, 0, 1))
+    office.pushed()
+    office.until_final()
+
+    assert office.intents(IntentKind.CANCEL_KICK)[0].state.value == "final"
+    assert "execute_kick" not in kinds(office)
+    assert not kick(office)["live"]
+    assert withdrawn("after") == before + 1
+    assert standing(office) is Standing.ACTIVE
