@@ -10,6 +10,8 @@ from sqlalchemy.exc import IntegrityError
 from oracle.domain.events import DomainEvent
 from oracle.domain.fold import Fold
 from oracle.domain.rules import Rules
+from oracle.domain.verification import Level
+from oracle.store.coverage import NAMELESS
 from oracle.store.outbox_rows import IntentKind, IntentState
 from oracle.store.rule_sets import named_by
 from oracle.store.schema import SchemaAge, migrate
@@ -121,6 +123,24 @@ def test_the_journal_of_the_first_version_still_goes_back(
         folding.many(event for event in history().events if event.at.block <= ANCESTOR)
         unit.changes(folding.drain(), unit.rule_sets.number_of(SEED))
         assert after == list(unit.projections.dump())
+
+
+def test_what_an_older_version_read_is_covered_at_no_level(
+    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+):
+    assert first_version(SEED)
+    with connected(empty_database_url) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO identity (id, chain_id, genesis_hash, contracts, start_block) "
+            "VALUES (1, 1, '01', '{}', 3)"
+        )
+    migrate(empty_database_url)
+    with Store.open(empty_database_url) as store, store.reading() as unit:
+        (span,) = unit.coverage.spans(NAMELESS)
+        cursor = unit.cursor.get()
+        assert cursor is not None
+        assert (span.first, span.last, span.level) == (3, cursor.number, Level.NOTHING)
+        assert {each.pending for each in unit.nodes.all()} == {None}
 
 
 def test_scores_by_rules_that_nobody_knows_are_left_without_a_name(

@@ -1,0 +1,136 @@
+"""The ledger of what was read says of every block what was said of it last."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings, strategies as st
+
+from oracle.domain.block import BlockRange
+from oracle.domain.coverage import Covered, Scope
+from oracle.domain.verification import Level
+from oracle.store.coverage import NAMELESS, CoverageRoom
+from oracle.store.store import Store
+from tests.store.samples import a_hash, address
+
+ASKED = Scope.of([address(1)], [a_hash(1)])
+MORE = Scope.of([address(1), address(2)], [a_hash(1)])
+A, B = "a", "b"
+
+
+def covered(first: int, last: int, level: Level = Level.SEAMED, endpoint: str = A) -> Covered:
+    return Covered(first, last, level, endpoint)
+
+
+def told(room: CoverageRoom) -> list[tuple[int, int, Level, str]]:
+    return [(one.first, one.last, one.level, one.endpoint) for one in room.spans(ASKED.id)]
+
+
+def test_windows_of_one_kind_become_one_interval(store: Store):
+    with store.transaction() as unit:
+        for first in range(0, 50, 10):
+            unit.coverage.put(ASKED.id, covered(first, first + 9))
+        assert told(unit.coverage) == [(0, 49, Level.SEAMED, A)]
+        assert unit.coverage.holes(ASKED.id, 0, 49) == []
+        assert unit.coverage.lowest(ASKED.id, 0, 49) == Level.SEAMED
+
+
+def test_what_was_not_read_is_a_hole(store: Store):
+    with store.transaction() as unit:
+        unit.coverage.put(ASKED.id, covered(10, 19))
+        unit.coverage.put(ASKED.id, covered(30, 39))
+        assert unit.coverage.holes(ASKED.id, 0, 50) == [
+            BlockRange(0, 9),
+            BlockRange(20, 29),
+            BlockRange(40, 50),
+        ]
+        assert unit.coverage.lowest(ASKED.id, 10, 20) is None
+
+
+def test_a_level_is_raised_where_it_was_lower_and_nowhere_else(store: Store):
+    with store.transaction() as unit:
+        unit.coverage.put(ASKED.id, covered(0, 9))
+        unit.coverage.put(ASKED.id, covered(10, 19, Level.PROVEN))
+        unit.coverage.raise_to(ASKED.id, BlockRange(5, 30), Level.PINNED, B)
+        assert told(unit.coverage) == [
+            (0, 4, Level.SEAMED, A),
+            (5, 9, Level.PINNED, B),
+            (10, 19, Level.PROVEN, A),
+        ]
+        assert unit.coverage.blocks_by_level(ASKED.id) == {
+            Level.SEAMED: 5,
+            Level.PINNED: 5,
+            Level.PROVEN: 10,
+        }
+
+
+def test_what_was_audited_is_told_apart_and_told_once(store: Store):
+    with store.transaction() as unit:
+        unit.coverage.put(ASKED.id, covered(0, 29))
+        unit.coverage.note_audit(ASKED.id, BlockRange(0, 9), B, 50)
+        assert unit.coverage.unaudited(ASKED.id, 0, 20) == covered(10, 20)
+        unit.coverage.note_audit(ASKED.id, BlockRange(10, 19), B, 60)
+        assert unit.coverage.audited_blocks(ASKED.id) == 20
+        assert [
+            (one.first, one.last, one.audited_at) for one in unit.coverage.spans(ASKED.id)
+        ] == [
+            (0, 19, 60),
+            (20, 29, None),
+        ]
+        assert unit.coverage.unaudited(ASKED.id, 0, 19) is None
+
+
+def test_going_back_cuts_every_scope(store: Store):
+    with store.transaction() as unit:
+        unit.coverage.put(ASKED.id, covered(0, 29))
+        unit.coverage.put(MORE.id, covered(20, 29))
+        unit.coverage.cut_above(10)
+        assert told(unit.coverage) == [(0, 10, Level.SEAMED, A)]
+        assert unit.coverage.spans(MORE.id) == []
+
+
+def test_what_an_older_program_read_gets_the_name_of_the_first_scope(store: Store):
+    with store.transaction() as unit:
+        unit.coverage.put(NAMELESS, covered(3, 9, Level.NOTHING, ""))
+        unit.coverage.adopt(ASKED)
+        assert told(unit.coverage) == [(3, 9, Level.NOTHING, "")]
+        unit.coverage.adopt(MORE)
+        assert unit.coverage.spans(MORE.id) == []
+        unit.coverage.adopt(ASKED)
+        assert unit.coverage.current() == ASKED
+        assert unit.coverage.scopes() == [ASKED, MORE]
+
+
+def test_a_scope_is_the_same_in_whatever_order_it_is_written():
+    mixed = Scope.of([address(2).upper().replace("X", "x"), address(1)], [a_hash(1)], ["b", "a"])
+    assert mixed.id == Scope.of([address(1), address(2)], [a_hash(1)], ["a", "b"]).id
+    assert Scope.from_json(mixed.to_json()) == mixed
+    assert mixed.id != MORE.id
+
+
+puts = st.tuples(
+    st.integers(0, 30), st.integers(0, 12), st.sampled_from([Level.SEAMED, Level.PROVEN]),
+    st.sampled_from([A, B]),
+)  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(steps=st.lists(st.one_of(puts, st.integers(0, 40)), max_size=12))
+def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
+    expected: dict[int, tuple[Level, str]] = {}
+    with store.transaction() as unit:
+        unit.coverage.cut_above(-1)
+        for step in steps:
+            if isinstance(step, tuple):
+                first, more, level, endpoint = step
+                unit.coverage.put(ASKED.id, Covered(first, first + more, level, endpoint))
+                expected |= dict.fromkeys(range(first, first + more + 1), (level, endpoint))
+            else:
+                unit.coverage.cut_above(int(str(step)))
+                expected = {n: said for n, said in expected.items() if n <= int(str(step))}
+        spans = unit.coverage.spans(ASKED.id)
+    found = {n: (one.level, one.endpoint) for one in spans for n in range(one.first, one.last + 1)}
+    assert found == expected
+    # As few rows as can say it.
+    assert all(
+        (one.last + 1, one.level, one.endpoint) != (other.first, other.level, other.endpoint)
+        for one, other in pairwise(spans)
+    )
