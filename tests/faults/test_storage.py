@@ -11,10 +11,10 @@ from oracle.chain.reader import Decoded, Reader
 from oracle.chain.source import Source
 from oracle.domain.block import BlockRange
 from oracle.domain.coverage import Scope
+from oracle.domain.fold import FOLD_VERSION
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
 from oracle.fakechain.blocks import Said
-from oracle.services import versioning
 from oracle.services.folding import Folder
 from oracle.services.indexing import Indexed
 from oracle.services.integrity.dead_letters import open_letters, retry
@@ -262,7 +262,7 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
     with indexer.store.transaction() as unit:
         # What the older version had made of it.
         unit.nodes.save([replace(each, base=each.base // 2) for each in unit.nodes.all()])
-    monkeypatch.setattr(versioning, "FOLD_VERSION", versioning.FOLD_VERSION + 1)
+    monkeypatch.setattr("oracle.services.versioning.FOLD_VERSION", FOLD_VERSION + 1)
     asked = len(a_chain.provider.asked)
 
     (step,) = mended(indexer)

@@ -8,6 +8,7 @@ import pytest
 from oracle.domain.block import BlockRange
 from oracle.domain.coverage import Covered
 from oracle.domain.events import TaskCreated, TaskStarted
+from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
@@ -130,11 +131,11 @@ def test_behind_the_head_the_audit_waits_for_its_turn():
 
 
 def test_old_windows_are_asked_about_again_as_the_final_block_says(follower: Follower):
-    cursor = Cursor(60, "0x0a", 1, 0, "0x00", 1)  # type: ignore[arg-type]  # any text is a hash
+    cursor = Cursor(60, Hash("0x0a"), 1, None, None, 1)
     auditor = Auditor(window=10)
     chosen = {}
     for final in range(100, 2_100):
-        at = replace(cursor, final_number=final, final_hash=f"0x{final:064x}")
+        at = replace(cursor, final_number=final, final_hash=Hash(f"0x{final:064x}"))
         blocks = auditor.sample(at, 0)
         # One final block is asked for once.
         assert auditor.sample(at, 0) is None
