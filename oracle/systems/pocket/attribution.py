@@ -15,6 +15,7 @@ Terminal = (
     | said.TaskInvalidated
     | said.TaskAborted
     | said.TaskTimedOut
+    | said.TaskCancelled
 )
 # What stops a part's clock; a disclosure comes after it.
 Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted
@@ -26,7 +27,8 @@ _MOST_ENDED = 100_000
 class Part:
     """One node's part in a task; the only one, unless the network commits and discloses.
 
-    `answered`: when its execution clock stopped, in seconds.
+    `answered`: when its execution clock stopped, in seconds. `disclosed`: nothing more is wanted
+    of it before its result is accepted.
     """
 
     node: Address
@@ -34,6 +36,7 @@ class Part:
     started: int
     place: int | None
     answered: int | None = None
+    disclosed: bool = False
     ended: bool = False
 
 
@@ -45,7 +48,14 @@ class OpenTask:
     kind: said.TaskKind | None = None
     size: int | None = None
     timeout: int | None = None
+    accepted: bool = False
     parts: list[Part] = field(default_factory=list)
+
+    def waits_for(self, part: Part) -> bool:
+        """Tell whether a cancellation blames this part (`oracle.domain.cancelling`)."""
+        if any(one.answered is None for one in self.parts):
+            return part.answered is None
+        return self.accepted or not part.disclosed
 
     def part_of(self, node: Address | None) -> Part | None:
         """Return the part that the node has in it."""
@@ -107,13 +117,27 @@ class Attribution:
         alone = part.place is None
         if isinstance(event, said.TaskErrorReported) or alone == _is_submission(event):
             part.answered = event.time
+            part.disclosed = isinstance(event, said.TaskErrorReported)
+
+    def disclosed(self, event: said.ResultDisclosed) -> None:
+        """Note that a part has disclosed what it committed to."""
+        task = self._open.get(event.task)
+        part = None if task is None else task.part_of(event.node)
+        if part is not None and not part.ended and part.answered is not None:
+            part.disclosed = True
+
+    def accepted(self, event: said.TaskValidated) -> None:
+        """Note that a result was accepted, which its node now has to bring."""
+        task = self._open.get(event.task)
+        if task is not None and any(part.disclosed for part in task.parts):
+            task.accepted = True
 
     def ended(self, event: Terminal) -> list[Outcome]:
         """Return how the parts ended that this terminal ends."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
             # Only an abort is legal for a task that nobody has started.
-            if isinstance(event, said.TaskAborted) and event.task not in self._ended:
+            if _is_of_nobody(event) and event.task not in self._ended:
                 self._close(event.task)
             return []
         ending = [part for part in task.parts if not part.ended and _is_meant(part, event)]
@@ -143,8 +167,16 @@ def _is_submission(event: Answer) -> bool:
     return isinstance(event, said.TaskSubmitted)
 
 
+def _is_of_nobody(event: Terminal) -> bool:
+    if isinstance(event, said.TaskCancelled):
+        return event.node is None
+    return isinstance(event, said.TaskAborted)
+
+
 def _is_meant(part: Part, event: Terminal) -> bool:
     """What a terminal says of the node of a task of one part is information only."""
+    if isinstance(event, said.TaskCancelled):
+        return part.place is not None and event.node == part.node
     return part.place is None or event.node in (None, part.node)
 
 
@@ -153,6 +185,9 @@ def _outcome(task: OpenTask, part: Part, event: Terminal) -> Outcome:
     elapsed = max(0, stopped - part.started)
     well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
     fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
+    if isinstance(event, said.TaskCancelled):
+        # Its own end is not looked at: all answers that count came before.
+        fault = task.waits_for(part)
     early_by = None if task.timeout is None else float(task.timeout - elapsed)
     return Outcome(
         node=part.node,

@@ -52,11 +52,14 @@ class PocketFollower:
             said.TaskSubmitted: self._tasks.answered,
             said.TaskErrorReported: self._tasks.answered,
             said.ResultCommitted: self._tasks.answered,
+            said.ResultDisclosed: self._tasks.disclosed,
+            said.TaskValidated: self._tasks.accepted,
             said.TaskSucceeded: self._ended,
             said.TaskRefunded: self._ended,
             said.TaskInvalidated: self._ended,
             said.TaskAborted: self._ended,
             said.TaskTimedOut: self._ended,
+            said.TaskCancelled: self._ended,
         }
 
     def take(self, event: DomainEvent) -> None:
@@ -131,7 +134,8 @@ class PocketFollower:
         | said.TaskRefunded
         | said.TaskInvalidated
         | said.TaskAborted
-        | said.TaskTimedOut,
+        | said.TaskTimedOut
+        | said.TaskCancelled,
     ) -> None:
         for outcome in self._tasks.ended(event):
             self._record(outcome, event.time)
