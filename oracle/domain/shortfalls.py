@@ -36,10 +36,10 @@ def _of_scores(says: Kinds, rules: Rules) -> Iterator[str]:
 
 
 def _of_reliability(says: Kinds) -> Iterator[str]:
-    if said.TaskTimedOut not in says:
+    if not {said.TaskTimedOut, said.TaskCancelled} & set(says):
         yield "no task_timed_out: no timeout lowers H, and nobody is ever excluded"
     if not {said.TaskSucceeded, said.TaskRefunded} & set(says):
         yield "no task_succeeded: H comes back by time alone"
     ends = {said.TaskSucceeded, said.TaskRefunded, said.TaskInvalidated, said.TaskAborted}
-    if not {*ends, said.TaskTimedOut} & set(says):
+    if not {*ends, said.TaskTimedOut, said.TaskCancelled} & set(says):
         yield "no task ever ends: whoever starts one is busy for ever"

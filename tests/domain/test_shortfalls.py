@@ -24,7 +24,7 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
         ({said.TaskStarted}, "no node runs anything"),
         ({said.GroupValidated}, "nothing is ranked"),
         ({said.TaskSubmitted, said.TaskErrorReported}, "nobody has a time"),
-        ({said.TaskTimedOut}, "nobody is ever excluded"),
+        ({said.TaskTimedOut, said.TaskCancelled}, "nobody is ever excluded"),
         ({said.TaskSucceeded, said.TaskRefunded}, "by time alone"),
     ],
 )
