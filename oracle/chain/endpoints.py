@@ -25,7 +25,7 @@ _ASKED_SECONDS = 3.0
 # It is slow when the other one answers the same so many seconds sooner.
 _SLOWER_SECONDS = 2.0
 # Where there is nobody else, what failed too often is tried so long after its last failure.
-_LEAST_WAIT = 10.0
+_LEAST_WAIT = 3.0
 
 
 class Endpoints:
@@ -124,13 +124,16 @@ class Endpoints:
         member = self._roll.of(endpoint)
         if member.standing.is_proven(self.clock()):
             return
+        # Who waits for an endpoint to come up calls this again and again.
+        member.health.wait_at_most(_LEAST_WAIT)
         fault = member.fault_in_chain(self.chain_id, self.anchors, within=None)
         if fault is None:
             member.standing.prove(self.clock())
             return
-        self.quarantine(endpoint, fault)
+        member.standing.quarantine(fault, self.clock(), None)
         if all(one.standing.is_a_stranger for one in self._roll.members()):
             raise InputError(f"[chain] endpoints: {endpoint.name} {fault}")
+        self.quarantine(endpoint, fault)
         raise EndpointError(endpoint.name, Kind.QUARANTINED, fault)
 
     def recheck(self) -> None:

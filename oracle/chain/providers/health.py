@@ -44,6 +44,8 @@ class Health:
     bucket: Bucket
     breakers: dict[str, Breaker] = field(default_factory=dict)
     speeds: dict[str, Speed] = field(default_factory=dict)
+    # What was said when a method failed last.
+    last_words: dict[str, str] = field(default_factory=dict)
     # Until when a method counts as not there.
     off_until: dict[str, float] = field(default_factory=dict)
 
@@ -88,7 +90,9 @@ class Health:
             raise EndpointError(self.name, Kind.UNSUPPORTED, f"{method}: it said so before")
         breaker = self.breakers.get(method)
         if breaker is not None and not breaker.admit(self.clock()):
-            raise EndpointError(self.name, Kind.RESTING, f"{method} failed too often")
+            last = self.last_words.get(method, "")
+            words = f"{method} failed too often, the last time: {last}"
+            raise EndpointError(self.name, Kind.RESTING, words)
 
     def _answered(self, method: str, seconds: float) -> None:
         self._breaker(method).succeeded()
@@ -111,6 +115,7 @@ class Health:
             self.off_until[method] = self.clock() + _OFF_SECONDS
         elif error.kind in _BREAKING:
             self._breaker(method).failed(self.clock())
+            self.last_words[method] = error.words
             if error.kind is Kind.SLOW:
                 self.speeds.setdefault(method, Speed()).took(seconds)
         elif error.kind in BLAMELESS:
