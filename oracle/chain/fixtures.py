@@ -5,7 +5,6 @@ ours only the header is kept; of the others all transactions, and all receipts w
 served, so that their roots can be proved again.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from oracle.chain.endpoint import Endpoint
@@ -29,6 +28,8 @@ def recorded(endpoint: Endpoint, window: Window) -> list[Line]:
     full = {log.block for log in window.logs} | {call.block for call in window.calls}
     params = [[hex(number), number in full] for number in numbers]
     answers = endpoint.batch("eth_getBlockByNumber", params, dict[str, Any])
+    status = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
+    told = _receipts(endpoint, sorted(full), window.logs)
     lines: list[Line] = []
     for number, answer in zip(numbers, answers, strict=True):
         if answer is None:
@@ -36,28 +37,37 @@ def recorded(endpoint: Endpoint, window: Window) -> list[Line]:
         if ours.get(number, answer["hash"]) != answer["hash"]:
             words = f"changed block {number} while it was recorded"
             raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
-        transactions = answer.pop("transactions", None) if number in full else None
-        answer.pop("transactions", None)
+        transactions = answer.pop("transactions", ())
         lines.append({"kind": "block", **answer})
-        lines += [{"kind": "tx", **each} for each in transactions or ()]
-    lines += _receipts(endpoint, sorted(full), window.logs)
+        if number in full:
+            # Where a receipt stands beside it, that says whether it succeeded.
+            has_receipts = any(line["kind"] == "receipt" for line in told[number])
+            known = {} if has_receipts else status
+            lines += [
+                {"kind": "tx", **each, **known.get(each["hash"], {})} for each in transactions
+            ]
+            lines += told[number]
     return lines
 
 
-def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> Iterator[Line]:
-    """Yield the receipts with their logs, or where they are not served our logs alone."""
+def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> dict[int, list[Line]]:
+    """Return by block its receipts with their logs, or where they are not served our logs."""
+    params = [[hex(number)] for number in blocks]
     try:
-        params = [[hex(number)] for number in blocks]
         found = endpoint.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
     except EndpointError as error:
         if error.kind is not Kind.UNSUPPORTED:
             raise
-        yield from ({"kind": "log", **_written(log)} for log in logs)
-        return
+        return {
+            number: [{"kind": "log", **_written(log)} for log in logs if log.block == number]
+            for number in blocks
+        }
+    told = {}
     for number, receipts in zip(blocks, found, strict=True):
         if receipts is None:
             raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no receipts of block {number}")
-        yield from ({"kind": "receipt", **each} for each in receipts)
+        told[number] = [{"kind": "receipt", **each} for each in receipts]
+    return told
 
 
 def _written(log: Log) -> Line:
