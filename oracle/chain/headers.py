@@ -55,13 +55,15 @@ def forget_newest(endpoint: Endpoint, unless: str) -> None:
 def linked(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
     """Return every block of the range, each the parent of the next.
 
+    Heights that the chain skipped are left out: the block after them names the one before.
+
     Raises:
-        EndpointError: one is missing, or they do not link.
+        EndpointError: the last one is missing, or they do not link.
     """
     found = headers(endpoint, range(blocks.first, blocks.last + 1))
     chain = [block for block in found if block is not None]
-    if len(chain) < len(found):
-        missing = blocks.first + found.index(None)
+    if found[-1] is None:
+        missing = chain[-1].number + 1 if chain else blocks.first
         raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {missing}")
     for parent, child in pairwise(chain):
         if child.parent_hash != parent.hash:

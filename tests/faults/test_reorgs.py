@@ -335,6 +335,11 @@ def test_case_15_skipped_heights_stall_nothing(indexer: Indexer, a_chain: AChain
         indexer.index()
 
     holds_the_chain(indexer, a_chain)
+    # And a fork across them is undone.
+    a_chain.live(6, on=a_chain.back(2))
+    (rewound, *_) = indexer.index()
+    assert isinstance(rewound, Rewound)
+    holds_the_chain(indexer, a_chain)
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
