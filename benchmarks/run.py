@@ -20,6 +20,8 @@ QUICK: dict[str, list[str]] = {
     "fold": ["--events", "100000"],
     "insert": ["--windows", "15"],
     "backfill": ["--events", "60000", "--plain-events", "4000"],
+    "verify": ["--events", "10000", "--rounds", "2"],
+    "calldata": ["--rounds", "1"],
     "rollback": ["--history", "10000"],
     "selection": ["--nodes", "20000"],
     "latency": ["--blocks", "60"],

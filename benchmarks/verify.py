@@ -3,7 +3,8 @@
 Run: .venv/bin/python benchmarks/verify.py [--events 40000] [--rounds 3] [--profile]
 The chain is made of true blocks (roots, blooms and hashes are right), about twenty logs in each,
 every log a transaction of its own, and is served by a process of its own; nearly every block has
-something to prove. Both ways fetch, check, decode, fold and commit everything.
+something to prove. All ways fetch, check, decode, fold and commit everything; the last one reads
+every block whole too, for the calls that a profile with calldata watches, one in each block.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
 from benchmarks.ordinary_traffic import BLOCK_SECONDS, SERVING, said_in_blocks  # noqa: E402
 from oracle.chain.verifying.policy import LEAST, Policy  # noqa: E402
+from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.verification import Level  # noqa: E402
 from oracle.entrypoints.run_commands import settle  # noqa: E402
 from oracle.fakechain.blocks import Said, Tx  # noqa: E402
@@ -44,6 +47,8 @@ from oracle.store.store import Store  # noqa: E402
 from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
+# What is watched in the last way: four bytes, and one argument.
+WATCHED = "0x12345678" + "00" * 32
 # The share of the speed without proof that must be left.
 TARGET = 0.5
 
@@ -54,6 +59,7 @@ class Prepared(Provider):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         blocks = branch(tree.last)
+        self._whole = [encoded(block.full) for block in blocks]
         self._headers = [encoded(block.short) for block in blocks]
         self._receipts = {block.hash: encoded(block.receipts) for block in blocks}
         self._logs = [b",".join(map(encoded, block.logs)) for block in blocks]
@@ -62,7 +68,7 @@ class Prepared(Provider):
     def answer(self, method: str, params: Sequence[Any]) -> object:
         named = params[0] if params else None
         if method == "eth_getBlockByNumber" and str(named).startswith("0x"):
-            return Raw(self._headers[int(params[0], 16)])
+            return Raw((self._whole if params[1] else self._headers)[int(params[0], 16)])
         if method == "eth_getBlockReceipts":
             return Raw(self._receipts[params[0]])
         if method == "eth_getLogs" and isinstance(named, dict) and "fromBlock" in named:
@@ -90,18 +96,35 @@ def serve(events: int) -> None:
     tree = Tree()
     for block in said_in_blocks(events):
         txs = [Tx(SENDER, NETWORK, logs=(Said(*said),)) for said in block]
-        tree.mine(txs, seconds=BLOCK_SECONDS)
+        called = [replace(one, input=WATCHED) for one in txs[:1]]
+        tree.mine([*called, *txs[1:]], seconds=BLOCK_SECONDS)
     tree.mine_many(FINALITY_DEPTH)
     with serving(Prepared(tree)) as endpoint:
         print(f"{SERVING}{endpoint.url}", flush=True)
         threading.Event().wait()
 
 
-def backfill(url: str, policy: Policy, database: Path) -> Run:
+@dataclass(frozen=True)
+class Way:
+    name: str
+    policy: Policy
+    watches: bool = False
+
+
+WAYS = (
+    Way("without proof", LEAST),
+    Way("with every proof", Policy()),
+    Way("the same, with calls", Policy(), watches=True),
+)
+
+
+def backfill(url: str, way: Way, database: Path) -> Run:
     """Index the whole chain into a new database."""
-    run = Run("without" if policy is LEAST else "with every proof")
+    run = Run(way.name)
     source, reader = opened(url)
-    source.prove_by(policy)
+    if way.watches:
+        reader.selectors = {Address(NETWORK): frozenset({WATCHED[:10]})}
+    source.prove_by(way.policy)
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as unit:
             genesis = source.genesis_hash()
@@ -113,32 +136,32 @@ def backfill(url: str, policy: Policy, database: Path) -> Run:
                 run.events += step.logs
         with store.reading() as unit:
             assert unit.logs.count() == run.events
-    assert policy is LEAST or source.level_allowed() is Level.PROVEN
+            assert (sum(1 for _ in unit.calls.between(0, 2**62)) > 0) == way.watches
+    assert way.policy is LEAST or source.level_allowed() is Level.PROVEN
     source.close()
     return run
 
 
-def shown(plain: Run, proving: Run) -> Table:
+def shown(runs: Sequence[Run]) -> Table:
     table = Table(title="Backfill of true blocks into SQLite; the best of every round")
     for title in ("way", "events", "seconds", "events/s", "CPU µs/event"):
         table.add_column(title, justify="left" if title == "way" else "right")
-    for run in (plain, proving):
+    for run in runs:
         cpu = 1e6 * run.cpu_seconds / run.events
         cells = (f"{run.events:,}", f"{run.seconds:.2f}", f"{run.rate:,.0f}", f"{cpu:.1f}")
         table.add_row(run.name, *cells)
     return table
 
 
-def rounds(url: str, folder: Path, count: int) -> tuple[Run, Run]:
-    """Both ways by turns; the best of each, for the machine has others to serve."""
+def rounds(url: str, folder: Path, count: int) -> list[Run]:
+    """Every way by turns; the best of each, for the machine has others to serve."""
     best: dict[str, Run] = {}
     for number in range(count):
-        for policy in (LEAST, Policy()):
-            run = backfill(url, policy, folder / f"{number}-{policy.history}.db")
+        for way in WAYS:
+            run = backfill(url, way, folder / f"{number} {way.name}.db")
             if run.name not in best or run.seconds < best[run.name].seconds:
                 best[run.name] = run
-    plain, proving = best.values()
-    return plain, proving
+    return list(best.values())
 
 
 def main() -> int:
@@ -159,10 +182,11 @@ def main() -> int:
     ):
         if not asked.profile:
             profile.disable()
-        plain, proving = rounds(url, Path(folder), asked.rounds)
-    out.print(shown(plain, proving))
+        runs = rounds(url, Path(folder), asked.rounds)
+    out.print(shown(runs))
     if asked.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+    plain, proving, _ = runs
     share = proving.rate / plain.rate
     verdict = "reached" if share >= TARGET else "MISSED"
     out.print(f"{share:.0%} of the speed is left; target {TARGET:.0%}: {verdict}")

@@ -28,9 +28,14 @@ class ReadAhead:
         self._cut = cut
         self._depth = depth
         self._waiting: deque[tuple[BlockRange, Future[Window]]] = deque()
+        # Where the window given last ends.
+        self._given = -1
 
     def take(self, blocks: BlockRange) -> Window:
         """Return the window that begins at `blocks.first`, and fetch on up to `blocks.last`.
+
+        Whoever goes on with less at a time than before gets what was fetched already, once more
+        as much as before: it would have to be fetched again.
 
         Raises:
             OracleError: what `fetch` raised for this window; nothing is read ahead then.
@@ -40,18 +45,22 @@ class ReadAhead:
         self._fill(blocks)
         _, under_way = self._waiting.popleft()
         try:
-            return under_way.result()
+            window = under_way.result()
         except BaseException:
             self.drop()
             raise
+        self._given = window.range.last
+        return window
 
     def drop(self) -> None:
         """Forget what was read ahead; what is under way ends unheard."""
         self._waiting.clear()
+        self._given = -1
 
     def _fits(self, blocks: BlockRange) -> bool:
         following, _ = self._waiting[0]
-        return following.first == blocks.first and following.last <= blocks.last
+        goes_on = blocks.first == self._given + 1
+        return following.first == blocks.first and (goes_on or following.last <= blocks.last)
 
     def _fill(self, blocks: BlockRange) -> None:
         following = self._waiting[-1][0].last + 1 if self._waiting else blocks.first

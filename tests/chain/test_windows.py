@@ -230,6 +230,19 @@ def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
     assert places(windows) == [place for place in all_of(served) if place[0] >= 8]
 
 
+def test_who_goes_on_with_less_at_a_time_gets_what_is_there(
+    served: Served, open_source: OpenSource
+):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    whole(source, 0, 7)
+    first = source.window(BlockRange(8, 40), with_headers=False).range
+
+    after = source.window(BlockRange(first.last + 1, first.last + 2), with_headers=False).range
+
+    assert (len(first), len(after)) == (4, 4)
+
+
 def test_going_back_drops_what_was_read_ahead(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
