@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
@@ -11,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.verification import Level
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """What is asked of every block: logs of these contracts and first topics, and these calls.
 
@@ -34,7 +35,7 @@ class Scope:
             tuple(sorted({each.lower() for each in selectors})),
         )
 
-    @property
+    @cached_property
     def id(self) -> bytes:
         """Return 32 bytes: the sha256 of the scope's JSON (chain.md 3.4: filter_id)."""
         return sha256(self.to_json().encode()).digest()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from oracle.domain.block import BlockRange
 from oracle.domain.coverage import Covered, Scope
@@ -14,6 +14,25 @@ from oracle.store.integrity_tables import coverage, scope
 
 # What older databases hold stands under this one, until the first start names it.
 NAMELESS = bytes(32)
+
+
+# Asked with every window, so made once: the newest scope, and what a range of one touches.
+_NEWEST = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
+# Intervals are disjoint: of those that begin before the range only the last one reaches it.
+_BEFORE = (
+    select(func.max(coverage.c.first_block))
+    .where(coverage.c.scope == bindparam("asked"), coverage.c.first_block < bindparam("first"))
+    .scalar_subquery()
+)
+_TOUCHING = (
+    select(coverage)
+    .where(
+        coverage.c.scope == bindparam("asked"),
+        coverage.c.first_block >= func.coalesce(_BEFORE, bindparam("first")),
+        coverage.c.first_block <= bindparam("beyond"),
+    )
+    .order_by(coverage.c.first_block)
+)
 
 
 class CoverageRoom:
@@ -28,14 +47,14 @@ class CoverageRoom:
         What came in before scopes were kept becomes its coverage; a scope that is new to a
         database which knew others has none.
         """
-        newest = self.current()
-        if newest == wanted:
+        # With every window: nothing more is asked where nothing changed.
+        known = self._connection.execute(_NEWEST).scalar_one_or_none()
+        if known == wanted.id:
             return
         highest = self._connection.execute(select(func.max(scope.c.number))).scalar() or 0
-        row = (wanted.id, wanted.to_json(), highest + 1)
         # One that was in use before is in use again.
-        upsert(self._connection, scope, [row])
-        if newest is None:
+        upsert(self._connection, scope, [(wanted.id, wanted.to_json(), highest + 1)])
+        if known is None:
             self._connection.execute(
                 update(coverage).where(coverage.c.scope == NAMELESS).values(scope=wanted.id)
             )
@@ -153,16 +172,8 @@ class CoverageRoom:
 
     def _touching(self, scope_id: bytes, first: int, last: int) -> list[Covered]:
         """Return the intervals that overlap the range or end right beside it, ascending."""
-        mine = coverage.c.scope == scope_id
-        # They are disjoint: of those that begin before the range only the last one reaches it.
-        before = select(func.max(coverage.c.first_block)).where(
-            mine, coverage.c.first_block < first
-        )
-        lowest = func.coalesce(before.scalar_subquery(), first)
-        chosen = select(coverage).where(
-            mine, coverage.c.first_block >= lowest, coverage.c.first_block <= last + 1
-        )
-        rows = self._connection.execute(chosen.order_by(coverage.c.first_block))
+        asked = {"asked": scope_id, "first": first, "beyond": last + 1}
+        rows = self._connection.execute(_TOUCHING, asked)
         return [each for each in map(_covered_of, rows) if each.last >= first - 1]
 
     def _remove(self, scope_id: bytes, first: int) -> None:
