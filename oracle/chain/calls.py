@@ -5,20 +5,17 @@ sent straight to a contract are seen: a call that another contract makes is in n
 creation calls nobody (decision 0075).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from msgspec import Meta, Struct
 
 from oracle.chain.answers import (
-    BlockAnswer,
     Hex20,
     Hex32,
     Quantity,
     TransactionAnswer,
-    block_ref,
     number,
 )
 from oracle.chain.endpoint import Endpoint
@@ -52,56 +49,12 @@ class SentAnswer(
     at: Quantity | None = None
 
 
-class WholeBlockAnswer(BlockAnswer):
-    """What we keep of `eth_getBlockByNumber` with its transactions."""
-
-    transactions: list[SentAnswer]
-
-
 class StatusAnswer(Struct, gc=False, rename="camel"):
     """What we keep of a receipt: `status` is 1 where the transaction succeeded."""
 
     transaction_hash: Hex32
     block_hash: Hex32
     status: Quantity
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The blocks asked for, in that order, and the calls in them, in order of position.
-
-    Calls that were reverted are among them (`succeeded` False); they define nothing.
-    """
-
-    headers: list[BlockRef]
-    calls: list[Call]
-
-
-def watched_calls(endpoint: Endpoint, blocks: Iterable[int], selectors: Selectors) -> Watched:
-    """Return the headers of these blocks, and the calls of these functions that they hold.
-
-    Two requests for any number of blocks, where the endpoint takes batches that large: whole
-    blocks, then the receipts of those that hold such a call (`eth_getBlockReceipts`, or of each
-    call where the endpoint has no such method).
-
-    Raises:
-        EndpointError: a block is missing, or block, transactions and receipts do not belong
-            together.
-    """
-    numbers = list(blocks)
-    params = [[hex(place), True] for place in numbers]
-    answers = endpoint.batch("eth_getBlockByNumber", params, WholeBlockAnswer)
-    headers, calls = [], list[Call]()
-    for place, answer in zip(numbers, answers, strict=True):
-        if answer is None:
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {place}")
-        header = block_ref(endpoint.name, answer)
-        if header.number != place:
-            raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {place}")
-        headers.append(header)
-        calls += calls_in(endpoint.name, header, answer.transactions, selectors)
-    settle(endpoint, calls)
-    return Watched(headers, calls)
 
 
 def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
@@ -174,24 +127,21 @@ def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, StatusAnsw
     return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
 
 
-# Whether an endpoint gives the receipts of a whole block, once it was asked.
-_ASKED: WeakKeyDictionary[Endpoint, bool] = WeakKeyDictionary()
+# Endpoints that have shown that they give the receipts of a whole block.
+_GIVING: WeakSet[Endpoint] = WeakSet()
 
 
 def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
     """Find out by one question alone: in a batch, a refusal would look like one of its size."""
-    known = _ASKED.get(endpoint)
-    if known is None:
+    if endpoint not in _GIVING and endpoint.has(_METHOD):
         try:
             endpoint.call(_METHOD, [hex(block)], list[StatusAnswer])
         except EndpointError as error:
             if error.kind is not Kind.UNSUPPORTED:
                 raise
-            known = False
-        else:
-            known = True
-        _ASKED[endpoint] = known
-    return known
+            return False
+        _GIVING.add(endpoint)
+    return endpoint in _GIVING
 
 
 def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader) -> list[Call]:

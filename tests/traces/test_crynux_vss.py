@@ -266,3 +266,13 @@ def test_a_missing_upload_is_nobodys_fault_where_the_profile_is_told_so(tmp_path
 
     assert len(uploads) == 5
     assert endings == {Ending.ABORTED}
+
+
+def test_an_endpoint_without_receipts_of_blocks_gives_the_same_database(
+    tmp_path: Path, followed: Follower
+):
+    with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
+        follower.provider.unsupported.add("eth_getBlockReceipts")
+        follower.follow(HEAD)
+        with follower.store.reading() as unit, followed.store.reading() as other:
+            assert unit.projections.digest() == other.projections.digest()
