@@ -11,9 +11,9 @@ from hashlib import sha256
 from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
-from oracle.errors import FatalError, TransientError
+from oracle.errors import TransientError
 from oracle.services.folding import Folder
-from oracle.services.integrity.comparing import Difference, check_same_chain, compare, digest
+from oracle.services.integrity.comparing import Difference, check_or_blame, compare, digest
 from oracle.services.integrity.repairing import proven_in, put_right, settled
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, Refolded
@@ -117,7 +117,7 @@ def audit_next(
     blocks, giver, again = due
     window = chain.verified(blocks, Level.CHECKED, than=giver or None)
     with store.reading() as unit:
-        _check_same_chain(chain, unit, window)
+        check_or_blame(chain, unit, _cursor(unit), window)
         difference = Difference() if _is_same(unit, window) else compare(unit, window)
     found = Audited(window.range, giver, window.endpoint, difference, again=again)
     if difference:
@@ -152,15 +152,6 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> tuple[BlockRange, str,
     return (spans[0].blocks, spans[0].endpoint, True) if spans else None
 
 
-def _check_same_chain(chain: Chain, unit: Unit, window: Window) -> None:
-    """Let one endpoint's word about a final block not be the end: others judge it (latching)."""
-    try:
-        check_same_chain(unit, _cursor(unit), window)
-    except FatalError as error:
-        chain.blame(window.endpoint, str(error))
-        raise TransientError(f"{window.endpoint}: {error}") from error
-
-
 def _is_same(unit: Unit, window: Window) -> bool:
     first, last = window.range.first, window.range.last
     ours = digest(unit.logs.between(first, last), unit.calls.between(first, last))
@@ -176,7 +167,7 @@ def _judged(chain: Chain, store: Store, folder: Folder, found: Audited, manner: 
         # What our side has proven stands, unless a newer proof says otherwise.
         proven = proven_in(unit, folder.scope, found.blocks)
         for number, window in proofs.items():
-            _check_same_chain(chain, unit, window)
+            check_or_blame(chain, unit, cursor, window)
             repair.add(compare(unit, window))
             unit.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
         repair.add(settled(found.difference, (), proven | proofs.keys()))

@@ -8,6 +8,7 @@ from oracle.chain.window import Window
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError, TransientError
+from oracle.services.ports import Chain
 from oracle.store.cursor import Cursor
 from oracle.store.store import Unit
 
@@ -119,6 +120,21 @@ def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
     for number in sorted(theirs.keys() & ours.keys()):
         if theirs[number] != ours[number]:
             raise _another(cursor, number, theirs[number], ours[number])
+
+
+def check_or_blame(chain: Chain, unit: Unit, cursor: Cursor, window: Window) -> None:
+    """Do the same in a daemon, where one endpoint's word about a final block is not the end.
+
+    Whether the chain really left it is for those to judge who ask all endpoints (latching).
+
+    Raises:
+        TransientError: the chain is just changing there, or this endpoint is on another one.
+    """
+    try:
+        check_same_chain(unit, cursor, window)
+    except FatalError as error:
+        chain.blame(window.endpoint, str(error))
+        raise TransientError(f"{window.endpoint}: {error}") from error
 
 
 def _another(cursor: Cursor, number: int, theirs: Hash, ours: Hash) -> Exception:

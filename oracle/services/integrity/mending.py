@@ -14,7 +14,7 @@ from oracle.domain.coverage import Covered, Scope
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.services.folding import Folder
-from oracle.services.integrity.comparing import check_same_chain
+from oracle.services.integrity.comparing import check_or_blame
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, Refolded, claim, refold_up_to
 from oracle.services.versioning import note_stale, why_refold
@@ -68,8 +68,7 @@ def mend_next(
     """Do the next step; None: there is nothing to be mended, and windows may come.
 
     Raises:
-        TransientError: the chain does not answer, or is just changing.
-        FatalError: a final block is another one on the chain than here.
+        TransientError: the chain does not answer, is just changing, or is another one there.
     """
     if mender.is_sound:
         return None
@@ -143,7 +142,7 @@ def _fill(task: _Task, hole: _Hole) -> Mended:
     with task.folder.following(None), task.manner.transaction(task.store) as unit:
         cursor = _cursor(unit)
         for window in windows:
-            check_same_chain(unit, cursor, window)
+            check_or_blame(task.chain, unit, cursor, window)
         claim(unit, cursor)
         unit.coverage.adopt(task.folder.scope)
         rows = unit.logs.append(logs) + unit.calls.append(calls)
