@@ -1,0 +1,81 @@
+"""The daemon over endpoints of ours: it wakes up, latches, says so, and goes on by itself."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from oracle.fakechain.websocket import pushing
+from tests.entrypoints.daemon import daemon
+from tests.entrypoints.local_network import write
+from tests.faults.a_chain import AChain
+from tests.faults.indexer import CHAIN_ID, CONTRACTS, FINALITY
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def a_chain() -> Iterator[AChain]:
+    with ExitStack() as until_the_end:
+        chain = AChain(until_the_end)
+        chain.serve()
+        chain.serve()
+        chain.live(30)
+        yield chain
+
+
+@pytest.fixture
+def settings(a_chain: AChain, tmp_path: Path):
+    return {
+        "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
+        "chain": {
+            "id": CHAIN_ID,
+            "endpoints": a_chain.urls,
+            "finality_depth": FINALITY,
+            "poll_seconds": 0.2,
+        },
+        "network": {"contracts": dict(CONTRACTS)},
+        "web": {"port": 0},
+        "log": {"format": "json"},
+    }
+
+
+def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp_path: Path):
+    with pushing(a_chain.provider) as told:
+        settings["chain"] |= {"websocket": told.url, "poll_seconds": 300.0}
+        with daemon(write(settings, tmp_path / "config.toml")) as running:
+            running.wait_for_block(a_chain.head.number)
+            for _ in range(3):
+                a_chain.live(1)
+                running.wait_for_block(a_chain.head.number)
+
+            assert "oracle_wakeups_total 3.0" in running.get("/metrics").text
+
+
+def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
+    a_chain: AChain, settings, tmp_path: Path
+):
+    ours = a_chain.head
+    with daemon(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_for_block(ours.number)
+        running.wait_until_ready()
+        a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
+
+        told = running.wait_for("step_done", did="latched")
+        answer = running.wait_until_not_ready()
+        assert answer["latch"].startswith("latch finality_violation: block 22 was final here")
+        assert answer["reasons"][0] == answer["latch"]
+        assert told["latch"] == "finality_violation"
+        assert "oracle_finality_violation 1.0" in running.get("/metrics").text
+        (latch,) = running.get("/v1/status").json()["latches"]
+        assert latch["block"] == 22
+
+        longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
+        a_chain.show(longer)
+        running.wait_for("step_done", did="unlatched")
+        running.wait_for_block(longer.number)
+        running.wait_until_ready()
+        endpoints = running.get("/v1/status").json()["endpoints"]
+        assert [one["endpoint"] for one in endpoints] == a_chain.urls
+        assert all("quarantined" not in one["state"] for one in endpoints)
