@@ -7,89 +7,27 @@ can be folded again without the chain.
 
 import hashlib
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-
-import msgspec
 
 from oracle.chain.heads import Heads
-from oracle.chain.reader import Decoded
 from oracle.chain.source import Window, Witness
 from oracle.domain import contract_events, events
 from oracle.domain.block import BlockRange, BlockRef, Position
-from oracle.domain.contract_events import ContractEvent
 from oracle.domain.coverage import Scope
-from oracle.domain.events import DomainEvent
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.logs import Call, DeadLetter, Log
+from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
+from tests.scripted_reader import NETWORK, ORACLE, TOPIC, Event, ScriptedReader, written
 
-NETWORK = Address("0x" + "4e" * 20)
-ORACLE = Address("0x" + "0a" * 20)
+__all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
+
 REPORTER = Address("0x" + "7a" * 20)
-_TOPIC = "0x" + "70" * 32
-Event = DomainEvent | ContractEvent
 
 
 def _hash(*parts: object) -> Hash:
     text = "|".join(str(part) for part in parts)
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
-
-
-def _written(event: Event) -> str:
-    text = type(event).__name__.encode() + b" " + msgspec.json.encode(event, enc_hook=str)
-    return "0x" + text.hex()
-
-
-def _read(written: str) -> Event:
-    name, _, text = bytes.fromhex(written[2:]).partition(b" ")
-    kind = getattr(events, name.decode(), None) or getattr(contract_events, name.decode())
-    event: Event = msgspec.json.decode(text, type=kind)
-    return event
-
-
-class ScriptedReader:
-    """Reads the logs of a scripted chain; a RoundAccepted needs its call, as on a real one.
-
-    Logs of `unreadable` events are dead letters, as of a contract that was changed.
-    """
-
-    addresses = (NETWORK, ORACLE)
-    topics = (_TOPIC,)
-    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
-    identity = "scripted"
-
-    def __init__(self, unreadable: Collection[type] = ()) -> None:
-        self.unreadable = frozenset(unreadable)
-
-    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
-        inputs = {call.tx_hash: call.input for call in calls}
-        decoded = Decoded([], [])
-        for log in logs:
-            event = _read(log.data if log.data != "0x" else inputs[log.tx_hash])
-            if type(event) in self.unreadable:
-                decoded.dead.append(_dead(log, event))
-                continue
-            if log.address == NETWORK:
-                decoded.events.append(event)  # type: ignore[arg-type]  # by its address
-            else:
-                decoded.contract_events.append(event)  # type: ignore[arg-type]
-        return decoded
-
-
-def _dead(log: Log, event: Event) -> DeadLetter:
-    return DeadLetter(
-        block=log.block,
-        block_hash=log.block_hash,
-        time=log.time,
-        tx=log.tx,
-        index=log.index,
-        address=log.address,
-        name=type(event).__name__,
-        error="made unreadable",
-    )
 
 
 @dataclass(frozen=True)
@@ -292,8 +230,8 @@ def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:
         tx_hash=tx_hash,
         index=at.log,
         address=NETWORK if is_network else ORACLE,
-        topics=(_TOPIC,),
-        data="0x" if is_round else _written(event),
+        topics=(TOPIC,),
+        data="0x" if is_round else written(event),
     )
     call = Call(
         block=block.number,
@@ -304,7 +242,7 @@ def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:
         sender=REPORTER,
         to=ORACLE,
         value=0,
-        input=_written(event),
+        input=written(event),
         succeeded=True,
     )
     return log, call if is_round else None

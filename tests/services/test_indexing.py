@@ -142,7 +142,8 @@ def test_the_start_block_is_the_first_that_is_indexed(store: Store):
 def test_a_start_block_in_the_future_is_waited_for(store: Store):
     follower = Follower(ScriptedChain(), store, start_block=3)
 
-    assert follower.step() is None
+    with pytest.raises(TransientError, match="the start block 3 is not there yet"):
+        follower.step()
     follower.chain.mine_many(3)
     assert follower.catch_up()
     with store.reading() as unit:

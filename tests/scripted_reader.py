@@ -1,0 +1,72 @@
+"""How a scripted chain writes its events into logs, and reads them back without the chain."""
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from oracle.chain.reader import Decoded
+from oracle.domain import contract_events, events
+from oracle.domain.contract_events import ContractEvent
+from oracle.domain.events import DomainEvent
+from oracle.domain.ids import Address
+from oracle.domain.logs import Call, DeadLetter, Log
+
+NETWORK = Address("0x" + "4e" * 20)
+ORACLE = Address("0x" + "0a" * 20)
+TOPIC = "0x" + "70" * 32
+Event = DomainEvent | ContractEvent
+
+
+def written(event: Event) -> str:
+    text = type(event).__name__.encode() + b" " + msgspec.json.encode(event, enc_hook=str)
+    return "0x" + text.hex()
+
+
+def _read(written: str) -> Event:
+    name, _, text = bytes.fromhex(written[2:]).partition(b" ")
+    kind = getattr(events, name.decode(), None) or getattr(contract_events, name.decode())
+    event: Event = msgspec.json.decode(text, type=kind)
+    return event
+
+
+class ScriptedReader:
+    """Reads the logs of a scripted chain; a RoundAccepted needs its call, as on a real one.
+
+    Logs of `unreadable` events are dead letters, as of a contract that was changed.
+    """
+
+    addresses = (NETWORK, ORACLE)
+    topics = (TOPIC,)
+    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
+    identity = "scripted"
+
+    def __init__(self, unreadable: Collection[type] = ()) -> None:
+        self.unreadable = frozenset(unreadable)
+
+    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+        inputs = {call.tx_hash: call.input for call in calls}
+        decoded = Decoded([], [])
+        for log in logs:
+            event = _read(log.data if log.data != "0x" else inputs[log.tx_hash])
+            if type(event) in self.unreadable:
+                decoded.dead.append(_dead(log, event))
+                continue
+            if log.address == NETWORK:
+                decoded.events.append(event)  # type: ignore[arg-type]  # by its address
+            else:
+                decoded.contract_events.append(event)  # type: ignore[arg-type]
+        return decoded
+
+
+def _dead(log: Log, event: Event) -> DeadLetter:
+    return DeadLetter(
+        block=log.block,
+        block_hash=log.block_hash,
+        time=log.time,
+        tx=log.tx,
+        index=log.index,
+        address=log.address,
+        name=type(event).__name__,
+        error="made unreadable",
+    )
