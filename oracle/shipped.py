@@ -1,4 +1,4 @@
-"""Where the files live that are not Python: migrations, ABIs, example configurations, npm's lists.
+"""Where files live that are not Python: migrations, ABIs, profiles, configurations, npm lists.
 
 They stand at the top of the checkout and travel inside the wheel (decision 0001).
 """

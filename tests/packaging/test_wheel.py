@@ -63,6 +63,27 @@ def test_it_makes_a_database(program, elsewhere):
     assert (elsewhere / "oracle.sqlite").exists()
 
 
+def test_it_brings_the_profiles(program, elsewhere):
+    contracts = {
+        name: "0x" + 39 * "0" + digit for name, digit in (("VSSTask", "1"), ("Node", "2"))
+    }
+    settings = {
+        "QOS_ORACLE_NETWORK__PROFILE": "crynux-vss",
+        "QOS_ORACLE_NETWORK__CONTRACTS": json.dumps(contracts),
+        "QOS_ORACLE_DATABASE__URL": f"sqlite:///{elsewhere / 'other.sqlite'}",
+    }
+    (elsewhere / "index.toml").write_text("""
+[database]
+url = "sqlite:///other.sqlite"
+[chain]
+id = 7777
+endpoints = ["http://127.0.0.1:1"]
+[network]
+""")
+    command = ("config", "check", "--offline", "--config", elsewhere / "index.toml")
+    assert "says group_validated" in ran(elsewhere, program, *command, **settings)
+
+
 def test_it_replays_a_file(program, elsewhere):
     (elsewhere / "events.jsonl").write_text(json.dumps(JOINED), "utf-8")
     told = json.loads(ran(elsewhere, program, "replay", elsewhere / "events.jsonl"))
