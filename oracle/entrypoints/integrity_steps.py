@@ -12,6 +12,7 @@ from oracle.services.integrity.mending import Mended, Mender, mend_next
 from oracle.services.integrity.surveying import integrity_census
 from oracle.services.leasing import renew
 from oracle.services.refolding import Manner
+from oracle.settings.verify import one_of
 from oracle.telemetry import integrity_metrics
 
 COUNTERS_SECONDS = 3600.0
@@ -33,6 +34,9 @@ class IntegrityWork:
     _rests_until: float = 0.0
     # Not before: `run --once` turns a step for as long as it did something.
     _counts_again: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.auditor.again = one_of(self.app.config.verify)
 
     def mend(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""

@@ -32,3 +32,12 @@ def policy_of(told: Verify) -> Policy:
         receipts=told.receipts,
         every_header=told.every_header,
     )
+
+
+def one_of(told: Verify) -> int:
+    """Return of how many new final blocks one has an old window asked about again."""
+    return round(1 / told.audit_share) if told.audit_share else _NEVER
+
+
+# More blocks than any chain will have.
+_NEVER = 2**63

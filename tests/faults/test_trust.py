@@ -8,7 +8,8 @@ from oracle.chain.proof.bloom import mask
 from oracle.chain.verifying.trust import RETRY_SECONDS
 from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
-from oracle.fakechain import block_faults
+from oracle.errors import TransientError
+from oracle.fakechain import block_faults, transport_faults
 from oracle.fakechain.blocks import Json, Said, Tx
 from oracle.fakechain.clock import VirtualClock
 from oracle.fakechain.faults import Fault
@@ -112,7 +113,7 @@ def test_case_49_roots_that_were_never_true_are_not_believed_and_the_chain_is_fo
     head = busy.head.number
     window = indexer.source.verified(BlockRange(head - 5, head), Level.PROVEN)
 
-    assert trust("receipts_root") == -1
+    assert (trust("receipts_root"), failures(indexer, "receipts_root")) == (-1, 0)
     assert Level.PINNED <= window.level < Level.PROVEN
     assert indexer.canonical_logs() == busy.logs()
 
@@ -148,6 +149,26 @@ def test_case_49_one_endpoint_whose_receipts_are_wrong_costs_the_chain_nothing(
 
     assert (trust("receipts_root"), failures(indexer, "receipts_root") > 0) == (1, True)
     assert indexer.source.level_allowed() == Level.PROVEN
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_49_one_endpoint_alone_is_not_the_chain(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """The other one is silent while it contradicts itself."""
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    hide(busy, system_receipt(busy))
+    silent = hide(busy, transport_faults.status(500), 1)
+    told = busy.say(task_created(1))
+
+    with pytest.raises(TransientError):
+        indexer.source.window(BlockRange(told.number, told.number), with_headers=True)
+    still = trust("receipts_root")
+    busy.providers[1].faults.remove(silent)
+    follow(indexer, clock)
+
+    assert (still, trust("receipts_root")) == (1, 1)
     assert indexer.canonical_logs() == busy.logs()
 
 
