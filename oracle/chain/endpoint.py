@@ -4,6 +4,7 @@ Its URL may hold keys: nothing but scheme, host and port ever leaves this file.
 """
 
 import itertools
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
@@ -15,6 +16,7 @@ import requests
 import urllib3
 from typing_extensions import override
 
+from oracle.chain.bodies import body_of
 from oracle.chain.facts import EndpointFacts
 from oracle.chain.failures import (
     EndpointError,
@@ -33,6 +35,8 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
+# An answer that has begun must be whole by so many times as long.
+_WHOLE = 3
 # Above it the answer counts as too large, and a smaller range is asked for.
 MOST_BYTES = 64 * 1024 * 1024
 # Where batches begin; an endpoint that refuses them gets smaller ones from then on.
@@ -146,24 +150,32 @@ class Endpoint:
             EndpointError: one of them has no answer of this type.
         """
         results: list[T | None] = []
+        size = self._batch
         while len(results) < len(each):
-            part = each[len(results) : len(results) + self._batch]
+            part = each[len(results) : len(results) + size]
             asked = [self._asked(method, params) for params in part]
             try:
                 replies = self._together(method, asked, answer) if len(part) > 1 else {}
             except EndpointError as error:
-                self._batch = self._smaller(len(part), error)
+                size = self._smaller(len(part), error)
                 continue
             results += [self._taken(method, one, replies.get(one["id"]), answer) for one in asked]
         return results
 
     def _smaller(self, size: int, error: EndpointError) -> int:
-        """Return how large a batch to try after one that failed; raises `error` where none is."""
+        """Return how large a batch to try after one that failed; raises `error` where none is.
+
+        From then on no larger one is asked where its size was the reason: of a few questions no
+        silence and no broken page is, and a bad minute must not cost a day of single questions.
+        """
         if error.kind is Kind.THROTTLED and error.of_batch and size > _LEAST_THROTTLED:
             # A batch that is more than a second allows never passes, however long we wait.
             self._batch = size // 2
-        if error.kind in _NOT_FOR_BATCHES:
+        is_small = size <= _LEAST_THROTTLED
+        if error.kind in _NOT_FOR_BATCHES or (is_small and error.kind is Kind.SLOW):
             raise error
+        if not is_small or error.of_batch or error.kind is Kind.TOO_LARGE:
+            self._batch = size // 2
         return size // 2
 
     @property
@@ -212,6 +224,8 @@ class Endpoint:
 
     def _post(self, method: str, count: int, asked: object, within: float | None) -> bytes:
         RPC_CALLS.labels(method).inc(count)
+        within = within or self._within
+        until = time.monotonic() + _WHOLE * within
         try:
             with (
                 RPC_SECONDS.labels(method).time(),
@@ -219,12 +233,12 @@ class Endpoint:
                     self._url,
                     data=msgspec.json.encode(asked),
                     headers={"Content-Type": "application/json"},
-                    timeout=_limits(within or self._within),
+                    timeout=(min(CONNECT_SECONDS, within), within),
                     allow_redirects=False,
                     stream=True,
                 ) as answered,
             ):
-                body: bytes = answered.raw.read(MOST_BYTES + 1, decode_content=True)
+                body = body_of(answered.raw, MOST_BYTES, until)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             RPC_ERRORS.labels(method).inc()
             # The cause names the whole URL: it must not be shown with the traceback either.
@@ -240,7 +254,7 @@ class Endpoint:
     def _decoded(self, method: str, body: bytes, shape: Any) -> Any:  # noqa: ANN401  # a type made at run time
         try:
             return decoder_of(shape).decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             RPC_ERRORS.labels(method).inc()
             raise from_body(self.name, method, body, str(error)) from None
 
@@ -258,7 +272,7 @@ class Endpoint:
         return EndpointError(self.name, kind, words)
 
 
-# Batches of this size are not made smaller by their rate alone.
+# Batches of this size are not made smaller by their rate, or by silence, alone.
 _LEAST_THROTTLED = 10
 # These say nothing about the size of a batch.
 _NOT_FOR_BATCHES = {
@@ -268,11 +282,6 @@ _NOT_FOR_BATCHES = {
     Kind.UNSUPPORTED,
     Kind.RESTING,
 }
-
-
-def _limits(within: float) -> tuple[float, float]:
-    """Return how long to wait for a connection and for an answer, in seconds."""
-    return min(CONNECT_SECONDS, within), within
 
 
 # msgspec 0.22 writes down what it learns of a class while it learns it: a second thread that

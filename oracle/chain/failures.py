@@ -19,6 +19,8 @@ from oracle.telemetry.logs import without_secrets
 __all__ = ["BLAMELESS", "DIVISIBLE", "EndpointError", "Fault", "Kind", "NoneAnswersError"]
 
 _LONGEST_WORDS = 200
+# Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
+_LONGEST_WAIT = 3600.0
 # HTTP's code of too many requests, which some write into JSON as well.
 _TOO_MANY = 429
 
@@ -133,13 +135,14 @@ _STATUSES = {
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Read seconds, or a date, which is measured against the server's own clock."""
+    """Read seconds, or a date by the server's own clock; an hour at most."""
     written = headers.get("Retry-After", "")
-    if written.isdigit():
-        return float(written)
+    if written.isdecimal():
+        return min(_LONGEST_WAIT, float(written))
     try:
         until = parsedate_to_datetime(written)
-        return max(0.0, (until - parsedate_to_datetime(headers["Date"])).total_seconds())
+        left = (until - parsedate_to_datetime(headers["Date"])).total_seconds()
+        return min(_LONGEST_WAIT, max(0.0, left))
     except (KeyError, ValueError, TypeError):
         return None
 

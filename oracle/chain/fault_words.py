@@ -74,11 +74,12 @@ _CODES = {
 _LIMIT = re.compile(
     r"(?:limited to (?:a |0 ?- ?)?|up to (?:a )?|max(?:imum)? (?:block )?range[^\d]{0,20}"
     r"|at most |allowed[^\d]{0,30} is |is set to:? ?|blocks distance: |over |max(?: is)?:? "
-    r"|for your plan \(\d+ > )([\d,]*\d)(k?)\b(?! ?(?:results|logs))",
+    r"|for your plan \(\d+ > )([\d,]{0,18}\d)(k?)\b(?! ?(?:results|logs))",
     re.IGNORECASE,
 )
 _SUGGESTED = re.compile(
-    r"(?:retry with the range |range[^\[\d]{0,30}\[)(0x[\da-f]+|\d+)\s*[-,]\s*(0x[\da-f]+|\d+)",
+    r"(?:retry with the range |range[^\[\d]{0,30}\[)"
+    r"(0x[\da-f]{1,16}|\d{1,19})\s*[-,]\s*(0x[\da-f]{1,16}|\d{1,19})",
     re.IGNORECASE,
 )
 _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORECASE)
@@ -103,7 +104,11 @@ def blocks_in(words: str) -> int | None:
 def range_in(words: str) -> tuple[int, int] | None:
     """Return the range that an endpoint suggests, as it wrote it; it may be nonsense."""
     found = _SUGGESTED.search(words)
-    return None if found is None else (int(found[1], 0), int(found[2], 0))
+    return None if found is None else (_height(found[1]), _height(found[2]))
+
+
+def _height(written: str) -> int:
+    return int(written, 16) if written[:2] in {"0x", "0X"} else int(written)
 
 
 def is_throttled_page(body: bytes) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import structlog
+
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.failures import EndpointError, Kind
@@ -18,6 +20,8 @@ _STALL_BLOCKS = 10
 _LEAST_STALL_SECONDS = 60.0
 # More than this between two looks is not counted: the machine may have slept.
 _MOST_COUNTED = 20.0
+# Who alone called a block final is believed no more when all who answer stood below it so long.
+_LONGEST_BELOW_SECONDS = 60.0
 # Weight of the newest block in the running mean of block times.
 _NEWEST = 0.2
 
@@ -73,6 +77,8 @@ class HeadTracker:
         self._standstill = Standstill()
         # Every endpoint has been asked since the last block came.
         self._all_stand = False
+        # Since when nobody has come as far as what was final before; None: somebody has.
+        self._below_since: float | None = None
 
     @property
     def block_seconds(self) -> float:
@@ -100,9 +106,15 @@ class HeadTracker:
             InputError: all are on another chain, and were from the start.
         """
         behind: dict[Endpoint, Heads] = {}
+        below: list[int] = []
 
         def ahead(endpoint: Endpoint) -> Heads:
-            heads = self._look(endpoint)
+            try:
+                heads = self._look(endpoint)
+            except EndpointError as error:
+                if error.kind is Kind.BEHIND:
+                    below.append(endpoint.newest)
+                raise
             if self._is_behind(heads.latest.number):
                 behind[endpoint] = heads
                 words = f"at block {heads.latest.number}"
@@ -113,6 +125,7 @@ class HeadTracker:
             heads = self._endpoints.use(ahead)
         except EndpointError:
             if not behind:
+                self._doubt_final(below)
                 raise
             heads = self._best(behind)
         return self._seen(heads)
@@ -123,6 +136,24 @@ class HeadTracker:
         except StrangerError as error:
             self._endpoints.quarantine(endpoint, error.words)
             raise
+
+    def _doubt_final(self, shown: list[int]) -> None:
+        """Take no block for final any more that nobody has come up to for a minute.
+
+        One endpoint was enough to say it, and may have been wrong, or is gone: a restart would
+        not know of it either. What the database holds as final stays so.
+        """
+        final, now = self._final, self._clock()
+        if final is None or not shown:
+            return
+        if self._below_since is None:
+            self._below_since = now
+        elif now - self._below_since > _LONGEST_BELOW_SECONDS:
+            self._below_since = None
+            self.fall_back(max(shown))
+            structlog.get_logger().warning(
+                "final_forgotten", number=final.number, hash=final.hash, newest=max(shown)
+            )
 
     def _best(self, behind: dict[Endpoint, Heads]) -> Heads:
         """All the same: then the chain stands still, or it became shorter."""
@@ -141,7 +172,7 @@ class HeadTracker:
         if heads.latest.number > self._newest:
             self._newest, self._moved_at = heads.latest.number, now
             self._all_stand = False
-        self._final = heads.final
+        self._final, self._below_since = heads.final, None
         self._standstill.saw(heads.latest, heads.final, now)
         is_certain = self._all_stand or len(self._endpoints) == 1
         stalled = is_certain and self._standstill.is_long

@@ -120,11 +120,12 @@ class Source:
                 failures[endpoint] = error
         wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
         if len(failures) == len(self._endpoints):
-            for refusal in wrong.values():
+            # Who is not up yet is waited for, whatever the others are.
+            late = [error for one, error in failures.items() if error.kind in _MAY_COME]
+            for refusal in () if late else wrong.values():
                 raise InputError(f"[chain] endpoints: {refusal}")
-            raise NoneAnswersError(
-                f"[chain] endpoints: none answers: {next(iter(failures.values()))}"
-            )
+            first = next(iter(late or failures.values()))
+            raise NoneAnswersError(f"[chain] endpoints: none answers: {first}")
         for one, refusal in wrong.items():
             self._endpoints.quarantine(one, refusal.words)
         self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
@@ -293,3 +294,5 @@ class Source:
 
 # What waiting does not cure.
 _SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}
+# Whom waiting brings.
+_MAY_COME = set(Kind) - _SETTINGS - {Kind.QUARANTINED}

@@ -121,6 +121,7 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done |
     if cursor is not None and window.first_parent != cursor.hash:
         seam = Seam(window.first_parent, window.endpoint)
         return rewind_if_forked(sight, folder, heads, seam)
+    pace.vigil.tip.forget()
     arrival = Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
     fetched = pace.clock()
     written = commit(store, folder, arrival, pace.clock)
@@ -165,6 +166,7 @@ def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latche
         )
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(sight, folder, heads)
+    sight.vigil.tip.forget()
     final = newer_final(heads, cursor)
     if final is not None:
         with folder.following(cursor):

@@ -64,7 +64,11 @@ def compare_final(sight: Sight) -> Latched | None:
     if cursor is None or cursor.final_number is None:
         return None
     seen = sight.chain.header(cursor.final_number)
-    if seen is None or seen.hash == cursor.final_hash:
+    if seen is not None and seen.hash == cursor.final_hash:
+        # Whoever denied it has come back to it.
+        sight.vigil.final.forget()
+        return None
+    if seen is None:
         return None
     return accuse_final(sight, cursor, seen)
 

@@ -82,6 +82,7 @@ def rewind_if_forked(
         cursor = unit.cursor.get()
     accused = None if cursor is None else _accusation(sight, cursor, heads.latest, seam)
     if cursor is None or accused is None:
+        sight.vigil.tip.forget()
         return None
     judged = judge(sight, accused, sight.vigil.tip)
     if judged.verdict is Verdict.STAYS and (seam is not None or judged.liars):

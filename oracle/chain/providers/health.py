@@ -72,9 +72,11 @@ class Health:
 
     def slower_than(self, other: "Health") -> float:
         """Return by how much this one is slower at what both were asked; seconds of an answer."""
-        shared = self.speeds.keys() & other.speeds.keys()
-        pairs = [(self.speeds[m].seconds or 0, other.speeds[m].seconds or 0) for m in shared]
-        return max((mine - theirs for mine, theirs in pairs), default=0.0)
+        # Copies: meanwhile other threads learn, and forget.
+        mine, theirs = self.speeds.copy(), other.speeds.copy()
+        shared = mine.keys() & theirs.keys()
+        pairs = [(mine[m].seconds or 0, theirs[m].seconds or 0) for m in shared]
+        return max((ours - others for ours, others in pairs), default=0.0)
 
     def wait_at_most(self, seconds: float) -> None:
         """Let one question of each method pass so long after its last failure."""

@@ -168,5 +168,5 @@ class Wakeups:
 def _read(said: bytes | str) -> _Told | None:
     try:
         return msgspec.json.decode(said, type=_Told)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
