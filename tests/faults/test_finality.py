@@ -27,6 +27,8 @@ from tests.services.office_fixtures import (
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
 POLL = 24.0
+# One that no look at the chain opens again.
+ANOTHER = "for_a_test"
 
 
 def violation() -> float:
@@ -131,7 +133,7 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
 def test_case_04_nothing_goes_out_while_the_latch_is_closed(sqlite_office: Office):
     office, before = sqlite_office, sqlite_office.premises.nonce
     with office.store.transaction() as unit:
-        unit.latches.close(FINALITY_VIOLATION, (1, 1), "for a test")
+        unit.latches.close(ANOTHER, (1, 1), "for a test")
     office.period()
 
     assert office.tick() == []
@@ -139,12 +141,12 @@ def test_case_04_nothing_goes_out_while_the_latch_is_closed(sqlite_office: Offic
 
     # What was planned before is neither signed nor sent, and what was sent not sent again.
     with office.store.transaction() as unit:
-        unit.latches.clear(FINALITY_VIOLATION, cleared())
+        unit.latches.clear(ANOTHER, cleared())
     office.tick()
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     with office.store.transaction() as unit:
-        unit.latches.close(FINALITY_VIOLATION, (1, 1), "for a test")
+        unit.latches.close(ANOTHER, (1, 1), "for a test")
     office.mine(4)
     assert office.tick() == []
     office.mine()

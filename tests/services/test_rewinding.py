@@ -365,3 +365,26 @@ def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store:
     assert isinstance(done[0], Latched)
     assert not done[0].is_closed
     assert follower.dump() == fresh_dump(new_store, follower.chain)
+
+
+def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
+    follower = Follower(mined(BLOCKS), store, pace=Pace(Hand()))
+    follower.catch_up()
+    leave_alone(follower.chain)
+    ours = follower.chain.copy()
+    follower.chain.fork(2)
+    follower.chain.mine_many(2)
+    assert follower.step() is None
+    assert follower.pace.vigil.is_open()
+    ours.mine_many(2)
+    ours.other = follower.chain.other
+    follower.chain = ours
+
+    follower.pace.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
+    follower.catch_up()
+
+    assert not follower.pace.vigil.is_open()
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+    assert cursor is not None
+    assert cursor.hash == ours.newest.hash
