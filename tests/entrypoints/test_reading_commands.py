@@ -153,7 +153,8 @@ def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
     found = told(capsys, "config", "check", "--config", config)
 
     assert found["faults"] == []
-    assert set(found["facts"]) == {"rules", "database", "keys", "chain", "contract"}
+    settings = {"profile", "contracts", "rules", "database", "keys"}
+    assert set(found["facts"]) == {*settings, "chain", "contract", "cost"}
     assert "135 s" in found["facts"]["rules"]
 
 
