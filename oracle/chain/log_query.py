@@ -146,7 +146,7 @@ class LogQuery:
         return self._checked(endpoint, answers, blocks)
 
     def _compared(self, endpoint: Endpoint, block: BlockRange, logs: list[Log]) -> list[Log]:
-        """Take the logs of one block from its receipts, where they can be had: they may be more."""
+        """Take the logs of one block from its receipts, if they can be had: they may be more."""
         try:
             there = self._from_receipts(endpoint, block, _NO_REFUSAL)
         except EndpointError:

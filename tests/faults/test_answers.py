@@ -181,7 +181,7 @@ def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], Fault]) -> 
     """The window is refused as long as the endpoint answers so, and nothing of it comes in."""
     wrong = make()
     a_chain.provider.faults.append(wrong)
-    with pytest.raises(TransientError, match="invalid answer: (logs|eth_getLogs): "):
+    with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):
         history.index()
     assert wrong.hits > 0
     assert history.canonical_logs() == []
