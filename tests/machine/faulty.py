@@ -35,3 +35,12 @@ LOUD: dict[str, Callable[[], Fault]] = {
     "headers that do not link": block_faults.other_parent,
     "another chain": lambda: block_faults.other_chain(1),
 }
+
+# What looks right: only a header's own roots tell, or another endpoint.
+QUIET: dict[str, Callable[[], Fault]] = {
+    "no logs": log_faults.omits_logs,
+    "one log left out": lambda: log_faults.omits_one(0),
+    "ranges that leave out": log_faults.omits_in_ranges,
+    "a silent cap": lambda: log_faults.capped(3),
+    "empty where unknown": log_faults.empty_where_unknown,
+}

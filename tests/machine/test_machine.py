@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.machine.faulty import LOUD
+from tests.machine.faulty import LOUD, QUIET
 from tests.machine.world import World
 
 # A large run: QOS_ORACLE_MACHINE_EXAMPLES=1000 make machine
-_EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "25"))
+_EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "40"))
 _STEPS = int(os.environ.get("QOS_ORACLE_MACHINE_STEPS", "30"))
 
 _endpoint = st.integers(0, 2)
@@ -51,13 +51,21 @@ class Machine(RuleBasedStateMachine):
     def finalize(self, which: int, depth: int) -> None:
         self.world.finalize(self.world.chain.providers[which], depth)
 
-    @rule(which=_endpoint, blocks=st.integers(0, 40))
-    def prune(self, which: int, blocks: int) -> None:
-        self.world.prune(self.world.chain.providers[which], blocks)
+    @rule(blocks=st.integers(0, 40))
+    def prune(self, blocks: int) -> None:
+        self.world.prune(blocks)
 
     @rule(which=_endpoint, fault=st.sampled_from(sorted(LOUD)))
     def spoil(self, which: int, fault: str) -> None:
         self.world.spoil(self.world.chain.providers[which], LOUD[fault]())
+
+    @rule(fault=st.sampled_from(sorted(QUIET)))
+    def lie(self, fault: str) -> None:
+        self.world.lie(QUIET[fault]())
+
+    @rule()
+    def audit(self) -> None:
+        self.world.audit()
 
     @rule(which=_endpoint)
     def heal(self, which: int) -> None:
@@ -81,10 +89,12 @@ class Machine(RuleBasedStateMachine):
     def plan(self) -> None:
         self.world.plan()
 
-    @rule()
-    def rest(self) -> None:
-        self.world.quiesce()
-        self.world.check()
+    @rule(now=st.integers(0, 9))
+    def rest(self, now: int) -> None:
+        # Seldom: it takes as long as everything else together.
+        if now == 0:
+            self.world.quiesce()
+            self.world.check()
 
     def teardown(self) -> None:
         # Without a world, its making failed.

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ from oracle.fakechain.clock import VirtualClock
 from oracle.fakechain.faults import Fault
 from oracle.fakechain.provider import Provider
 from oracle.fakechain.tree import branch
+from oracle.services.integrity.auditing import Auditor, audit_next
 from oracle.services.refolding import Manner, refold
 from oracle.store.outbox_rows import UNFINISHED, Account, IntentKind, Stamp, Wish
 from oracle.store.store import Store
@@ -22,8 +24,10 @@ from tests.traffic import Traffic, address
 
 US = Account(CHAIN_ID, address(0xAB))
 # Longer than anything rests, and tries until whatever rests is asked again.
-_A_LONG_WHILE, _MOST_TRIES = 600.0, 40
-_STEPS_AT_MOST = 500
+_A_LONG_WHILE, _MOST_TRIES = 600.0, 12
+_STEPS_AT_MOST = 200
+# Blocks of one audit; and more than any tag hangs behind, and any fork made the chain shorter.
+AUDITED, SETTLING = 8, 40
 
 
 class World:
@@ -41,9 +45,11 @@ class World:
         self.chain.live(3)
         # The highest block that any endpoint has ever called final: the chain keeps it.
         self.final = 0
+        self.was_lied_to = False
         url = f"sqlite:///{database}"
         self.indexer = Indexer(self.chain.urls, url, clock=self.clock)
         self._until_the_end.callback(self.indexer.close)
+        self.auditor = Auditor(window=AUDITED)
         with self.indexer.store.transaction() as unit:
             unit.outbox.senders.enroll(US, 0, Stamp(0, 1))
 
@@ -89,13 +95,21 @@ class World:
         """Its tag may hang further behind than the others'."""
         provider.tags = {**provider.tags, "finalized": depth}
 
-    def prune(self, provider: Provider, blocks: int) -> None:
-        """It forgets what is so many blocks below its head; one endpoint keeps everything."""
-        if provider is not self.chain.providers[-1]:
-            provider.pruned_below = max(provider.pruned_below, provider.head.number - blocks)
+    def prune(self, blocks: int) -> None:
+        """The first endpoint forgets what is so many blocks below its head.
+
+        It alone: what only one of them still has nobody can audit, nor what comes after it.
+        """
+        first = self.chain.providers[0]
+        first.pruned_below = max(first.pruned_below, first.head.number - blocks)
 
     def spoil(self, provider: Provider, fault: Fault) -> None:
         provider.faults = [fault]
+
+    def lie(self, fault: Fault) -> None:
+        """The first endpoint alone: two that lie alike at once are believed."""
+        self.was_lied_to = True
+        self.spoil(self.chain.providers[0], fault)
 
     def heal(self, provider: Provider) -> None:
         provider.faults = []
@@ -109,6 +123,17 @@ class World:
         except TransientError:
             return True
 
+    def audit(self) -> bool:
+        """Ask a second endpoint about the next final blocks; tell whether there were any."""
+        indexer = self.indexer
+        try:
+            done = audit_next(
+                indexer.source, indexer.store, indexer.folder, self.auditor, Manner()
+            )
+        except TransientError:
+            return True
+        return done is not None
+
     def crash(self, calls: int) -> None:
         """Die at this call inside of a transaction, or after all of them; then start again."""
         with suppress(Died, TransientError):
@@ -119,6 +144,7 @@ class World:
         """Start anew, with another endpoint first."""
         urls = self.chain.urls
         self.indexer.restart([*urls[first:], *urls[:first]])
+        self.auditor = Auditor(window=AUDITED)
 
     def plan(self) -> None:
         """Write intents down for the reports that are due, as the planner does once it signed."""
@@ -145,24 +171,22 @@ class World:
         for provider in self.chain.providers:
             self.heal(provider)
             self.come_back(provider)
-        # A chain that became shorter grows on.
-        self.mine(max(1, self._height() + 1 - self.chain.head.number), seconds=12)
+        # What a liar gave becomes final, and is asked about again.
+        self.mine(SETTLING, seconds=12)
+        self._until(self.step, lambda: self.indexer.cursor == _place(self.chain))
+        self._until(self.audit, lambda: not self.audit())
+
+    def _until(self, turn: Callable[[], bool], is_done: Callable[[], bool]) -> None:
+        """Turn until it is done, with rests for whoever wants one."""
         for _ in range(_MOST_TRIES):
             self.clock.pass_by(_A_LONG_WHILE)
-            steps = 0
-            while self.step() and steps < _STEPS_AT_MOST:
+            for _ in range(_STEPS_AT_MOST):
                 self.clock.pass_by(1)
-                steps += 1
-            if self.indexer.cursor == (self.chain.head.number, self.chain.head.hash):
+                if not turn():
+                    break
+            if is_done():
                 return
-        raise AssertionError(
-            f"never came to block {self.chain.head.number}: {self.indexer.cursor}"
-        )
-
-    def _height(self) -> int:
-        with self.indexer.store.reading() as unit:
-            cursor = unit.cursor.get()
-        return -1 if cursor is None else cursor.number
+        raise AssertionError(f"stands at {self.indexer.cursor}, the chain at {self.chain.head}")
 
     def check(self) -> None:
         """All that the index promises about a chain that stands still."""
@@ -172,7 +196,8 @@ class World:
         self._check_intents()
         refolded = refold(self.indexer.store, self.indexer.folder, Manner())
         assert refolded.same
-        assert refolded.differing == ()
+        # A report that was cut before a lie came out says what was known then.
+        assert refolded.differing == () or self.was_lied_to
 
     def _check_headers(self) -> None:
         ours = {block.number: block.hash for block in branch(self.chain.head)}
@@ -185,3 +210,7 @@ class World:
         with self.indexer.store.reading() as unit:
             open_ = unit.outbox.intents.in_states(US, UNFINISHED)
         assert [one.wish.as_of_hash for one in open_ if one.wish.as_of_hash not in canonical] == []
+
+
+def _place(chain: AChain) -> tuple[int, str]:
+    return chain.head.number, chain.head.hash
