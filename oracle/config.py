@@ -20,6 +20,7 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from oracle.chain.profile_files import open_profile
+from oracle.chain.profiles import Profile
 from oracle.errors import InputError
 from oracle.settings.chain import Chain
 from oracle.settings.dispatch import Dispatch, faults_in_dispatch
@@ -224,10 +225,18 @@ def _faults_in_network(config: Config) -> list[str]:
     try:
         profile = open_profile(told.profile, told.options)
     except InputError as error:
-        return str(error).splitlines()
+        first, *rest = str(error).splitlines()
+        # The first of several only counts them, and so do we.
+        return rest or [first]
     known = {name for name, contract in profile.contracts.items() if contract.address is not None}
     missing = sorted(profile.contracts.keys() - known - told.contracts.keys())
     faults = [f"network.contracts: the profile {profile.name} needs {name}" for name in missing]
+    faults += [
+        f"network.contracts.{name}: the profile {profile.name} has no such contract (there are: "
+        f"{', '.join(sorted(profile.contracts))})"
+        for name in sorted(told.contracts.keys() - profile.contracts.keys())
+    ]
+    faults += _twins(config, profile)
     acting = config.oracle.address is not None or config.dispatch.start_block is not None
     if acting and ACTED_ON not in profile.contracts:
         faults.append(
@@ -235,6 +244,21 @@ def _faults_in_network(config: Config) -> list[str]:
             "with it the daemon can index only, without oracle.address and dispatch.start_block"
         )
     return faults
+
+
+def _twins(config: Config, profile: Profile) -> list[str]:
+    """Two contracts at one address: their events could not be told apart."""
+    placed = {name: contract.address for name, contract in profile.contracts.items()}
+    placed |= {**config.network.contracts, "oracle.address": config.oracle.address}
+    by_address: dict[str, list[str]] = {}
+    for name, address in placed.items():
+        if address is not None:
+            by_address.setdefault(address.lower(), []).append(name)
+    return [
+        f"network.contracts: {' and '.join(names)} have the same address, {address}"
+        for address, names in by_address.items()
+        if len(names) > 1
+    ]
 
 
 def _faults_in_rules(scoring: Scoring) -> list[str]:

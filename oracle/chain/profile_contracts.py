@@ -41,8 +41,8 @@ def contract_of(name: str, written: object, place: Place) -> Contract | None:
     abi.read(written.get("abi", []), place)
     events = _speeches(abi, "event", faults.tables(f"{key}.events", written), place)
     calls = _speeches(abi, "function", faults.tables(f"{key}.calls", written), place)
-    if not events:
-        faults.add(f"{key}.events", "are missing: without one its code cannot be told from others")
+    if not {"events", "calls"} & written.keys():
+        faults.add(key, "needs events or calls: nothing is read of it")
     _complain_of_twins(key, events, faults)
     return Contract(
         name,

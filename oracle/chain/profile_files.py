@@ -86,6 +86,8 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         for name, table in faults.tables("contracts", written, least=1).items()
         if (contract := contract_of(name, table, place)) is not None
     }
+    if contracts and not any(written["contracts"][each].get("events") for each in contracts):
+        faults.add("contracts", "need an event of one of them at least: logs are asked for by it")
     name, rounds = written.get("name", path.stem), written.get("rounds", False)
     if not isinstance(name, str) or not isinstance(rounds, bool):
         faults.add("name, rounds", "must be a text, and true or false")

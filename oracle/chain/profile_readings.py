@@ -1,6 +1,6 @@
 """Reads what a profile takes an event or a call to say: `says`, `when`, and a value a field."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from oracle.chain.inputs import hint
 from oracle.chain.profile_tables import Faults, Settings, Table
@@ -54,12 +54,20 @@ def _conditions(
         try:
             literals = settings.literals(written)
             if settings.is_setting(path):
-                known.append(settings.value(path) in literals)
+                known.append(_holds(settings.value(path), literals))
             else:
                 tests[path] = literals
         except ValueError as error:
             faults.add(f"{key}.{path}", str(error))
     return known, tests
+
+
+def _holds(chosen: object, literals: Sequence[Literal]) -> bool:
+    """Compare an option; one that could never be equal is a slip of the pen."""
+    for literal in literals:
+        if type(literal) is not type(chosen):
+            raise ValueError(f"is {chosen!r}, and never {literal!r}")
+    return chosen in literals
 
 
 def _value(
@@ -87,8 +95,10 @@ def _told(key: str, field: str, table: Table, settings: Settings, faults: Faults
         table.get("enum"),
         table.get("zero_is_absent", False),
     )
+    if enum is not None and not isinstance(enum, str):
+        raise ValueError("enum must be the name of one")
     if enum is not None and enum not in settings.enums:
-        raise ValueError(f"there is no enum {enum}{hint(str(enum), settings.enums)}")
+        raise ValueError(f"there is no enum {enum}{hint(enum, settings.enums)}")
     if not isinstance(absent, bool):
         raise ValueError("zero_is_absent must be true or false")  # noqa: TRY004  # a fault of the file
     return Value(taken.arguments, taken.is_list, None, enum, absent)

@@ -12,6 +12,7 @@ Table = dict[str, Any]
 
 # `$name` stands for an option or a constant of the profile.
 _SETTING = "$"
+_KINDS = {bool: "true or false", int: "a number", str: "a text"}
 
 
 @dataclass(slots=True)
@@ -83,11 +84,10 @@ class Settings:
             if name not in defaults:
                 faults.add(f"options.{name}", words + hint(name, defaults))
             elif type(value) is not type(defaults[name]):
-                kind = type(defaults[name]).__name__
-                faults.add(f"options.{name}", f"is set in [network] options to no {kind}")
-        constants = faults.tables("constants", written)
-        for name in constants.keys() & defaults.keys():
-            faults.add(f"constants.{name}", "there is an option of this name")
+                kind = _KINDS[type(defaults[name])]
+                words = f"is set in [network] options to {value!r}, and must be {kind}"
+                faults.add(f"options.{name}", words)
+        constants = _constants(written, defaults, faults)
         options = {**defaults, **{name: v for name, v in chosen.items() if name in defaults}}
         return cls(options, constants, frozenset(faults.tables("enums", written)))
 
@@ -112,12 +112,29 @@ class Settings:
         """Return one or several values to compare with.
 
         Raises:
-            ValueError: one is no number, text or truth, or no option or constant.
+            ValueError: one is no number, text or truth, or no option or constant, or there is
+                none.
         """
         found: list[Literal] = []
+        if written == []:
+            raise ValueError("is an empty list: nothing is ever in it")
         for one in written if isinstance(written, list) else [written]:
             value = self.value(one)
             if not isinstance(value, bool | int | str):
                 raise ValueError("must be a number, a text, true or false")  # noqa: TRY004  # a fault of the file
             found.append(value)
         return tuple(found)
+
+
+def _constants(
+    written: Table, options: Mapping[str, Literal], faults: Faults
+) -> Mapping[str, object]:
+    """Return the constants: literals, and lists of them."""
+    constants = faults.tables("constants", written)
+    for name, value in constants.items():
+        if name in options:
+            faults.add(f"constants.{name}", "there is an option of this name")
+        listed = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, bool | int | str) for one in listed):
+            faults.add(f"constants.{name}", "must be numbers, texts, true or false")
+    return constants

@@ -95,6 +95,36 @@ def test_contracts_that_the_profile_needs_are_named(capsys, settings):
     )
 
 
+@pytest.mark.parametrize(
+    ("contracts", "fault"),
+    [
+        ({"Work": NODES, "Wrok": TASKS}, "network.contracts.Wrok: the profile own has no such"),
+        ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
+    ],
+)
+def test_a_contract_too_many_is_one_fault(capsys, settings, contracts, fault):
+    profile = settings({}).parent / "own.toml"
+    more = OWN[OWN.index("[") :].replace("Work", "More").replace(TASKS, "0x" + "4d" * 20)
+    profile.write_text(OWN + (more if "More" in contracts else ""))
+    path = settings({"profile": str(profile), "contracts": contracts})
+
+    said = refused(capsys, "config", "check", "--offline", "--config", path)
+
+    assert fault in said
+    assert len(said.splitlines()) == 1
+
+
+def test_the_faults_of_a_profile_are_counted_as_they_are(capsys, settings):
+    profile = settings({}).parent / "own.toml"
+    profile.write_text(OWN.replace("bytes32 task", "bytes33 task"))
+    path = settings({"profile": str(profile)})
+
+    said = refused(capsys, "config", "check", "--offline", "--config", path)
+
+    assert ": 2 faults\n" in said
+    assert len(said.splitlines()) == 3
+
+
 def test_a_network_that_registers_nobody_cannot_be_published_for(capsys, settings, sound):
     sound["oracle"] = {"address": "0x" + "0a" * 20}
 

@@ -107,6 +107,14 @@ FAULTS = [
     ("[contracts.Network]", "[contracts.Network]\nstart_block = -1",
      "contracts.Network.start_block", "the number of a block"),
     ('name = "ours"', "nam = 'ours'", "nam", "is no key of a profile, but name"),
+    ("when = { reason = [0, 1] }", "when = { reason = [] }", f"{ENDED}.when.reason",
+     "an empty list"),
+    ("when = { reason = [0, 1] }", 'when = { "$blame" = "yes" }', f"{ENDED}.when.$blame",
+     "is True, and never 'yes'"),
+    ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = ["status"] }',
+     f"{ENDED}.last_status", "enum must be the name of one"),
+    ("[enums.status]", "[constants]\nsince = 2024-11-19\n[enums.status]", "constants.since",
+     "must be numbers, texts, true or false"),
 ]  # fmt: skip
 
 
@@ -162,7 +170,10 @@ def test_a_profile_that_is_not_there_is_told(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"blam": True}, "no such option, but blame"), ({"blame": 1}, "to no bool")],
+    [
+        ({"blam": True}, "no such option, but blame"),
+        ({"blame": 1}, "to 1, and must be true or false"),
+    ],
 )
 def test_an_option_that_is_none_is_told(tmp_path: Path, options: dict[str, bool], words: str):
     with pytest.raises(InputError, match=words):
@@ -185,6 +196,22 @@ node = "a"
 
 
 # --- what it is known by ---
+
+
+def test_a_contract_may_have_calls_alone_beside_one_with_events(tmp_path: Path):
+    calls_alone = """
+[contracts.Register]
+abi = ["function enter()"]
+[contracts.Register.calls.enter]
+says = "node_joined"
+node = "@sender"
+"""
+    text = GOOD + calls_alone
+
+    assert len(open_profile(written(tmp_path, text)).contracts["Register"].calls) == 1
+    assert "contracts: need an event of one of them" in refusal(tmp_path, calls_alone)
+    nothing = GOOD + "[contracts.Register]\nabi = ['function enter()']"
+    assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
 
 
 def test_what_changes_the_meaning_changes_the_identity(tmp_path: Path):
