@@ -3,7 +3,7 @@
 import pytest
 from eth_abi.abi import encode
 
-from oracle.domain.events import DomainEvent
+from oracle.domain.events import DomainEvent, NodeJoined, TaskCreated
 from oracle.domain.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
@@ -13,7 +13,7 @@ from oracle.systems.crynux.rule_sets import SEED
 from tests.profiles.written import BLOCK_HASH, TX_HASH
 from tests.traces.following import addresses, vss_reader
 
-TASKS, NODES = (addresses()["contracts"][name].lower() for name in ("VSSTask", "Node"))
+TASKS, NODES = (Address(addresses()["contracts"][name].lower()) for name in ("VSSTask", "Node"))
 NODE = Address("0x" + "0d" * 20)
 STARTED = "0x9bd27d3fcd577a82b21e57704c0d97fad539157111679935b4584f4e1abe37dc"
 SCORED = "0x9aeb9b7daec64fcb1c8ca252f759fafa84039670d35f6265841a690646707725"
@@ -31,9 +31,10 @@ class Story:
         self.calls: list[Call] = []
         self._tx = 0
 
-    def does(self, function: str, *logs: tuple[str, bytes], sender: str = NODE) -> None:
+    def does(
+        self, function: str, *logs: tuple[str, bytes], sender: str = NODE, to: Address = NODES
+    ) -> None:
         self._tx += 1
-        to = TASKS if function.startswith("0x127be3ca") else NODES
         if function:
             self.calls.append(
                 Call(9, BLOCK_HASH, 90, self._tx, TX_HASH, Address(sender), to, 0, function, True)
@@ -106,6 +107,7 @@ def twice_named() -> Story:
         (REFUNDED, key(1)),
         starts(4),
         sender="0x" + "0c" * 20,
+        to=TASKS,
     )
     return story
 
@@ -177,3 +179,42 @@ def test_a_commitment_used_twice_is_one_task():
 
     assert broken == ["after_terminal", "after_terminal"]
     assert status_of(node) == "available"
+
+
+@pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
+def test_a_finished_task_that_is_aborted_once_more_stays_finished(last_status: int):
+    story = Story()
+    story.does(JOIN, starts(1))
+    story.does("", scores(1), (VALIDATED, key(1)), (REFUNDED, key(1)))
+    story.does("", aborts(1, last_status))
+
+    node, broken = story.folded()
+
+    assert vss_reader().read(story.logs, story.calls).dead == []
+    assert (status_of(node), node.since, broken) == ("available", 90, ["after_terminal"])
+
+
+def test_calls_of_the_contracts_of_2024_are_read():
+    joins = encode(["string", "uint256", "string", "bytes"], ["RTX", 24, "2.0.0", b""])
+    kinds = ["uint8", "bytes32", "bytes32", "string", "uint256", "string", "uint256", "string"]
+    asks = [0, key(1), key(7), "sdxl", 8, "RTX", 24, "2.0.0", 3]
+    story = Story()
+    story.does("0xa51d268e" + joins.hex())
+    story.does("0xf651f6d1" + encode([*kinds, "uint256"], asks).hex(), to=TASKS)
+
+    joined, created = vss_reader().read(story.logs, story.calls).events
+
+    assert isinstance(joined, NodeJoined)
+    assert (joined.node, joined.gpu_name, joined.gpu_vram, joined.version) == (
+        NODE,
+        "RTX",
+        24,
+        None,
+    )
+    assert isinstance(created, TaskCreated)
+    assert (created.task, created.creator, created.models) == (
+        f"0x{key(1).hex()}",
+        NODE,
+        ("sdxl",),
+    )
+    assert (created.min_vram, created.size, created.kind) == (8, 3, "sd")
