@@ -1,7 +1,7 @@
 """Follows the recorded chain as the daemon does: over HTTP, window by window, into a database."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -99,12 +99,20 @@ def following(
 
 @contextmanager
 def daemon(
-    url: str, provider: Provider, reader: Reader, start_block: int = 0
+    url: str, provider: Provider, reader: Reader, start_block: int = 0, endpoints: int = 1
 ) -> Iterator[Follower]:
-    """The indexing half of a daemon, by the rules of `seed`, on whatever an endpoint shows."""
-    with serving(provider) as served, Store.open(url, create=True) as store:
+    """The indexing half of a daemon, by the rules of `seed`, on whatever an endpoint shows.
+
+    So many `endpoints` show it: a fork is believed at once where two tell of it.
+    """
+    with ExitStack() as until_the_end:
+        served = [until_the_end.enter_context(serving(provider)) for _ in range(endpoints)]
+        store = until_the_end.enter_context(Store.open(url, create=True))
         source = Source.open(
-            [served.url], chain_id=provider.chain_id, finality_depth=FINALITY, reader=reader
+            [one.url for one in served],
+            chain_id=provider.chain_id,
+            finality_depth=FINALITY,
+            reader=reader,
         )
         contracts = {name: address for address, (name, _) in reader.contracts.items()}
         known = Identity(source.chain_id(), source.genesis_hash(), contracts, None, start_block)
