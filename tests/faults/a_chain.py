@@ -17,7 +17,6 @@ from tests.faults.speaking import tx, txs
 from tests.traffic import Traffic
 
 
-
 @cache
 def _code(contract: str) -> str:
     """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""

@@ -102,7 +102,9 @@ def _joined(event: of_network.NodeJoined) -> Said:
 
 
 def _of_node(event: Any) -> Said:
-    more = {"amount": 10**18} if isinstance(event, of_network.NodeSlashed) else {}
+    more: dict[str, Any] = {}
+    if isinstance(event, of_network.NodeSlashed):
+        more = {"amount": 10**18}
     if isinstance(event, of_network.NodeKickedOut):
         more = {"stake": 0, "evidence": a_hash(0)}
     return network(type(event).__name__, node=event.node, **more)
@@ -118,7 +120,7 @@ def _timed_out(event: of_network.TaskTimedOut) -> Said:
 
 
 def _aborted(event: of_network.TaskAborted) -> Said:
-    reason = list(AbortReason).index(event.reason)
+    reason = list(AbortReason).index(event.reason or AbortReason.UNKNOWN)
     return network(
         "TaskAborted",
         task=event.task,

@@ -52,7 +52,8 @@ def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_w
     old.close()
     with connected(database_url) as connection:
         command.downgrade(migrations(connection), "0002")
-    before, deaths = everything(database_url), []
+    before = everything(database_url)
+    deaths: list[str] = []
 
     while (life := bearing.migrate(database_url, die_at=len(deaths))).died_at is not None:
         deaths.append(life.died_at)

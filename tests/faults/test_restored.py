@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle.domain.ids import Address
 from oracle.domain.nodes import Membership
 from oracle.errors import InputError
 from oracle.publisher.signer import Signer
@@ -51,7 +52,7 @@ def test_case_62_yesterdays_backup_takes_in_what_it_sent_and_kicks_nobody_out_tw
         office.pushed()
         office.until_final()
 
-        node = premises.network.nodes[2].lower()
+        node = Address(premises.network.nodes[2].lower())
         with yesterdays.reading() as unit:
             assert unit.nodes.named([node])[node].membership is Membership.KICKED_OUT
             assert unit.rounds.live_kicks() == []

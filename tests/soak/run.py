@@ -149,8 +149,9 @@ def served(events: int, seed: int) -> "Iterator[subprocess.Popen[str]]":
     """The chain in a process of its own, until the block ends."""
     command = [sys.executable, "-m", "tests.soak.endpoints"]
     command += ["--events", str(events), "--seed", str(seed)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as chain:
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as chain:
         try:
             yield chain
         finally:
