@@ -207,6 +207,13 @@ class Endpoints:
         if self._last is not None and self._last is not member.endpoint:
             reason = failures[-1].kind.value if failures else "preferred"
             metrics.SWITCHES.labels(member.endpoint.label, reason).inc()
+            if failures:
+                structlog.get_logger().warning(
+                    "endpoint_replaced",
+                    endpoint=self._last.name,
+                    by=member.endpoint.name,
+                    reason=str(failures[-1]),
+                )
         self._last = member.endpoint
         self._compare_speed(member)
         self._count()
@@ -254,6 +261,7 @@ class Endpoints:
             return
         member.standing.prove(now)
         member.standing.is_back()
+        structlog.get_logger().info("endpoint_answers_again", endpoint=member.endpoint.name)
         member.health.wait_at_most(0.0)
         if now - began > _ASKED_SECONDS:
             member.standing.was_slow(now)

@@ -5,7 +5,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from oracle.errors import InputError
 from oracle.telemetry.logs import hide
 
+# Shorter values are words and numbers that stand in every line of a log: no key, no password.
 _SHORTEST_KEY = 8
+_SHORTEST_PASSWORD = 4
 
 
 def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
@@ -22,9 +24,10 @@ def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         raise InputError(f"{setting}: an address has a port that is no number") from None
-    keys = [parts.username or "", parts.password or ""]
-    keys += [value for _, value in parse_qsl(parts.query)]
-    keys += [part for part in parts.path.split("/") if len(part) >= _SHORTEST_KEY]
+    words = [value for _, value in parse_qsl(parts.query)] + parts.path.split("/")
+    keys = [word for word in words if len(word) >= _SHORTEST_KEY]
+    names = [parts.username or "", parts.password or ""]
+    keys += [name for name in names if len(name) >= _SHORTEST_PASSWORD]
     for key in keys:
         hide(key)
         hide(unquote(key))

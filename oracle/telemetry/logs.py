@@ -19,7 +19,9 @@ BLACKED_OUT = "[redacted]"
 _SECRET_NAME = re.compile(
     r"(?i)(password|passphrase|secret|private_?key|mnemonic|api_?key|authorization|(^|_)token($|_))"
 )
-_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]+", re.IGNORECASE)
+# Not the sign of a sentence after it.
+_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
+_PLACE = re.compile(r"\d{1,3}")
 
 _hidden: set[str] = set()
 
@@ -32,9 +34,12 @@ def hide(value: str) -> None:
 
 def without_secrets(text: str) -> str:
     """Return the text with URLs cut down to scheme, host and port, and hidden values gone."""
-    for secret in _hidden:
+    # Addresses first: they must still be such when they are cut down.
+    text = _URL.sub(lambda found: _origin(found.group()), text)
+    # A copy: other threads may learn of more meanwhile.
+    for secret in _hidden.copy():
         text = text.replace(secret, BLACKED_OUT)
-    return _URL.sub(lambda found: _origin(found.group()), text)
+    return text
 
 
 def configure(form: str, level: str, stream: TextIO | None = None) -> None:
@@ -96,7 +101,11 @@ def _clean(key: str, value: object) -> object:
 
 
 def _origin(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # What others write need not be an address.
+        return f"{url.partition('://')[0]}://{BLACKED_OUT}"
     try:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
@@ -104,4 +113,6 @@ def _origin(url: str) -> str:
     # SQLite's addresses are files: nothing in them is secret.
     if parts.scheme.startswith("sqlite"):
         return url
-    return f"{parts.scheme}://{parts.hostname or ''}{port}"
+    # Which of several keys at one host it is (chain/providers/roll.py).
+    place = _PLACE.fullmatch(parts.fragment)
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{f'#{place[0]}' if place else ''}"

@@ -1,15 +1,17 @@
 """What one endpoint said or did for a moment, and does no more, must not hold us up for ever."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from oracle.chain.endpoint import BATCH, Endpoint
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
 from oracle.chain.providers.breaker import FIRST_WAIT
 from oracle.errors import TransientError
 from oracle.fakechain import transport_faults as faults
 from oracle.fakechain.clock import VirtualClock
 from oracle.fakechain.faults import Fault
 from oracle.fakechain.questions import Http
+from oracle.telemetry.logs import without_secrets
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import endpoints_of, follow
@@ -132,3 +134,45 @@ def test_nobody_has_us_wait_for_more_than_an_hour(
     with pytest.raises(EndpointError) as failure:
         Endpoint(a_chain.urls[0]).call("eth_chainId", [], str)
     assert failure.value.retry_after == seconds
+
+
+def test_words_of_an_address_that_are_no_keys_stay_readable(a_chain: AChain):
+    Endpoint(f"{a_chain.urls[0]}?network=1&tier=free")
+
+    assert without_secrets("block 11 is free") == "block 11 is free"
+
+
+def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    late, refused = a_chain.providers
+    late.faults.append(faults.status(503))
+    refused.faults.append(faults.status(403))
+    indexer.restart()
+
+    with pytest.raises(NoneAnswersError, match="503"):
+        indexer.source.check()
+
+
+def test_who_takes_over_from_whom_is_told_once_with_the_reason(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    a_chain.provider.faults.append(faults.status(503))
+    with capture_logs() as said:
+        for _ in range(3):
+            a_chain.live(1)
+            follow(indexer, clock)
+            clock.pass_by(3)
+        a_chain.provider.faults.clear()
+        clock.pass_by(10)
+        a_chain.live(1)
+        follow(indexer, clock)
+
+    first, second = endpoints_of(indexer)
+    replaced, again = [line for line in said if line["event"].startswith("endpoint_")]
+    assert (replaced["endpoint"], replaced["by"]) == (first.name, second.name)
+    assert replaced["reason"] == f"{first.name}: unreachable: HTTP 503"
+    assert (again["event"], again["endpoint"]) == ("endpoint_answers_again", first.name)

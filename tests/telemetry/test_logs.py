@@ -128,3 +128,22 @@ def test_databases_that_are_files_keep_their_path():
 def test_databases_that_are_servers_lose_user_and_password():
     told = without_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
     assert told == "postgresql://db.example.org:5432"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("http://127.0.0.1:8545: no answer", "http://127.0.0.1:8545: no answer"),
+        ("https://a.example.org#2: no answer", "https://a.example.org#2: no answer"),
+        ("https://a.example.org/#0123456789abcdef", "https://a.example.org"),
+        ("see http://[docs for more", "see http://[redacted] for more"),
+    ],
+)
+def test_an_address_in_a_sentence_stays_what_tells_endpoints_apart(said, told):
+    assert without_secrets(said) == told
+
+
+def test_a_hidden_value_in_a_host_breaks_no_address():
+    hide("a-key-in-the-host")
+    told = without_secrets("https://a-key-in-the-host.example.org/x failed")
+    assert told == "https://[redacted].example.org failed"
