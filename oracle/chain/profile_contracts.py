@@ -100,12 +100,15 @@ def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[Speech
         if not signatures:
             known = {each.name for each in abi.known[what]}
             place.faults.add(key, f"the ABI has no {what} {name}{hint(name, known)}")
-        readings = readings_of(key, rows, place.settings, place.faults)
-        for signature in signatures if readings else ():
+        readings, ruled_out = readings_of(key, rows, place.settings, place.faults)
+        compile_ = place.compiler.event if what == "event" else place.compiler.call
+        for signature in signatures:
             if any(signature is speech.signature for speech in found):
                 place.faults.add(key, f"{signature.text} is read above already")
-            compile_ = place.compiler.event if what == "event" else place.compiler.call
-            compiled = compile_(signature, readings)
+            if ruled_out:
+                # For its faults: they are to be told before somebody sets the option.
+                compile_(signature, ruled_out)
+            compiled = compile_(signature, readings) if readings else None
             if compiled is not None:
                 found.append(Speech(signature, tuple(readings), compiled))
     return found

@@ -1,6 +1,7 @@
 """Reads what a profile takes an event or a call to say: `says`, `when`, and a value a field."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from oracle.chain.inputs import hint
 from oracle.chain.profile_tables import Faults, Settings, Table
@@ -14,9 +15,16 @@ _KEYS = ("says", "when", "unless")
 _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 
 
-def readings_of(key: str, written: object, settings: Settings, faults: Faults) -> list[Reading]:
-    """Return the readings of one event or call; those that the options rule out are left out."""
-    found = []
+class Readings(NamedTuple):
+    """What one event or call says as the options are, and what it says only with others."""
+
+    held: list[Reading]
+    ruled_out: list[Reading]
+
+
+def readings_of(key: str, written: object, settings: Settings, faults: Faults) -> Readings:
+    """Return the readings of one event or call."""
+    found = Readings([], [])
     for place, table in faults.rows(key, written):
         says = _says(place, table, faults)
         must, when = _conditions(f"{place}.when", table, settings, faults)
@@ -27,8 +35,9 @@ def readings_of(key: str, written: object, settings: Settings, faults: Faults) -
             if name not in _KEYS
             and (value := _value(f"{place}.{name}", name, row, settings, faults)) is not None
         }
-        if all(must) and not any(must_not):
-            found.append(Reading(place, says, values, when, unless))
+        holds = all(must) and not any(must_not)
+        where = found.held if holds else found.ruled_out
+        where.append(Reading(place, says, values, when, unless))
     return found
 
 

@@ -180,6 +180,18 @@ def test_an_option_that_is_none_is_told(tmp_path: Path, options: dict[str, bool]
         open_profile(written(tmp_path, GOOD), options)
 
 
+def test_a_fault_is_told_also_where_the_options_rule_it_out(tmp_path: Path):
+    ruled_out = """
+[[contracts.Network.events.Ended]]
+when = { "$blame" = false }
+says = "task_aborted"
+task = "tsk"
+"""
+    text = GOOD.replace("[contracts.Network.events.Ended]", "[[contracts.Network.events.Ended]]")
+
+    assert f"{ENDED}[1].task: " in refusal(tmp_path, text + ruled_out)
+
+
 def test_events_that_no_log_could_tell_apart_are_refused(tmp_path: Path):
     twins = [
         f"event Left(address {a}, address {b})"
