@@ -7,7 +7,7 @@ import typer
 from oracle.app import App
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.facts import EndpointFacts
-from oracle.chain.failures import EndpointError
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.logs import Filter
 from oracle.chain.prober import Prober
 from oracle.chain.providers.probe import Wanted, probe
@@ -29,6 +29,15 @@ _COLUMNS = (
 )
 _TEXT = ("client", "tags", "serves", "anchor")
 _LONGEST_CLIENT = 24
+
+# What a person can do about it; what else may go wrong passes, or says it itself.
+_ADVICE = {
+    Kind.REFUSED: "put the key in its address right",
+    Kind.UNREACHABLE: "is it up, and its address right?",
+    Kind.THROTTLED: "ask again later, or for a higher limit",
+}
+_OTHER_CHAIN = "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
+_NO_HISTORY = "name another one as well that keeps its history"
 
 endpoint = typer.Typer(no_args_is_help=True)
 
@@ -105,13 +114,21 @@ def _probed(position: int, one: Endpoint, wanted: Wanted) -> _Probed:
     try:
         facts = probe(one, wanted)
     except EndpointError as error:
-        return _Probed(position, one.name, EndpointFacts(), f"{error.kind}: {error.words}")
-    fault = facts.fault
-    if fault is None and facts.oldest_logs is None:
-        fault = "gives no logs"
-    elif fault is None and facts.oldest_logs is not None and facts.oldest_logs > wanted.first:
-        fault = f"has no logs of blocks {wanted.first} to {facts.oldest_logs - 1}"
-    return _Probed(position, one.name, facts, fault)
+        advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
+        fault = f"{error.kind}: {error.words}{advice}"
+        return _Probed(position, one.name, EndpointFacts(), fault)
+    return _Probed(position, one.name, facts, _unfit(facts, wanted.first))
+
+
+def _unfit(facts: EndpointFacts, first: int) -> str | None:
+    """Return why it does not fit, and what to do; None: it fits."""
+    if facts.fault is not None:
+        return f"{facts.fault}; {_OTHER_CHAIN}"
+    if facts.oldest_logs is None:
+        return f"gives no logs; {_NO_HISTORY}"
+    if facts.oldest_logs > first:
+        return f"has no logs of blocks {first} to {facts.oldest_logs - 1}; {_NO_HISTORY}"
+    return None
 
 
 def _lag(one: _Probed, found: list[_Probed]) -> int | None:

@@ -63,7 +63,9 @@ def test_one_that_is_unfit_is_named_and_fails_the_command(
     fit, unfit = json.loads(capsys.readouterr().out)
     assert (fit["head"], fit["lag_blocks"], fit["fault"]) == (40, 0, None)
     assert (unfit["head"], unfit["lag_blocks"], unfit["oldest_logs"]) == (30, 10, 12)
-    assert unfit["fault"] == "has no logs of blocks 0 to 11"
+    assert unfit["fault"] == (
+        "has no logs of blocks 0 to 11; name another one as well that keeps its history"
+    )
 
 
 def test_one_of_another_chain_is_unfit(
