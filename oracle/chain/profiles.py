@@ -129,6 +129,17 @@ class Profile:
         )
 
     @property
+    def tells(self) -> dict[type[DomainEvent], frozenset[str]]:
+        """Which fields it fills of every type of event that it can make."""
+        told: dict[type[DomainEvent], frozenset[str]] = {}
+        for contract in self.contracts.values():
+            for reading in contract.readings:
+                if reading.says is not None:
+                    known = told.get(reading.says, frozenset())
+                    told[reading.says] = known | reading.values.keys()
+        return told
+
+    @property
     def reads_calls(self) -> bool:
         """Whether whole blocks are needed: some of it stands in the input of calls only."""
         return any(contract.calls for contract in self.contracts.values())

@@ -1,6 +1,6 @@
 """What scoring loses where a network never says a thing (scoring.md 2 to 5, events.md)."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from oracle.domain import events as said
 from oracle.domain.events import DomainEvent
@@ -43,3 +43,23 @@ def _of_reliability(says: Kinds) -> Iterator[str]:
     ends = {said.TaskSucceeded, said.TaskRefunded, said.TaskInvalidated, said.TaskAborted}
     if not {*ends, said.TaskTimedOut, said.TaskCancelled} & set(says):
         yield "no task ever ends: whoever starts one is busy for ever"
+
+
+def untold(tells: Mapping[type[DomainEvent], Collection[str]], rules: Rules) -> Iterator[str]:
+    """Yield what these rules cannot do with events that lack a field; `tells` has those filled."""
+    if rules.legacy is None:
+        created = tells.get(said.TaskCreated)
+        if rules.close == "terminal" and created is not None and "group" not in created:
+            yield (
+                "no group of task_created: groups are known by it under rules.close = terminal, "
+                "and none is"
+            )
+        return
+    told = {*tells.get(said.NodeJoined, ()), *tells.get(said.NodeUpdated, ())}
+    weights = {
+        "gpu_vram": ("vram_weight", rules.legacy.vram_weight),
+        "timeout": ("timeout_weight", rules.legacy.timeout_weight),
+    }
+    for name, (rule, weight) in weights.items():
+        if weight and name not in told:
+            yield f"no {name} of a node: legacy.{rule} counts for nobody"

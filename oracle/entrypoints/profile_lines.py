@@ -12,7 +12,7 @@ from oracle.domain.events import (
     NodeQuit,
     NodeQuitAsked,
 )
-from oracle.domain.shortfalls import shortfalls
+from oracle.domain.shortfalls import shortfalls, untold
 from oracle.domain.vocabulary import NAMES
 
 # Two ways of saying one thing: now, or as soon as its task ends.
@@ -55,7 +55,7 @@ def _since(contract: Contract | None) -> str:
 def profile_warnings(app: App) -> Iterator[str]:
     """Say what scoring loses by the profile, and what is left out before the first block."""
     profile = app.reader.profile
-    for sentence in shortfalls(profile.says, app.rules):
+    for sentence in (*shortfalls(profile.says, app.rules), *untold(profile.tells, app.rules)):
         yield f"network.profile: {profile.name}: {sentence}"
     if app.rules.legacy is not None and not profile.has_rounds:
         yield (

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain import events as said
 from oracle.domain.events import DomainEvent
-from oracle.domain.shortfalls import shortfalls
+from oracle.domain.shortfalls import shortfalls, untold
 from oracle.domain.vocabulary import NAMES
 from oracle.systems.registry import rule_set
 
@@ -47,3 +47,17 @@ def test_other_rules_need_other_events():
 
 def test_a_network_that_says_everything_costs_nothing():
     assert list(shortfalls(EVERYTHING, rule_set("seed", {}))) == []
+
+
+def test_a_field_that_is_never_told_costs_what_rests_on_it():
+    terminal = rule_set("seed", {"close": "terminal"})
+    legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
+    tells = {said.TaskCreated: {"task"}, said.NodeJoined: {"node", "gpu_vram"}}
+    more = {said.TaskCreated: {"group"}, said.NodeUpdated: {"timeout", "gpu_vram"}}
+
+    assert [line.split(":")[0] for line in untold(tells, terminal)] == ["no group of task_created"]
+    assert list(untold(tells, legacy)) == [
+        "no timeout of a node: legacy.timeout_weight counts for nobody"
+    ]
+    assert not [*untold(tells, rule_set("seed", {})), *untold(more, terminal)]
+    assert not list(untold(more, legacy))
