@@ -248,9 +248,13 @@ class Source:
         self._endpoints.note_inconsistent(endpoint, "fork")
 
     def blame(self, endpoint: str, why: str) -> None:
-        """Let the others work for a while: it left out, invented or changed logs."""
+        """Let the others work for a while: it left out, invented or changed logs.
+
+        Of one that is not used any more, as the settings of an earlier run named it, it is told.
+        """
         structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)
-        self._endpoints.note_inconsistent(endpoint, "logs")
+        if endpoint in self.endpoint_names():
+            self._endpoints.note_inconsistent(endpoint, "logs")
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
         """Do not use it until it shows our final block of this height and hash."""

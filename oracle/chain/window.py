@@ -5,7 +5,7 @@ for what may still change, where every header is read and logs are asked for by 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.answers import Quantity, number
@@ -110,10 +110,10 @@ class Fetcher:
         blocks = order.blocks
         logs = self.query.logs(endpoint, blocks, order.manner)
         wanted = {blocks.first, blocks.last}
-        if self.ladder.proves(order.top):
-            wanted |= {log.block for log in logs} if logs else _some_of(blocks)
-        else:
-            wanted |= {log.block for log in logs if log.time == UNKNOWN_TIME}
+        is_checked = order.top >= Level.SEAMED
+        wanted |= {log.block for log in logs if is_checked or log.time == UNKNOWN_TIME}
+        if order.top >= Level.PROVEN:
+            wanted |= _some_of(_silent(blocks, logs))
         known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
             # Not there, or a height that the chain skipped: the links tell.
@@ -197,16 +197,22 @@ def _to_prove(order: Order, found: _Found) -> Collection[int]:
     """Return the blocks to be proven in any case."""
     if order.whole:
         return {one.block.number for one in found.blocks}
-    if found.is_whole or found.logs:
+    if order.with_headers:
         return ()
     # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
-    held = [one.block.number for one in found.blocks if not one.is_without_transactions]
-    return held[:1]
+    silent = _silent(found.range, found.logs)
+    held = [one.block.number for one in found.blocks if one.holds_transactions]
+    return [number for number in held if number in silent][:1]
 
 
-def _some_of(blocks: BlockRange) -> set[int]:
-    """Return a few heights of the range, far apart: one of them may have transactions."""
-    return set(range(blocks.first, blocks.last + 1, max(1, len(blocks) // LOOKED_AT)))
+def _silent(blocks: BlockRange, logs: Sequence[Log]) -> range:
+    """Return the heights before the first log: what is forgotten is the beginning."""
+    return range(blocks.first, logs[0].block if logs else blocks.last + 1)
+
+
+def _some_of(heights: range) -> set[int]:
+    """Return a few of these heights, far apart: one of them may have transactions."""
+    return set(heights[:: max(1, len(heights) // LOOKED_AT)])
 
 
 def _await(endpoint: Endpoint, last: int) -> None:

@@ -118,6 +118,8 @@ def _audited(done: Audited) -> Mapping[str, object]:
             "other": len(done.difference.other),
             "at_fault": done.at_fault or "unknown",
         }
+    if done.left:
+        facts["unproven_blocks"] = len(done.left)
     return facts
 
 

@@ -66,7 +66,8 @@ def test_what_was_audited_is_told_apart_and_told_once(store: Store):
     with store.transaction() as unit:
         unit.coverage.put(ASKED.id, covered(0, 29))
         unit.coverage.note_audit(ASKED.id, BlockRange(0, 9), B, 50)
-        assert unit.coverage.unaudited(ASKED.id, 0, 20) == covered(10, 20)
+        assert unit.coverage.unaudited(ASKED.id, BlockRange(0, 20), 99) == covered(10, 20)
+        assert unit.coverage.unaudited(ASKED.id, BlockRange(0, 20), 5) == covered(10, 14)
         unit.coverage.note_audit(ASKED.id, BlockRange(10, 19), B, 60)
         assert unit.coverage.audited_blocks(ASKED.id) == 20
         assert [
@@ -75,7 +76,23 @@ def test_what_was_audited_is_told_apart_and_told_once(store: Store):
             (0, 19, 60),
             (20, 29, None),
         ]
-        assert unit.coverage.unaudited(ASKED.id, 0, 19) is None
+        assert unit.coverage.unaudited(ASKED.id, BlockRange(0, 19), 99) is None
+
+
+def test_blocks_of_all_levels_are_asked_about_together_where_one_endpoint_gave_them(store: Store):
+    levels = (Level.PROVEN, Level.BLOOMED, Level.PROVEN, Level.PINNED)
+    with store.transaction() as unit:
+        for number, level in enumerate(levels):
+            unit.coverage.put(ASKED.id, covered(number, number, level))
+        unit.coverage.put(ASKED.id, covered(4, 4, Level.PROVEN, B))
+        assert unit.coverage.unaudited(ASKED.id, BlockRange(0, 9), 9) == covered(
+            0, 3, Level.PINNED
+        )
+        unit.coverage.note_audit(ASKED.id, BlockRange(0, 2), B, 50)
+        assert unit.coverage.audited_blocks(ASKED.id) == 3
+        assert unit.coverage.unaudited(ASKED.id, BlockRange(0, 9), 9) == covered(
+            3, 3, Level.PINNED
+        )
 
 
 def test_going_back_cuts_every_scope(store: Store):

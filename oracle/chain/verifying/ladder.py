@@ -46,12 +46,6 @@ class Ladder:
         kinds = {Trait.RECEIPTS, Trait.BLOOM, Trait.HEADER}
         return frozenset(kinds | {Trait.TRANSACTIONS} if self.reads_whole else kinds)
 
-    def proves(self, top: Level) -> bool:
-        """Tell whether receipts are looked at, to prove something or to see if they would."""
-        return top >= Level.PROVEN and (
-            self.trust.has(Trait.RECEIPTS) or self.trust.is_open(Trait.RECEIPTS)
-        )
-
     def allowed(self, top: Level) -> Level:
         """Return the highest level that can be reached now, of those up to `top`."""
         if top >= Level.PROVEN and self.trust.has(Trait.RECEIPTS):

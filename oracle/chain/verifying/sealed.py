@@ -48,6 +48,11 @@ class Sealed:
         return self.receipts_root == NO_RECEIPTS
 
     @property
+    def holds_transactions(self) -> bool:
+        """Whether it has receipts to be asked for, also where roots are made up."""
+        return not self.is_without_transactions and bytes(self.answer.transactions) != b"[]"
+
+    @property
     def whole_header(self) -> HeaderAnswer | None:
         """Every field that the hash is made of; None where one is missing."""
         try:

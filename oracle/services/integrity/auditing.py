@@ -38,7 +38,8 @@ class Audited:
 
     `giver` gave it at first, `auditor` says otherwise where there is a `difference`. `at_fault`
     is who was found to be wrong, None: nobody, or it could not be proven. `repaired` None:
-    nothing was put right. `again`: the window was audited before.
+    nothing was put right. `again`: the window was audited before. `left` are blocks of which
+    only we have something, and nobody has proven or disproven it.
     """
 
     blocks: BlockRange
@@ -48,6 +49,7 @@ class Audited:
     at_fault: str | None = None
     repaired: Refolded | None = None
     again: bool = False
+    left: tuple[int, ...] = ()
 
     @property
     def result(self) -> str:
@@ -124,12 +126,12 @@ def audit_next(
         found = _judged(chain, store, folder, found, manner)
         _blame(chain, auditor, found)
     metrics.AUDITS.labels(found.result).inc()
-    if found.result == "unproven":
-        auditor.ahead = window.range.last + 1
+    if found.result == "unproven" or found.left:
+        auditor.ahead = max(auditor.ahead, found.blocks.last + 1)
         return found
     with manner.transaction(store) as unit:
         at = _cursor(unit).number
-        unit.coverage.note_audit(folder.scope.id, window.range, window.endpoint, at)
+        unit.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
     return found
 
 
@@ -139,12 +141,14 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> tuple[BlockRange, str,
     if cursor is None or identity is None or cursor.final_number is None:
         return None
     final = min(cursor.final_number, cursor.number)
-    span = unit.coverage.unaudited(folder.scope.id, auditor.ahead, final)
-    if span is not None:
-        blocks = BlockRange(span.first, min(span.last, span.first + auditor.window - 1))
+    if auditor.ahead <= final:
+        rest = BlockRange(auditor.ahead, final)
+        span = unit.coverage.unaudited(folder.scope.id, rest, auditor.window)
+        # Everything below it was asked about: nobody looks through that again.
+        auditor.ahead = final + 1 if span is None else span.first
         # What grows is waited for: one question for each whole window.
-        if len(blocks) == auditor.window or blocks.last < final:
-            return blocks, span.endpoint, False
+        if span is not None and (len(span.blocks) == auditor.window or span.last < final):
+            return span.blocks, span.endpoint, False
     sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
     if sampled is None:
         return None
@@ -160,6 +164,7 @@ def _is_same(unit: Unit, window: Window) -> bool:
 
 def _judged(chain: Chain, store: Store, folder: Folder, found: Audited, manner: Manner) -> Audited:
     """Find out who is right about each block that differs, and put our rows right."""
+    found = _shortened(chain, found)
     proofs = _proofs(chain, found)
     repair, refolded = Difference(), None
     with folder.following(None), manner.transaction(store) as unit:
@@ -174,23 +179,37 @@ def _judged(chain: Chain, store: Store, folder: Folder, found: Audited, manner: 
         if repair:
             refolded = put_right(unit, folder, cursor, repair, manner)
     folder.forget()
+    kept = {row.block for row in [*found.difference.extra, *found.difference.other]}
+    left = tuple(sorted(kept - proven - proofs.keys()))
+    found = replace(found, left=left)
     if refolded is not None:
         return replace(found, difference=repair, at_fault=found.giver, repaired=refolded)
     is_proven = proven | proofs.keys() >= set(found.difference.blocks)
     return replace(found, at_fault=found.auditor if is_proven else None)
 
 
+def _shortened(chain: Chain, found: Audited) -> Audited:
+    """Leave for the next turn what lies above the last block whose receipts are asked for now."""
+    asked = found.difference.blocks[:_MOST_PROOFS]
+    if chain.level_allowed() < Level.PROVEN or asked == found.difference.blocks:
+        return found
+    blocks = BlockRange(found.blocks.first, asked[-1])
+    return replace(found, blocks=blocks, difference=found.difference.up_to(blocks.last))
+
+
 def _proofs(chain: Chain, found: Audited) -> dict[int, Window]:
-    """Return the differing blocks as their receipts prove them, by whichever side can."""
+    """Return the differing blocks as their receipts prove them, by whoever can."""
     if chain.level_allowed() < Level.PROVEN:
         return {}
-    asked = found.difference.blocks[:_MOST_PROOFS]
-    proofs = {number: _proof(chain, number, found) for number in asked}
+    proofs = {number: _proof(chain, number, found) for number in found.difference.blocks}
     return {number: window for number, window in proofs.items() if window is not None}
 
 
 def _proof(chain: Chain, number: int, found: Audited) -> Window | None:
-    for endpoint in filter(None, (found.auditor, found.giver)):
+    names = chain.endpoint_names()
+    # The giver may be out of the settings by now; whoever is not at odds may know as well.
+    sides = [name for name in (found.auditor, found.giver) if name in names]
+    for endpoint in [*sides, *(name for name in names if name not in sides)]:
         try:
             window = chain.verified(BlockRange(number, number), Level.PROVEN, endpoint)
         except TransientError:

@@ -60,6 +60,17 @@ class Difference:
         self.other_logs += more.other_logs
         self.other_calls += more.other_calls
 
+    def up_to(self, block: int) -> "Difference":
+        """Return how the blocks up to this one differ."""
+        return Difference(
+            [log for log in self.missing_logs if log.block <= block],
+            [call for call in self.missing_calls if call.block <= block],
+            [log for log in self.extra_logs if log.block <= block],
+            [call for call in self.extra_calls if call.block <= block],
+            [log for log in self.other_logs if log.block <= block],
+            [call for call in self.other_calls if call.block <= block],
+        )
+
     def _all(self) -> Sequence[list[Log] | list[Call]]:
         return (
             self.missing_logs,

@@ -135,7 +135,7 @@ def missing_of(wanted: Scope, known: Scope) -> tuple[Scope, ...]:
 def _fill(task: _Task, hole: _Hole) -> Mended:
     """Read one piece of what is missing, and write it down; it is folded when all is there."""
     windows = list(_windows(task, hole))
-    last = windows[-1].range.last if windows else hole.blocks.last
+    last = min((window.range.last for window in windows), default=hole.blocks.last)
     blocks = BlockRange(hole.blocks.first, last)
     logs = [log for window in windows for log in window.logs if log.block <= last]
     calls = [call for window in windows for call in window.calls if call.block <= last]
@@ -158,7 +158,8 @@ def _windows(task: _Task, hole: _Hole) -> Iterator[Window]:
     for part in hole.parts:
         chain = task.mender.part(task.chain, part)
         window = chain.window(BlockRange(first, last), with_headers=False)
-        last = window.range.last
+        # Read ahead for a part that was longer, it may be more than was asked for.
+        last = min(last, window.range.last)
         yield window
 
 

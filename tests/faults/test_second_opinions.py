@@ -1,0 +1,169 @@
+"""What comes of a second endpoint's word: who is gone, who invents, what is waited for (L5)."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from oracle.chain.verifying.policy import LEAST
+from oracle.fakechain import block_faults, log_faults
+from oracle.fakechain.blocks import Block, Said, Tx
+from oracle.fakechain.faults import Fault, Limits, on_success
+from oracle.fakechain.questions import Asked
+from oracle.services.integrity.auditing import Audited, Auditor, audit_next
+from oracle.services.refolding import Manner
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.indexer import FINALITY, Indexer
+from tests.faults.reading import hide, made_busy
+from tests.faults.speaking import ANYBODY
+from tests.faults.test_audit import WINDOW, audited, leave_one_out, prove_by
+
+
+def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> Fault:
+    """Tell of a log like this in each of these blocks, in answers about logs."""
+
+    def changed(asked: Asked, answer: Any) -> object:
+        first, last = asked.blocks or (0, -1)
+        made = [
+            {
+                **like,
+                "blockNumber": hex(block.number),
+                "blockHash": block.hash,
+                "blockTimestamp": hex(block.time),
+                "logIndex": "0x0",
+            }
+            for block in blocks
+            if first <= block.number <= last
+        ]
+        return answer + made
+
+    return Fault("logs invented", on_success(changed), limits=Limits(methods="eth_getLogs"))
+
+
+def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -> list[Audited]:
+    """Mine blocks one by one, now one of ours and now another's; what the audit asked about."""
+    done: list[Audited] = []
+    for number in range(blocks):
+        if number % 3 == 0:
+            others = Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))
+            a_chain.show(a_chain.tree.mine([others]))
+        else:
+            a_chain.live(1)
+        indexer.index()
+        while (
+            found := audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+        ) is not None:
+            done.append(found)
+    return done
+
+
+def test_the_audit_mends_what_an_endpoint_left_out_that_is_in_no_setting_any_more(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    leave_one_out(a_chain)
+    a_chain.serve()
+    a_chain.show(a_chain.head)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    indexer.restart(a_chain.urls[1:])
+    indexer.index()
+
+    found = audited(indexer)
+
+    assert [each.result for each in found if each.difference] == ["repaired"]
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_logs_invented_in_more_blocks_than_are_proven_at_once_do_not_come_in(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    made_busy(a_chain)
+    quiet = [a_chain.quiet(1) for _ in range(60)]
+    a_chain.quiet(FINALITY + WINDOW)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    before = indexer.canonical_logs()
+    every = {"fromBlock": "0x0", "toBlock": hex(a_chain.head.number)}
+    hide(a_chain, invents(quiet, a_chain.provider.answer("eth_getLogs", [every])[0]), 1)
+
+    found = audited(indexer, quiet[-1].number + 1)
+
+    assert indexer.canonical_logs() == before
+    assert {each.result for each in found if each.difference} == {"denied"}
+
+
+def test_case_26_history_of_another_fork_is_not_taken_where_nothing_can_be_proven(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    for provider in a_chain.providers:
+        provider.faults.append(block_faults.dummy_receipts_root())
+    here, _ = a_chain.logs()[20]
+
+    def moved(log: dict[str, Any]) -> None:
+        if log["blockHash"] == here:
+            log["blockHash"] = "0x" + "ab" * 32
+
+    lie = hide(a_chain, log_faults.spoiled_log("logs of another fork", moved))
+    indexer = open_indexer(*a_chain.urls, reports=False)
+
+    indexer.index()
+
+    assert lie.hits
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_at_the_head_the_audit_waits_for_whole_windows_whatever_levels_were_reached(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    made_busy(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    auditor = Auditor(window=20, again=2**63)
+
+    found = followed(a_chain, indexer, auditor, 60)
+
+    assert {len(each.blocks) for each in found} == {20}
+    with indexer.store.reading() as unit:
+        asked = unit.coverage.audited_blocks(indexer.folder.scope.id)
+    assert asked == len(found) * 20
+
+
+def small_windows(indexer: Indexer, blocks: int) -> Indexer:
+    """Let every endpoint be one that has named so many blocks as its limit."""
+    for name in indexer.source.endpoint_names():
+        indexer.source._windows._habits.of(name).sizer.limit = blocks
+    return indexer
+
+
+def test_case_50_what_was_forgotten_is_not_taken_for_empty_in_small_windows_either(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(60)
+    a_chain.quiet(FINALITY + WINDOW)
+    for provider in a_chain.providers:
+        provider.faults += [block_faults.dummy_receipts_root(), block_faults.zero_bloom()]
+    hide(a_chain, log_faults.pruned_silently(60))
+    indexer = small_windows(open_indexer(*a_chain.urls, reports=False), 10)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_50_what_was_forgotten_up_to_the_middle_of_a_window_is_not_taken_for_empty(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(60)
+    a_chain.quiet(FINALITY + WINDOW)
+    for provider in a_chain.providers:
+        provider.faults += [block_faults.dummy_receipts_root(), block_faults.zero_bloom()]
+    hide(a_chain, log_faults.pruned_silently(60))
+    indexer = open_indexer(*a_chain.urls, reports=False)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
