@@ -120,8 +120,7 @@ class Source:
                 failures[endpoint] = error
         wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
         if len(failures) == len(self._endpoints):
-            # Who is not up yet is waited for, whatever the others are.
-            late = [error for one, error in failures.items() if error.kind in _MAY_COME]
+            late = [error for error in failures.values() if error.kind in _MAY_COME]
             for refusal in () if late else wrong.values():
                 raise InputError(f"[chain] endpoints: {refusal}")
             first = next(iter(late or failures.values()))
@@ -296,7 +295,6 @@ class Source:
         )
 
 
-# What waiting does not cure.
+# What waiting does not cure, and what it may.
 _SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}
-# Whom waiting brings.
 _MAY_COME = set(Kind) - _SETTINGS - {Kind.QUARANTINED}
