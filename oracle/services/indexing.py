@@ -22,6 +22,7 @@ from oracle.services.ports import Chain
 from oracle.services.rewinding import Rewound, Seam, rewind_if_forked
 from oracle.services.suspecting import Sight, Vigil
 from oracle.services.watching import keep_watch
+from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
 
 # Work between two looks at everything else (decision 4).
@@ -164,6 +165,7 @@ def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latche
             f"the start block {first} is not there yet, the newest block is "
             f"{heads.latest.number}: it is waited for (chain.start_block)"
         )
+    _check_height(heads.latest, cursor)
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(sight, folder, heads)
     sight.vigil.tip.forget()
@@ -177,6 +179,21 @@ def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latche
                 moved = unit.cursor.get()
             folder.came_to(moved)
     return None
+
+
+def _check_height(newest: BlockRef, cursor: Cursor) -> None:
+    """Tell who is below our final block from who merely lags: there nothing is compared.
+
+    Raises:
+        TransientError: the newest block is below both.
+    """
+    final = cursor.final_number
+    if final is not None and newest.number < min(final, cursor.number):
+        raise TransientError(
+            f"the newest block shown is block {newest.number}, and block {final} is final here: "
+            "the endpoints are far behind, which passes by itself, or the chain was begun anew, "
+            "which needs a new database"
+        )
 
 
 def _history(heads: Heads, near: int) -> int:

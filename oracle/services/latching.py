@@ -155,7 +155,8 @@ def _close(store: Store, cursor: Cursor, accused: Accusation, judged: Judged) ->
         f"block {accused.number} was final here as {accused.ours}, but {who} now have {theirs}: "
         "nothing was changed, nothing is folded or sent. If the endpoints are wrong, take them "
         "out of [chain] endpoints; if the chain did change, run "
-        f"`qos-oracle resync rewind --to-block {max(1, accused.number) - 1}`"
+        f"`qos-oracle resync rewind --to-block {max(1, accused.number) - 1}`, which names a lower "
+        "block where they part below it"
     )
     evidence = Evidence(accused.number, accused.ours, theirs)
     with store.transaction() as unit:

@@ -4,7 +4,6 @@ State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in
 (decision 6, chain.md 3.6). Nothing is deleted that the chain may not serve again.
 """
 
-from collections import deque
 from dataclasses import dataclass, replace
 
 from oracle.chain.heads import Heads
@@ -14,6 +13,7 @@ from oracle.errors import InputError, TransientError
 from oracle.services.assigning import take_back_draws
 from oracle.services.folding import Folder
 from oracle.services.latching import Latched, accuse_final
+from oracle.services.parting import check_ours
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, refold_up_to
 from oracle.services.suspecting import (
@@ -34,8 +34,6 @@ from oracle.telemetry import metrics
 
 # Headers asked for at once while looking for the common ancestor: as many as one batch takes.
 HEADERS_AT_ONCE = 100
-# Blocks below a rewind's target among which a log is looked for, to compare its block's hash.
-LOOK_BACK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +101,14 @@ def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: M
 
     Raises:
         InputError: nothing is indexed, `number` lies below the start block or not below the
-            cursor, or the chain is another one there already.
+            cursor, or what we read up to it is not sure to be the chain's, see `check_ours`.
         TransientError: the chain does not answer.
     """
     with store.reading() as unit:
         cursor = _cursor_above(unit, number)
         reach = unit.undo.reach()
-        ours = _newest_known(unit, number)
     block = _header(chain, number)
-    if ours is not None:
-        _check_same(ours, block if ours[0] == number else _header(chain, ours[0]))
+    check_ours(chain, store, block)
     by_refold = reach is None or reach > number
     reason = f"rewound to block {number} by command"
     with folder.following(None), manner.transaction(store) as unit:
@@ -136,25 +132,6 @@ def _cursor_above(unit: Unit, number: int) -> Cursor:
             f"to {cursor.number - 1} (below the cursor)"
         )
     return cursor
-
-
-def _newest_known(unit: Unit, number: int) -> tuple[int, Hash] | None:
-    """Return the highest block not far below `number` whose hash we know: what stays."""
-    block = unit.blocks.at(number)
-    if block is not None:
-        return block.number, block.hash
-    logs = unit.logs.between(max(0, number - LOOK_BACK), number)
-    newest = deque(logs, maxlen=1)
-    return (newest[0].block, newest[0].block_hash) if newest else None
-
-
-def _check_same(ours: tuple[int, Hash], theirs: BlockRef) -> None:
-    number, our_hash = ours
-    if theirs.hash != our_hash:
-        raise InputError(
-            f"block {number} is {theirs.hash} on the chain and {our_hash} here: "
-            f"rewind to below block {number}"
-        )
 
 
 def _header(chain: Chain, number: int) -> BlockRef:

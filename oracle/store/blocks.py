@@ -38,8 +38,20 @@ class BlockRoom:
 
     def newest(self) -> BlockRef | None:
         """Return the highest canonical block that we have."""
+        return self.highest_to(None)
+
+    def highest_to(self, number: int | None) -> BlockRef | None:
+        """Return the highest canonical block up to `number` that we have; None: of all."""
         chosen = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
+        if number is not None:
+            chosen = chosen.where(block.c.number <= number)
         row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _block_of(row)
+
+    def lowest_from(self, number: int) -> BlockRef | None:
+        """Return the lowest canonical block from `number` on that we have."""
+        chosen = select(block).where(block.c.canonical, block.c.number >= number)
+        row = self._connection.execute(chosen.order_by(block.c.number).limit(1)).one_or_none()
         return None if row is None else _block_of(row)
 
     def discard_above(self, number: int) -> int:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Table, and_, func, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, select, tuple_, update
 
+from oracle.domain.ids import Hash
 from oracle.store.bulk import Row, append_canonical, upsert
+from oracle.store.encoding import hexed
 
 # Rows read at a time: large enough for speed, small enough for flat memory.
 PAGE = 2_000
@@ -75,6 +77,23 @@ class RawRoom(Generic[Raw]):
         return self._connection.execute(
             update(self._table).where(above).values(canonical=False)
         ).rowcount
+
+    def lowest_hash(self, number: int) -> tuple[int, Hash] | None:
+        """Return the lowest block from `number` on that has a canonical row, and its hash."""
+        return self._hash_of(self._key[0] >= number, self._key[0])
+
+    def highest_hash(self, number: int) -> tuple[int, Hash] | None:
+        """Return the highest block up to `number` that has a canonical row, and its hash."""
+        return self._hash_of(self._key[0] <= number, self._key[0].desc())
+
+    def _hash_of(
+        self, chosen: ColumnElement[bool], order: ColumnElement[Any]
+    ) -> tuple[int, Hash] | None:
+        found = select(self._key[0], self._table.c.block_hash).where(
+            chosen, self._table.c.canonical
+        )
+        row = self._connection.execute(found.order_by(order).limit(1)).one_or_none()
+        return None if row is None else (row[0], Hash(hexed(row[1])))
 
     def count(self, *, canonical: bool = True) -> int:
         """Count the rows; reads the whole table."""

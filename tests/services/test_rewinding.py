@@ -357,7 +357,7 @@ def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store:
     assert isinstance(latched, Latched)
     assert "--to-block 91" in latched.reason
 
-    with pytest.raises(InputError, match="rewind to below block 91"):
+    with pytest.raises(InputError, match="rewind to block 85"):
         rewind_to(follower.chain, store, follower.folder, 91, Manner())
     rewind_to(follower.chain, store, follower.folder, 85, Manner())
     done = follower.catch_up()

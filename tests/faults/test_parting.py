@@ -1,0 +1,73 @@
+"""A chain that changed below final, and what goes on after it (case 4 of chain.md section 5)."""
+
+import re
+
+import pytest
+
+from oracle.errors import InputError, TransientError
+from oracle.services.latching import Latched
+from oracle.services.refolding import Manner
+from oracle.services.rewinding import rewind_to
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.indexer import Indexer
+
+QUIET = 60
+
+
+def rewind(indexer: Indexer, number: int) -> None:
+    rewind_to(indexer.source, indexer.store, indexer.folder, number, Manner())
+
+
+def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
+    indexer: Indexer, a_chain: AChain
+):
+    # Ours is silent from block 30 on; of what lies below final we know no hashes there.
+    fork = a_chain.head
+    a_chain.quiet(QUIET)
+    indexer.index()
+    last = a_chain.live(QUIET + 20, on=fork)
+    (latched,) = indexer.index()
+    assert isinstance(latched, Latched)
+
+    wanted = re.search(r"--to-block (\d+)", latched.reason)
+    assert wanted is not None
+    with pytest.raises(InputError, match=r"rewind to block \d+") as refused:
+        rewind(indexer, int(wanted.group(1)))
+    (named,) = re.findall(r"rewind to block (\d+)", str(refused.value))
+    assert int(named) <= fork.number
+    rewind(indexer, int(named))
+    indexer.index()
+
+    assert indexer.cursor == (last.number, last.hash)
+    assert indexer.canonical_logs() == a_chain.logs(last)
+    assert indexer.holes() == []
+
+
+def test_case_04_a_rewind_where_nothing_changed_needs_no_known_hash(
+    indexer: Indexer, a_chain: AChain
+):
+    a_chain.quiet(QUIET)
+    indexer.index()
+
+    rewind(indexer, 30 + QUIET // 2)
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_chain_far_below_our_final_block_is_told_and_not_waited_for_in_silence(
+    a_chain: AChain, open_indexer: OpenIndexer, *, restarts: bool
+):
+    indexer = open_indexer(*a_chain.urls)
+    indexer.index()
+    before = indexer.cursor
+    a_chain.show(a_chain.tree.mine_many(3, on=a_chain.tree.genesis))
+    if restarts:
+        indexer.restart()
+
+    with pytest.raises(TransientError, match=r"block 3\b.* block 22 "):
+        indexer.index()
+
+    assert indexer.cursor == before
