@@ -27,7 +27,7 @@ from oracle.entrypoints.options import (
 from oracle.entrypoints.steps import Work, steps_of
 from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build, serving
-from oracle.errors import InputError, OracleError, TransientError
+from oracle.errors import FatalError, InputError, OracleError, TransientError
 from oracle.publisher.inspection import differences
 from oracle.scheduler import Beats, Waker, run as run_steps, run_once
 from oracle.services import latching
@@ -104,6 +104,11 @@ def run(
             work = _prepared(app, epoch, sends)
             work.wait = time.sleep
             run_once(steps_of(work))
+            with app.store.reading() as unit:
+                closed = latching.why_stopped(unit)
+        if closed is not None:
+            # It has not caught up, and whoever asked for that must hear it.
+            raise FatalError(f"not caught up: {closed}")
 
 
 class _Sends(NamedTuple):
@@ -188,8 +193,14 @@ def migrate(
 def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     """Check everything that can be checked before the first turn."""
     app.identify()
-    latching.show(app.store)
     work = Work(app, epoch, Watch(Beats(time.monotonic)))
+    closed = latching.show(app.store)
+    if closed is not None:
+        structlog.get_logger().error("latched", reason=closed)
+    with app.store.reading() as unit:
+        cursor = unit.cursor.get()
+    if cursor is not None:
+        work.watch.stands_at(cursor)
     if sends.starts:
         work.starts = app.dispatch_desk(epoch, _unix_seconds)
     if sends.reports:

@@ -8,6 +8,7 @@ from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
 from oracle.services.indexing import Indexed
+from oracle.store.cursor import Cursor
 from oracle.telemetry import metrics
 
 # Behind by more blocks than this, the daemon is not ready.
@@ -25,7 +26,7 @@ class Watch:
     beats: Beats
     newest: int | None = None
     final: int | None = None
-    folded: BlockRef | None = None
+    folded: BlockRef | Cursor | None = None
     # As it was counted last; None: nothing is started.
     dispatcher: Purse | None = None
     # Why nothing is folded or sent; None: no latch is closed.
@@ -51,7 +52,7 @@ class Watch:
             metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded.number))
             metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded.time))
 
-    def stands_at(self, block: BlockRef) -> None:
+    def stands_at(self, block: BlockRef | Cursor) -> None:
         """Note the last block folded."""
         self.folded = block
         metrics.BLOCK.labels("folded").set(block.number)

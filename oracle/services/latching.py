@@ -46,11 +46,15 @@ def why_stopped(unit: Unit) -> str | None:
     return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
 
 
-def show(store: Store) -> None:
-    """Let `/metrics` tell whether the latch is closed: for the start of a process."""
+def show(store: Store) -> str | None:
+    """Let `/metrics` tell whether the latch is closed: for the start of a process.
+
+    Returns why nothing may be sent; None: it may.
+    """
     with store.reading() as unit:
-        is_closed = unit.latches.closed(FINALITY_VIOLATION) is not None
+        is_closed, why = unit.latches.closed(FINALITY_VIOLATION) is not None, why_stopped(unit)
     fork_metrics.FINALITY_VIOLATION.set(is_closed)
+    return why
 
 
 def compare_final(sight: Sight) -> Latched | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle.entrypoints.cli import run
 from oracle.fakechain.websocket import pushing
 from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import write
@@ -79,3 +80,33 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         endpoints = running.get("/v1/status").json()["endpoints"]
         assert [one["endpoint"] for one in endpoints] == a_chain.urls
         assert all("quarantined" not in one["state"] for one in endpoints)
+
+
+def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
+    a_chain: AChain, settings, tmp_path: Path, capsys
+):
+    config = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(config)]) == 0
+    a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
+    capsys.readouterr()
+
+    for _ in range(2):
+        assert run(["run", "--once", "--config", str(config)]) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith("qos-oracle: not caught up: latch finality_violation: block 22 was")
+
+    with daemon(config) as running:
+        told = running.wait_for("latched")
+        assert told["reason"].startswith("latch finality_violation: block 22 was final here")
+        assert running.get("/readyz").json()["folded"] == 30
+
+
+def test_at_a_head_that_does_not_move_it_is_ready_after_a_restart(
+    a_chain: AChain, settings, tmp_path: Path
+):
+    config = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(config)]) == 0
+
+    with daemon(config) as running:
+        running.wait_until_ready()
+        assert running.get("/readyz").json()["folded"] == a_chain.head.number
