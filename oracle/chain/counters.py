@@ -53,11 +53,21 @@ def counted(endpoint: Endpoint, reader: Reader, block_hash: Hash) -> dict[str, i
         [{"to": address, "data": load(contract).functions[counter.function].digest[:10]}, at]
         for _, address, contract, counter in asked
     ]
-    answers = endpoint.batch("eth_call", params, str) if params else []
-    return {
-        name: _word(endpoint.name, answer, counter.word)
-        for (name, _, _, counter), answer in zip(asked, answers, strict=True)
-    }
+    try:
+        answers = endpoint.batch("eth_call", params, str) if params else []
+        return {
+            name: _word(endpoint.name, answer, counter.word)
+            for (name, _, _, counter), answer in zip(asked, answers, strict=True)
+        }
+    except EndpointError as error:
+        if error.kind not in _NO_SUCH_CALL:
+            raise
+        # It serves what we index by all the same.
+        raise EndpointError(endpoint.name, Kind.UNSUPPORTED, error.words) from None
+
+
+# How those answer that know no state of old blocks, or no EIP-1898, or have another contract.
+_NO_SUCH_CALL = {Kind.INVALID, Kind.UNKNOWN}
 
 
 def _word(endpoint: str, answer: str | None, place: int) -> int:

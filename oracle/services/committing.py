@@ -33,8 +33,13 @@ class Arrival:
 
     @property
     def newer_final(self) -> BlockRef | None:
-        """The final block, where it is above the one that we know; it never goes down."""
-        return newer_final(self.heads, self.cursor)
+        """The final block, where it is above the one that we know; it never goes down.
+
+        One that lies above the window is somebody's word about a block that we have not read:
+        then the window's last block is final, and that is what we hold.
+        """
+        final, last = self.heads.final, self.window.last
+        return _newer(final if final.number <= last.number else last, self.cursor)
 
     @property
     def final_number(self) -> int:
@@ -45,8 +50,12 @@ class Arrival:
 
 def newer_final(heads: Heads, cursor: Cursor | None) -> BlockRef | None:
     """Return the final block of the heads, where it is above the one that the cursor knows."""
+    return _newer(heads.final, cursor)
+
+
+def _newer(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
     known = None if cursor is None else cursor.final_number
-    return heads.final if known is None or heads.final.number > known else None
+    return final if known is None or final.number > known else None
 
 
 @dataclass(slots=True)
