@@ -42,7 +42,7 @@ class World:
         self.chain = AChain(self._until_the_end, traffic=Traffic(seed))
         for _ in range(3):
             self.chain.serve()
-        self.chain.live(3)
+        self.chain.live(20)
         # The highest block that any endpoint has ever called final: the chain keeps it.
         self.final = 0
         self.was_lied_to = False
@@ -122,6 +122,13 @@ class World:
             return self.indexer.step() is not None
         except TransientError:
             return True
+
+    def follow(self, steps: int, seconds: float = 5.0) -> None:
+        """Turn so often, so many seconds apart, and plan what is due."""
+        for _ in range(steps):
+            self.clock.pass_by(seconds)
+            self.step()
+        self.plan()
 
     def audit(self) -> bool:
         """Ask a second endpoint about the next final blocks; tell whether there were any."""
