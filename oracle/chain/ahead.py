@@ -6,8 +6,8 @@ Bounded: at most DEPTH windows wait or are under way, so that a slow database sl
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Thread
 
+from oracle.chain.aside import aside
 from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
 
@@ -71,17 +71,12 @@ class ReadAhead:
             following = part.last + 1
 
     def _start(self, part: BlockRange, *, alone: bool) -> Future[Window]:
+        if not alone:
+            return aside(lambda: self._fetch(part), f"read ahead {part.first}")
+        # Nothing to be parallel with: a thread would only cost time.
         future: Future[Window] = Future()
-
-        def fetch() -> None:
-            try:
-                future.set_result(self._fetch(part))
-            except BaseException as error:  # noqa: BLE001  # whoever takes the window raises it
-                future.set_exception(error)
-
-        if alone:
-            # Nothing to be parallel with: a thread would only cost time.
-            fetch()
-        else:
-            Thread(target=fetch, name=f"read ahead {part.first}", daemon=True).start()
+        try:
+            future.set_result(self._fetch(part))
+        except BaseException as error:  # noqa: BLE001  # whoever takes the window raises it
+            future.set_exception(error)
         return future

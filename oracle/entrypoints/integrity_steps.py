@@ -16,6 +16,9 @@ from oracle.settings.verify import one_of
 from oracle.telemetry import integrity_metrics
 
 COUNTERS_SECONDS = 3600.0
+# So long a turn waits for another endpoint's answer; one that is late is looked for later, for
+# the head must not wait for it.
+AUDIT_SECONDS = 0.2
 # An endpoint that gives the audit no answer is left alone for a while.
 _REST_SECONDS = 60.0
 
@@ -35,9 +38,6 @@ class IntegrityWork:
     # Not before: `run --once` turns a step for as long as it did something.
     _counts_again: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.auditor.again = one_of(self.app.config.verify)
-
     def mend(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
         app = self.app
@@ -54,6 +54,7 @@ class IntegrityWork:
             return None
         with app.store.reading() as unit:
             cursor = unit.cursor.get()
+        self.auditor.again = one_of(app.config.verify)
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
         if not self.auditor.has_turn(is_caught_up=is_caught_up):
             return None

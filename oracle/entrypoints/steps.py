@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from oracle.app import App
 from oracle.entrypoints.endpoint_views import look
-from oracle.entrypoints.integrity_steps import COUNTERS_SECONDS, IntegrityWork
+from oracle.entrypoints.integrity_steps import AUDIT_SECONDS, COUNTERS_SECONDS, IntegrityWork
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.publisher.receipts import balance_of
@@ -28,6 +28,8 @@ from oracle.telemetry import metrics
 
 _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
+# Endpoints that contradict each other for longer hold us up; a fork that spreads does not.
+DISPUTED_SECONDS = 30.0
 # How often to see whether an endpoint is due; each is once an hour.
 PROBE_SECONDS = 60.0
 
@@ -81,7 +83,10 @@ class Work:
             self.watch.saw(self.pace.heads)
         with self.app.store.reading() as unit:
             self.watch.latch = why_stopped(unit)
-        self.watch.is_in_doubt = self.pace.vigil.is_open()
+        vigil = self.pace.vigil
+        self.watch.is_in_doubt = vigil.is_open()
+        since = self.pace.clock() - vigil.disputed_since
+        self.watch.dispute = vigil.dispute if since > DISPUTED_SECONDS else None
 
     def _waited(self) -> Facts:
         """Where nobody comes back to it, wait until the only endpoint may be asked again."""
@@ -93,7 +98,11 @@ class Work:
 
     def audit(self) -> Facts:
         """Ask a second endpoint about what one gave us; while a latch is closed, nothing."""
-        return None if self.watch.latch is not None else self.integrity.audit()
+        if self.watch.latch is not None:
+            return None
+        # Where nobody comes back to it, it waits for the answer.
+        self.integrity.auditor.patience = None if self.wait is not None else AUDIT_SECONDS
+        return self.integrity.audit()
 
     def probe(self) -> Facts:
         """Look at an endpoint that was not looked at for an hour."""

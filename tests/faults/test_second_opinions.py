@@ -1,13 +1,15 @@
 """What comes of a second endpoint's word: who is gone, who invents, what is waited for (L5)."""
 
 from collections.abc import Collection, Mapping
+from threading import Event
 from typing import Any
 
 from oracle.chain.verifying.policy import LEAST
-from oracle.fakechain import block_faults, log_faults
+from oracle.fakechain import block_faults, log_faults, transport_faults
 from oracle.fakechain.blocks import Block, Said, Tx
 from oracle.fakechain.faults import Fault, Limits, on_success
 from oracle.fakechain.questions import Asked
+from oracle.services.indexing import Indexed
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.refolding import Manner
 from tests.faults.a_chain import AChain
@@ -16,6 +18,7 @@ from tests.faults.indexer import FINALITY, Indexer
 from tests.faults.reading import hide, made_busy
 from tests.faults.speaking import ANYBODY
 from tests.faults.test_audit import WINDOW, audited, leave_one_out, prove_by
+from tests.faults.test_wakeups import until
 
 
 def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> Fault:
@@ -166,4 +169,29 @@ def test_case_50_what_was_forgotten_up_to_the_middle_of_a_window_is_not_taken_fo
 
     indexer.index()
 
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    leave_one_out(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    gate = Event()
+    hide(a_chain, transport_faults.held(gate, methods="eth_getLogs"), 1)
+    auditor = Auditor(window=a_chain.head.number - FINALITY + 1, patience=0.0)
+
+    def turn() -> Audited | None:
+        return audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+
+    assert turn() is None
+    a_chain.live(2)
+    assert [step for step in indexer.index() if isinstance(step, Indexed)]
+    assert (turn(), auditor.is_waiting) == (None, True)
+    gate.set()
+    until(lambda: (found := turn()) is not None and found.result == "repaired")
     assert indexer.canonical_logs() == a_chain.logs()

@@ -5,9 +5,13 @@ final block says. What differs is proven by receipts where that can be; the bett
 wins, and the state is folded anew.
 """
 
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import NamedTuple
 
+from oracle.chain.aside import aside
 from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
@@ -61,17 +65,29 @@ class Audited:
         return "unproven" if self.at_fault is None else "denied"
 
 
+class Due(NamedTuple):
+    """Blocks to ask about, who gave them, and whether that was done before."""
+
+    blocks: BlockRange
+    giver: str
+    again: bool
+
+
 @dataclass(slots=True)
 class Auditor:
     """What the audit remembers between its turns; its progress is the coverage's own.
 
     `window` and `again` as above. `ahead` is the block from which it looks: what could not be
-    settled is left for the next process.
+    settled is left for the next process. `patience` is how many seconds a turn waits for an
+    answer, which is then looked for in later turns; None: until it is there.
     """
 
     window: int = WINDOW
     again: int = AGAIN
     ahead: int = 0
+    patience: float | None = None
+    # What an endpoint was asked, and has not answered yet.
+    _asked: tuple[Due, Future[Window]] | None = None
     _turns: int = 0
     _sampled: int = -1
     _at_fault: dict[str, int] = field(default_factory=dict)
@@ -80,6 +96,28 @@ class Auditor:
         """Tell whether to audit now: at the head always, on the way there seldom."""
         self._turns += 1
         return is_caught_up or self._turns % BEHIND == 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an endpoint was asked, and it was not yet looked what it said."""
+        return self._asked is not None
+
+    def ask(self, due: Due, question: Callable[[], Window]) -> None:
+        """Let an endpoint be asked, and wait a little for what it says."""
+        future = aside(question, f"audit {due.blocks.first}")
+        self._asked = due, future
+        wait([future], self.patience)
+
+    def answered(self) -> tuple[Due, Window] | None:
+        """Return what was asked and the answer, once; None: there is none yet.
+
+        Raises:
+            TransientError: the endpoint gave none.
+        """
+        if self._asked is None or not self._asked[1].done():
+            return None
+        (due, future), self._asked = self._asked, None
+        return due, future.result()
 
     def found_at_fault(self, endpoint: str, rows: int) -> int:
         """Count the rows that an endpoint was wrong about; return all of this process."""
@@ -112,31 +150,53 @@ def audit_next(
     metrics.AUDIT_POSSIBLE.set(possible)
     if not possible:
         return None
-    with store.reading() as unit:
-        due = _due(unit, folder, auditor)
-    if due is None:
+    if not auditor.is_waiting:
+        with store.reading() as unit:
+            due = _due(unit, folder, auditor)
+        if due is None:
+            return None
+        auditor.ask(due, _question(chain, due))
+    answered = auditor.answered()
+    if answered is None:
         return None
-    blocks, giver, again = due
-    window = chain.verified(blocks, Level.CHECKED, than=giver or None)
+    return _compared(_Task(chain, store, folder, auditor, manner), *answered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    chain: Chain
+    store: Store
+    folder: Folder
+    auditor: Auditor
+    manner: Manner
+
+
+def _question(chain: Chain, due: Due) -> Callable[[], Window]:
+    return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
+
+
+def _compared(task: _Task, due: Due, window: Window) -> Audited:
+    """Compare what an endpoint said with what we hold, and write down what came of it."""
+    chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as unit:
         check_or_blame(chain, unit, _cursor(unit), window)
         difference = Difference() if _is_same(unit, window) else compare(unit, window)
-    found = Audited(window.range, giver, window.endpoint, difference, again=again)
+    found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
-        found = _judged(chain, store, folder, found, manner)
-        _blame(chain, auditor, found)
+        found = _judged(task, found)
+        _blame(chain, task.auditor, found)
     metrics.AUDITS.labels(found.result).inc()
     if found.result == "unproven" or found.left:
-        auditor.ahead = max(auditor.ahead, found.blocks.last + 1)
+        task.auditor.ahead = max(task.auditor.ahead, found.blocks.last + 1)
         return found
-    with manner.transaction(store) as unit:
+    with task.manner.transaction(store) as unit:
         at = _cursor(unit).number
         unit.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
     return found
 
 
-def _due(unit: Unit, folder: Folder, auditor: Auditor) -> tuple[BlockRange, str, bool] | None:
-    """Return the blocks to ask about, who gave them, and whether that was done before."""
+def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
+    """Return what to ask about now; None: nothing."""
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
         return None
@@ -148,12 +208,12 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> tuple[BlockRange, str,
         auditor.ahead = final + 1 if span is None else span.first
         # What grows is waited for: one question for each whole window.
         if span is not None and (len(span.blocks) == auditor.window or span.last < final):
-            return span.blocks, span.endpoint, False
+            return Due(span.blocks, span.endpoint, again=False)
     sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
     if sampled is None:
         return None
     spans = unit.coverage.spans(folder.scope.id, sampled.first, sampled.last)
-    return (spans[0].blocks, spans[0].endpoint, True) if spans else None
+    return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
 
 
 def _is_same(unit: Unit, window: Window) -> bool:
@@ -162,12 +222,13 @@ def _is_same(unit: Unit, window: Window) -> bool:
     return ours == digest(window.logs, window.calls)
 
 
-def _judged(chain: Chain, store: Store, folder: Folder, found: Audited, manner: Manner) -> Audited:
+def _judged(task: _Task, found: Audited) -> Audited:
     """Find out who is right about each block that differs, and put our rows right."""
+    chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
     proofs = _proofs(chain, found)
     repair, refolded = Difference(), None
-    with folder.following(None), manner.transaction(store) as unit:
+    with folder.following(None), manner.transaction(task.store) as unit:
         cursor = _cursor(unit)
         # What our side has proven stands, unless a newer proof says otherwise.
         proven = proven_in(unit, folder.scope, found.blocks)
