@@ -3,16 +3,14 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oracle.errors import InputError, TransientError
-from oracle.services.indexing import Pace
+from oracle.errors import TransientError
 from oracle.services.latching import Latched
-from oracle.services.refolding import Manner
-from oracle.services.rewinding import Rewound, rewind_to
+from oracle.services.rewinding import Rewound
 from oracle.store.reports import ReportState
 from oracle.store.store import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
-from tests.services.follower import Follower, folder, mined
+from tests.services.follower import Follower, mined
 from tests.traffic import Traffic
 
 BLOCKS = Traffic(3).blocks(100)
@@ -30,6 +28,8 @@ FORKS = given(
     turns=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=4),
     restarting=st.booleans(),
 )
+
+
 PATIENT = settings(max_examples=4)
 
 
@@ -153,50 +153,6 @@ def test_one_endpoint_alone_is_not_believed_about_a_fork(store: Store, shorter_b
     assert follower.dump() == before
 
 
-class Hand:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def leave_alone(chain: ScriptedChain) -> None:
-    """The other endpoint is far behind, so that this one is the only one that can tell."""
-    chain.other = chain.copy()
-    chain.other.lag = 90
-
-
-def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: Store):
-    clock = Hand()
-    follower = Follower(mined(BLOCKS), store, pace=Pace(clock))
-    follower.catch_up()
-    leave_alone(follower.chain)
-    follower.chain.fork(2)
-    follower.chain.mine_many(3)
-
-    for _ in range(2):
-        assert follower.step() is None
-        clock.now += 19.0
-        assert follower.step() is None
-        clock.now += 1.0
-    assert isinstance(follower.step(), Rewound)
-
-
-def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
-    clock = Hand()
-    follower = Follower(mined(BLOCKS), store, pace=Pace(clock))
-    follower.catch_up()
-    leave_alone(follower.chain)
-    for _ in range(4):
-        follower.chain.fork(1)
-        follower.chain.mine_many(1)
-        assert follower.step() is None
-        clock.now += 20.0
-
-
 def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Store):
     """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
     follower = Follower(mined(BLOCKS), store)
@@ -294,97 +250,3 @@ def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
         cursor = unit.cursor.get()
     assert cursor is not None
     assert cursor.hash == follower.chain.newest.hash
-
-
-def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new_store: NewStore):
-    follower = Follower(mined(BLOCKS), store)
-    follower.catch_up()
-    whole = follower.dump()
-
-    rewound = rewind_to(follower.chain, store, follower.folder, 95, Manner())
-
-    assert not rewound.by_refold
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
-    follower.catch_up()
-    assert follower.dump() == whole
-
-
-def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new_store: NewStore):
-    follower = Follower(mined(BLOCKS), store)
-    follower.catch_up()
-    whole = follower.dump()
-
-    rewound = rewind_to(follower.chain, store, follower.folder, 30, Manner())
-
-    assert rewound.by_refold
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
-    follower.catch_up()
-    assert follower.dump() == whole
-
-
-@pytest.mark.parametrize("to_block", [30, 95])
-def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
-    follower = Follower(mined(BLOCKS), store)
-    follower.catch_up()
-    before = follower.dump()
-
-    rewound = rewind_to(follower.chain, store, follower.folder, to_block, Manner(dry_run=True))
-
-    assert rewound.logs > 0
-    assert follower.dump() == before
-
-
-@pytest.mark.parametrize("to_block", [9, 100, 101])
-def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
-    follower = Follower(mined(BLOCKS), store, start_block=11)
-    follower.catch_up()
-
-    with pytest.raises(InputError, match=r"from 10 .* to 99"):
-        rewind_to(follower.chain, store, follower.folder, to_block, Manner())
-
-
-def test_a_rewind_of_an_empty_database_is_refused(store: Store):
-    with pytest.raises(InputError, match="nothing is indexed"):
-        rewind_to(ScriptedChain(), store, folder(), 3, Manner())
-
-
-def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store: NewStore):
-    follower = Follower(mined(BLOCKS), store)
-    follower.catch_up()
-    follower.chain.fork(15)
-    mined(Traffic(12).blocks(20), follower.chain)
-    latched = follower.step()
-    assert isinstance(latched, Latched)
-    assert "--to-block 91" in latched.reason
-
-    with pytest.raises(InputError, match="rewind to block 85"):
-        rewind_to(follower.chain, store, follower.folder, 91, Manner())
-    rewind_to(follower.chain, store, follower.folder, 85, Manner())
-    done = follower.catch_up()
-
-    assert isinstance(done[0], Latched)
-    assert not done[0].is_closed
-    assert follower.dump() == fresh_dump(new_store, follower.chain)
-
-
-def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
-    follower = Follower(mined(BLOCKS), store, pace=Pace(Hand()))
-    follower.catch_up()
-    leave_alone(follower.chain)
-    ours = follower.chain.copy()
-    follower.chain.fork(2)
-    follower.chain.mine_many(2)
-    assert follower.step() is None
-    assert follower.pace.vigil.is_open()
-    ours.mine_many(2)
-    ours.other = follower.chain.other
-    follower.chain = ours
-
-    follower.pace.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
-    follower.catch_up()
-
-    assert not follower.pace.vigil.is_open()
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
-    assert cursor is not None
-    assert cursor.hash == ours.newest.hash

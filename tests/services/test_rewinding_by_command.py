@@ -1,0 +1,85 @@
+"""A rewind that a user asks for: by the journal, or by folding anew."""
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.services.latching import Latched
+from oracle.services.refolding import Manner
+from oracle.services.rewinding import rewind_to
+from oracle.store.store import Store
+from tests.scripted import ScriptedChain
+from tests.services.conftest import NewStore
+from tests.services.follower import Follower, folder, mined
+from tests.services.test_rewinding import BLOCKS, fresh_dump
+from tests.traffic import Traffic
+
+
+def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    whole = follower.dump()
+
+    rewound = rewind_to(follower.chain, store, follower.folder, 95, Manner())
+
+    assert not rewound.by_refold
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
+    follower.catch_up()
+    assert follower.dump() == whole
+
+
+def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    whole = follower.dump()
+
+    rewound = rewind_to(follower.chain, store, follower.folder, 30, Manner())
+
+    assert rewound.by_refold
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
+    follower.catch_up()
+    assert follower.dump() == whole
+
+
+@pytest.mark.parametrize("to_block", [30, 95])
+def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+
+    rewound = rewind_to(follower.chain, store, follower.folder, to_block, Manner(dry_run=True))
+
+    assert rewound.logs > 0
+    assert follower.dump() == before
+
+
+@pytest.mark.parametrize("to_block", [9, 100, 101])
+def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
+    follower = Follower(mined(BLOCKS), store, start_block=11)
+    follower.catch_up()
+
+    with pytest.raises(InputError, match=r"from 10 .* to 99"):
+        rewind_to(follower.chain, store, follower.folder, to_block, Manner())
+
+
+def test_a_rewind_of_an_empty_database_is_refused(store: Store):
+    with pytest.raises(InputError, match="nothing is indexed"):
+        rewind_to(ScriptedChain(), store, folder(), 3, Manner())
+
+
+def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(15)
+    mined(Traffic(12).blocks(20), follower.chain)
+    latched = follower.step()
+    assert isinstance(latched, Latched)
+    assert "--to-block 91" in latched.reason
+
+    with pytest.raises(InputError, match="rewind to block 85"):
+        rewind_to(follower.chain, store, follower.folder, 91, Manner())
+    rewind_to(follower.chain, store, follower.folder, 85, Manner())
+    done = follower.catch_up()
+
+    assert isinstance(done[0], Latched)
+    assert not done[0].is_closed
+    assert follower.dump() == fresh_dump(new_store, follower.chain)
