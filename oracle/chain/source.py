@@ -20,6 +20,7 @@ from oracle.chain.heads import Heads
 from oracle.chain.part import part_of
 from oracle.chain.providers.anchors import Anchor
 from oracle.chain.reader import Reader
+from oracle.chain.repeating import Repeating
 from oracle.chain.verifying.policy import Policy
 from oracle.chain.verifying.trust import Trust
 from oracle.chain.window import Window
@@ -64,6 +65,7 @@ class Source:
         self._clock = clock
         finality = Finality(finality_depth, finality_seconds)
         self.tracker = HeadTracker(endpoints, finality, clock)
+        self._outvoted = Repeating("endpoint_outvoted")
         self._windows = Windows(endpoints, reader, Policy(), Trust(clock))
         self._ahead = ReadAhead(
             lambda blocks: self._windows.window(blocks, with_headers=False),
@@ -238,12 +240,9 @@ class Source:
         return found
 
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
-        """Let the others work for a while: they outvoted it about a block that may change.
-
-        `newest` is the highest block of those who did: nobody lags who has come so far.
-        """
+        """Let those work for a while who outvoted it; `newest` is their highest block."""
         self.tracker.fall_back(newest)
-        structlog.get_logger().warning("endpoint_outvoted", endpoint=endpoint, reason=why)
+        self._outvoted.warn(endpoint, why)
         self._endpoints.note_inconsistent(endpoint, "fork")
 
     def blame(self, endpoint: str, why: str) -> None:

@@ -28,8 +28,6 @@ from oracle.telemetry import metrics
 
 _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
-# Endpoints that contradict each other for longer hold us up; a fork that spreads does not.
-DISPUTED_SECONDS = 30.0
 # How often to see whether an endpoint is due; each is once an hour.
 PROBE_SECONDS = 60.0
 
@@ -85,8 +83,7 @@ class Work:
             self.watch.latch = why_stopped(unit)
         vigil = self.pace.vigil
         self.watch.is_in_doubt = vigil.is_open()
-        since = self.pace.clock() - vigil.disputed_since
-        self.watch.dispute = vigil.dispute if since > DISPUTED_SECONDS else None
+        self.watch.dispute = vigil.held_up(self.pace.clock())
 
     def _waited(self) -> Facts:
         """Where nobody comes back to it, wait until the only endpoint may be asked again."""

@@ -34,6 +34,8 @@ class Watch:
     # No endpoint shows a new block; or one says that ours left the chain, and has to say it again.
     is_stalled: bool = False
     is_in_doubt: bool = False
+    # What endpoints say against each other, while nothing of either is taken in.
+    dispute: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     _heads: Heads | None = None
     _seen_at: float | None = None
@@ -79,6 +81,11 @@ class Watch:
         found = [] if self.latch is None else [self.latch]
         if self.is_in_doubt:
             found.append("index: one endpoint alone says that our blocks left the chain")
+        if self.dispute is not None:
+            found.append(
+                f"index: {self.dispute}, and nothing new came from who is believed: take the one "
+                "that is wrong out of [chain] endpoints, or name a third"
+            )
         if self.is_stalled:
             found.append("chain: no endpoint shows a new block")
         if self._seen_at is not None:

@@ -126,6 +126,7 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done |
     arrival = Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
     fetched = pace.clock()
     written = commit(store, folder, arrival, pace.clock)
+    pace.vigil.goes_on()
     committed = pace.clock()
     pace.took(len(window.range), committed - fetched)
     return Indexed(

@@ -193,6 +193,7 @@ def _rolled_back(sight: Sight, folder: Folder, heads: Heads, fork: _Fork) -> Rew
                 logs_orphaned=rewound.logs,
             )
         )
+    sight.vigil.goes_on()
     metrics.REORGS.inc()
     metrics.REORG_DEPTH.observe(rewound.depth)
     return rewound

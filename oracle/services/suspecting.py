@@ -23,6 +23,8 @@ ENOUGH = 2
 # What a chain's block time is taken to be between, and where none is known.
 _SHORTEST, _LONGEST, _USUAL = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
+# Endpoints that contradict each other for longer hold us up; a fork that spreads does not.
+DISPUTED_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,24 @@ class Vigil:
     final: Suspicion = field(default_factory=Suspicion)
     # When the final block was compared last; None: not since the start.
     compared_at: float | None = None
+    # What endpoints say of our newest block against each other, and since when it holds us up.
+    dispute: str | None = None
+    disputed_since: float = 0.0
+
+    def dispute_about(self, words: str, now: float) -> None:
+        """Note that endpoints contradict each other; `goes_on` ends that."""
+        if self.dispute is None:
+            self.disputed_since = now
+        self.dispute = words
+
+    def held_up(self, now: float) -> str | None:
+        """Return the dispute that has kept our newest block where it is for long; None: none."""
+        return self.dispute if now - self.disputed_since > DISPUTED_SECONDS else None
+
+    def goes_on(self) -> None:
+        """Note that our newest block is another one now: whoever was right, we were not held."""
+        self.dispute = None
+        self.tip.forget()
 
     def is_open(self) -> bool:
         """Tell whether one endpoint alone denies a block of ours, and has to say it again."""
@@ -180,6 +200,7 @@ def reject(sight: Sight, accused: Accusation, judged: Judged) -> TransientError:
         else:
             sight.chain.put_aside(endpoint, f"said that {words}", judged.newest)
     liars = ", ".join(judged.liars)
+    sight.vigil.dispute_about(f"{liars} said that {words}", sight.now)
     return TransientError(f"{liars} said that {words}: put aside, nothing undone")
 
 

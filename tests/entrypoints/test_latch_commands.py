@@ -134,7 +134,10 @@ def test_readyz_says_what_holds_the_index(sqlite_url: str):
         assert reasons(store, watch) == [watch.latch]
         watch.latch, watch.is_in_doubt = None, True
         assert reasons(store, watch)[0].startswith("index: one endpoint alone")
-        watch.is_in_doubt = False
+        watch.is_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
+        (reason,) = reasons(store, watch)
+        assert reason.startswith("index: A said that block 30 left, which B denies, and nothing")
+        watch.dispute = None
         watch.saw(replace(heads, stalled=True))
         assert reasons(store, watch) == ["chain: no endpoint shows a new block"]
 

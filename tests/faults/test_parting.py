@@ -1,10 +1,13 @@
 """A chain that changed below final, and what goes on after it (case 4 of chain.md section 5)."""
 
 import re
+from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from oracle.errors import InputError, TransientError
+from oracle.fakechain.clock import VirtualClock
 from oracle.services.latching import Latched
 from oracle.services.refolding import Manner
 from oracle.services.rewinding import rewind_to
@@ -71,3 +74,32 @@ def test_a_chain_far_below_our_final_block_is_told_and_not_waited_for_in_silence
         indexer.index()
 
     assert indexer.cursor == before
+
+
+def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    still, moves = a_chain.providers
+    a_chain.following.remove(still)
+    with capture_logs() as told:
+        for _ in range(150):
+            a_chain.quiet(1, on=a_chain.back(2) if moves.head is still.head else None)
+            with suppress(TransientError):
+                indexer.index()
+            clock.pass_by(1.0)
+
+    # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
+    assert indexer.cursor == (still.head.number, still.head.hash)
+    held = indexer.pace.vigil.held_up(clock())
+    assert held is not None
+    assert held.startswith(f"{a_chain.urls[1]} said that block 30 left the chain, which ")
+    assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
+
+    still.head = moves.head
+    clock.pass_by(60.0)
+    indexer.index()
+    assert indexer.cursor == (moves.head.number, moves.head.hash)
+    assert indexer.pace.vigil.held_up(clock()) is None
