@@ -66,8 +66,8 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     """Read blocks again, compare them with what we hold, and note how sure we are.
 
     Where both are the same, the coverage has the level reached from then on. Exit code 1 where
-    they differ and were not repaired. An interrupted run goes on where it was; with `--dry-run`
-    nothing at all is written, and the daemon may run meanwhile.
+    they differ and were not all put right. An interrupted run goes on where it was; with
+    `--dry-run` nothing at all is written, and the daemon may run meanwhile.
     """
     if first > last:
         raise InputError(f"--from {first} lies above --to {last}")
@@ -80,10 +80,9 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     if as_json:
         print_json(_verified(found, dry_run=dry_run))
     else:
-        for line in _lines(found):
+        for line in _lines(found, repair=repair):
             say(line, dry_run=dry_run)
-    is_left = bool(found.difference) and found.repaired is None
-    if is_left or (found.repaired is not None and found.repaired.differing):
+    if found.left or (found.repaired is not None and found.repaired.differing):
         raise typer.Exit(1)
 
 
@@ -105,7 +104,7 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
         raise typer.Exit(1)
 
 
-def _lines(found: Verified) -> Iterator[str]:
+def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
     difference = found.difference
     told_of = [("missing here", difference.missing), ("only here", difference.extra)]
     told_of.append(("other words", difference.other))
@@ -121,6 +120,8 @@ def _lines(found: Verified) -> Iterator[str]:
     yield f"{blocks}: DIFFERENT by {by}: {counts}{again}"
     if found.repaired is not None:
         yield f"put right; {told(found.repaired)}"
+    if repair and found.left:
+        yield f"NOT put right: {found.left} rows, for their receipts prove neither side wrong"
 
 
 def _some(words: str, rows: list[Log | Call]) -> Iterator[str]:
@@ -166,6 +167,7 @@ def _verified(found: Verified, *, dry_run: bool) -> Mapping[str, object]:
         "extra": [_row(row) for row in difference.extra],
         "other": [_row(row) for row in difference.other],
         "repaired": None if repaired is None else refolded_json(repaired, dry_run=dry_run),
+        "left": found.left,
     }
 
 

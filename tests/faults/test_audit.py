@@ -171,3 +171,17 @@ def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
     with indexer.store.reading() as unit:
         scope = indexer.folder.scope.id
         assert unit.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
+
+
+def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tuple[Indexer, int]):
+    indexer, block = fooled
+    kept = next(at for at, index in a_chain.logs() if index == 0)
+    a_chain.providers[1].faults.append(log_faults.omits_logs(lambda log: log["blockHash"] == kept))
+    blocks = BlockRange(0, indexer.cursor[0])
+    asked = Asked(blocks, Level.SEAMED, name_of(indexer, 1), repair=True)
+
+    found = verify(indexer.source, indexer.store, indexer.folder, asked, Manner())
+
+    assert found.repaired is not None
+    assert [log.block for log in found.difference.missing_logs] == [block]
+    assert found.left == len(found.difference.extra_logs) > 0

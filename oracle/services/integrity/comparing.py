@@ -47,6 +47,11 @@ class Difference:
         return [*self.other_logs, *self.other_calls]
 
     @property
+    def rows(self) -> int:
+        """Count the rows that it is about."""
+        return sum(map(len, self._all()))
+
+    @property
     def blocks(self) -> list[int]:
         """Return the blocks that it is about, ascending."""
         return sorted({row.block for rows in self._all() for row in rows})

@@ -47,7 +47,7 @@ class Verified:
     """What came of it: the lowest level reached, by whom, and what differed.
 
     `resumed_at`: an earlier run had come to this block; None: it began anew. `repaired` None:
-    nothing was put right.
+    nothing was put right. `left` counts the rows that differ still: nobody has proven them wrong.
     """
 
     blocks: BlockRange
@@ -56,6 +56,7 @@ class Verified:
     difference: Difference
     resumed_at: int | None = None
     repaired: Refolded | None = None
+    left: int = 0
 
 
 @dataclass(slots=True)
@@ -91,7 +92,9 @@ def verify(chain: Chain, store: Store, folder: Folder, asked: Asked, manner: Man
     for window in run.windows(place):
         run.note(window, place)
     difference, seen = run.looked_again(place)
-    repaired = run.repaired(difference, seen) if asked.repair and difference else None
+    repaired, left = None, difference.rows
+    if asked.repair and difference:
+        repaired, left = run.repaired(difference, seen)
     run.finished()
     return Verified(
         asked.blocks,
@@ -100,6 +103,7 @@ def verify(chain: Chain, store: Store, folder: Folder, asked: Asked, manner: Man
         difference,
         resumed_at,
         repaired,
+        left,
     )
 
 
@@ -165,8 +169,11 @@ class _Run:
                     seen.append(window)
         return found, seen
 
-    def repaired(self, difference: Difference, seen: list[Window]) -> Refolded | None:
-        """Put right what can be, in one transaction with the fold; None: there is nothing."""
+    def repaired(self, difference: Difference, seen: list[Window]) -> tuple[Refolded | None, int]:
+        """Put right what can be, in one transaction with the fold; None: there is nothing.
+
+        Returns also how many rows differ still.
+        """
         proven = {number for window in seen for number in _proven(window)}
         refolded = None
         with self.folder.following(None), self.manner.transaction(self.store) as unit:
@@ -179,7 +186,7 @@ class _Run:
                     if not compare(unit, window):
                         self._raise(unit, window)
         self.folder.forget()
-        return refolded
+        return refolded, difference.rows - repair.rows
 
     def finished(self) -> None:
         """Forget how far it came: the next run begins anew."""
