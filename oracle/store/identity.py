@@ -8,7 +8,9 @@ from sqlalchemy import Connection, insert, select, update
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.store.chain_tables import identity
+from oracle.store.coverage import NAMELESS
 from oracle.store.encoding import hexed, raw, raw_or_none
+from oracle.store.integrity_tables import coverage
 
 _WORDS = {
     "chain_id": "chain id",
@@ -55,7 +57,8 @@ class IdentityRoom:
         """Write it down the first time; later check it, and write down contracts that are new.
 
         Raises:
-            InputError: the database belongs to another chain, contract or start block.
+            InputError: the database belongs to another chain, contract or start block, or is of
+                an older version and contracts are new.
         """
         known = self.get()
         if known is None:
@@ -63,6 +66,7 @@ class IdentityRoom:
             return
         self.check(wanted)
         if known != wanted:
+            self._check_ledger()
             self._extend(wanted)
 
     def check(self, wanted: Identity) -> None:
@@ -82,6 +86,16 @@ class IdentityRoom:
                     f"configuration says {_shown(there)}: name another database, or put "
                     "the configuration right"
                 )
+
+    def _check_ledger(self) -> None:
+        """Let no contract be added before it is noted that what is there was read without it."""
+        unnamed = select(coverage.c.first_block).where(coverage.c.scope == NAMELESS).limit(1)
+        if self._connection.execute(unnamed).first() is not None:
+            raise InputError(
+                "this database was written by an older version, which did not note for which "
+                "contracts it read: let `qos-oracle run` take in a block with the contracts that "
+                "it knows, then add the new ones"
+            )
 
     def _extend(self, wanted: Identity) -> None:
         self._connection.execute(

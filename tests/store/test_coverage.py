@@ -1,13 +1,18 @@
 """The ledger of what was read says of every block what was said of it last."""
 
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.domain.block import BlockRange
 from oracle.domain.coverage import Covered, Scope
+from oracle.domain.ids import Address, Hash
 from oracle.domain.verification import Level
+from oracle.errors import InputError
 from oracle.store.coverage import NAMELESS, CoverageRoom
+from oracle.store.identity import Identity
 from oracle.store.store import Store
 from tests.store.samples import a_hash, address
 
@@ -151,3 +156,18 @@ def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
         (one.last + 1, one.level, one.endpoint) != (other.first, other.level, other.endpoint)
         for one, other in pairwise(spans)
     )
+
+
+def test_no_contract_is_added_before_what_an_older_program_read_has_a_name(store: Store):
+    known = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
+    more = replace(known, oracle=Address(address(2)))
+    with store.transaction() as unit:
+        unit.identity.set(known)
+        unit.coverage.put(NAMELESS, covered(0, 9, Level.NOTHING, ""))
+        unit.identity.set(known)
+        with pytest.raises(InputError, match="an older version"):
+            unit.identity.set(more)
+        assert unit.identity.get() == known
+        unit.coverage.adopt(ASKED)
+        unit.identity.set(more)
+        assert unit.identity.get() == more
