@@ -152,10 +152,11 @@ def _of_integrity(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tup
     newest = newest_of(endpoints)
     for view in endpoints:
         head = "" if view.head is None else f", at block {view.head}"
+        # Who has nothing to do is hardly asked: that it lags is not known.
         lag = (
             ""
             if newest is None or view.head in {None, newest}
-            else f", {newest - view.head} behind"
+            else f" when it was asked last, {newest - view.head} below the newest"
         )
         yield "endpoint", f"{view.name}{head}{lag}, {view.state}"
     levels = [f"{blocks} {level}" for level, blocks in seen.levels.items()]

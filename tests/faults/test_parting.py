@@ -23,8 +23,9 @@ def rewind(indexer: Indexer, number: int) -> None:
 
 
 def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
-    indexer: Indexer, a_chain: AChain
+    a_chain: AChain, open_indexer: OpenIndexer, database_url: str
 ):
+    indexer = open_indexer(*a_chain.urls, url=database_url)
     # Ours is silent from block 30 on; of what lies below final we know no hashes there.
     fork = a_chain.head
     a_chain.quiet(QUIET)
