@@ -17,7 +17,7 @@ import msgspec
 
 from oracle.chain.source import Source
 from oracle.domain.block import BlockRange
-from oracle.errors import InputError
+from oracle.errors import InputError, TransientError
 
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 
@@ -40,6 +40,8 @@ class _Place(msgspec.Struct):
     next: int
     size: int
     lines: int
+    # Of the last block written; empty: none is.
+    hash: str = ""
 
 
 def record(
@@ -49,7 +51,8 @@ def record(
 
     Raises:
         InputError: it ends otherwise, is there already, or cannot be written.
-        TransientError: no endpoint answers now; run it again.
+        TransientError: no endpoint answers now, or a block that was recorded left the chain; run
+            it again.
     """
     if not path.name.endswith(_SUFFIXES):
         raise InputError(f"--fixture {path}: must end in .jsonl or .jsonl.gz")
@@ -90,7 +93,12 @@ def _written(
     os.truncate(part, place.size)
     while place.next <= place.last:
         reached, lines = chain.recorded(BlockRange(place.next, place.last))
-        place.next = reached + 1
+        blocks = [line for line in lines if line["kind"] == "block"]
+        if place.hash and blocks[0]["parentHash"] != place.hash:
+            note.unlink()
+            words = f"the chain left block {place.next - 1}, which was recorded: run it again"
+            raise TransientError(f"--fixture: {words}, it begins anew")
+        place.next, place.hash = reached + 1, blocks[-1]["hash"]
         _append(part, note, place, lines)
         progress(reached, place.last)
 

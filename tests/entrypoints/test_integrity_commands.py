@@ -17,6 +17,7 @@ from oracle.entrypoints.fixture_files import record
 from oracle.errors import TransientError
 from oracle.fakechain.recording import recording
 from oracle.fakechain.server import serving
+from oracle.fakechain.tree import branch
 from oracle.services.integrity.counting import compare_counters
 from oracle.store.store import Store
 from tests.entrypoints.local_network import write
@@ -171,6 +172,27 @@ def test_an_interrupted_recording_goes_on_where_it_was(
         done = record(app.chain, parts, blocks, lambda _block, _last: None)
     assert done.resumed_at == 20
     assert parts.read_text("utf-8") == whole.read_text("utf-8")
+
+
+def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_path: Path):
+    path = tmp_path / "forked.jsonl"
+
+    def interrupted(_block: int, _last: int) -> None:
+        raise KeyboardInterrupt
+
+    chain.live(90)
+    with App(load(Path(config))) as app:
+        blocks = BlockRange(0, chain.head.number)
+        with pytest.raises(KeyboardInterrupt):
+            record(app.chain, path, blocks, interrupted)
+        chain.live(60, on=chain.back(60))
+        with pytest.raises(TransientError, match="left block 99"):
+            record(app.chain, path, blocks, lambda _block, _last: None)
+        assert not path.exists()
+        assert record(app.chain, path, blocks, lambda _block, _last: None).resumed_at is None
+    assert [block.hash for block in branch(recording(path).head)] == [
+        block.hash for block in branch(chain.head)
+    ]
 
 
 def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(

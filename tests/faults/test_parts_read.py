@@ -1,0 +1,54 @@
+"""Case 67: what is new is read in parts, and read is only what all the parts were read for."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from oracle.chain.part import part_of
+from oracle.chain.reader import Reader
+from oracle.chain.window import Window
+from oracle.domain.block import BlockRange
+from oracle.domain.coverage import Scope
+from oracle.services.covering import scope_of
+from oracle.services.integrity.mending import Mender, mend_next, missing_of
+from oracle.services.ports import Chain
+from oracle.services.refolding import Manner
+from tests.chain.network_logs import NETWORK, ORACLE
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.indexer import FINALITY
+from tests.faults.test_storage import read_for
+
+
+@dataclass(frozen=True)
+class OfLength:
+    """A chain that gives so many blocks, as one does that has read ahead, whatever is asked."""
+
+    chain: Any
+    blocks: int
+
+    def window(self, asked: BlockRange, *, with_headers: bool) -> Window:
+        wanted = BlockRange(asked.first, asked.first + self.blocks - 1)
+        return cast("Window", self.chain.window(wanted, with_headers=with_headers))
+
+
+def test_case_67_what_one_part_was_read_for_further_than_another_is_not_taken_as_read(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.quiet(FINALITY)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    known = Scope.of([NETWORK], now.topics[1:])
+    read_for(indexer, part_of(now, known)).index()
+    read_for(indexer, now)
+    parts = missing_of(scope_of(now), known)
+    assert len(parts) == 2
+    lengths = dict(zip(parts, (5, 20), strict=True))
+    mender = Mender()
+    for part, blocks in lengths.items():
+        mender._chains[part] = cast("Chain", OfLength(indexer.source.narrowed(part), blocks))
+
+    step = mend_next(indexer.source, indexer.store, indexer.folder, mender, Manner())
+
+    assert step is not None
+    assert step.blocks == BlockRange(0, 4)
+    assert indexer.holes()[0].first == 5
