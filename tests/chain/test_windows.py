@@ -108,7 +108,7 @@ def test_logs_of_one_fork_and_headers_of_another_never_mix(
     source = open_source(served)
     source.heads()
     served.faults.append(fork_in_between)
-    with pytest.raises(TransientError, match="two blocks 40"):
+    with pytest.raises(TransientError, match="two blocks 38"):
         source.window(BlockRange(30, 40), with_headers=False)
 
     again = source.window(BlockRange(30, 40), with_headers=True)

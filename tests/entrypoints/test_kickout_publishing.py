@@ -38,7 +38,7 @@ def endpoint(office):
 
 @pytest.fixture
 def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
-    monkeypatch.setattr("oracle.app.rule_set", lambda *_: RULES)
+    monkeypatch.setattr("oracle.app.reading.rule_set", lambda *_: RULES)
     keys = office.premises.key_folder
     settings = {
         "database": {"url": sqlite_url},
