@@ -9,7 +9,7 @@ import pytest
 from tests.contracts.oracle_driver import LIMITS, SIGNERS, STRANGER, Oracle, node, word
 from tests.evm.chain import RevertedError
 
-pytestmark = pytest.mark.evm
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 NODES, STEPS, BUCKET = 20, 150, 2
 WORST_LANE = 10_002

@@ -12,7 +12,7 @@ from tests.contracts.network_ledger import Ledger
 from tests.evm.chain import Chain, RevertedError
 from tests.evm.network import ETHER, MIN_STAKE, Network, Standing, Status, word
 
-pytestmark = pytest.mark.evm
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 WAITING = (Status.CREATED, Status.QUEUED)
 ANSWERED = (Status.SUBMITTED, Status.ERROR_REPORTED)

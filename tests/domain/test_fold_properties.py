@@ -5,6 +5,7 @@ from copy import deepcopy
 from itertools import groupby
 from typing import TypeVar
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.domain.fixed_point import UNIT
@@ -199,6 +200,7 @@ def test_legal_life_has_no_anomaly(events):
     assert changes.anomalies == []
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     ordinary_histories.filter(bool),

@@ -48,6 +48,7 @@ def test_an_unreachable_server(capsys, sound, tmp_path):
     assert "127.0.0.1:1/oracle" in refused(capsys, "status", "--config", path)
 
 
+@pytest.mark.slow
 def test_a_database_that_another_process_writes_to_is_not_waited_for_long(capsys, sound, tmp_path):
     path = write(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
@@ -60,6 +61,7 @@ def test_a_database_that_another_process_writes_to_is_not_waited_for_long(capsys
     assert "another process is writing to it" in line
 
 
+@pytest.mark.slow
 def test_a_database_that_may_not_be_written(sound, tmp_path):
     path = write(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0

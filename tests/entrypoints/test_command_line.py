@@ -97,6 +97,7 @@ def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
         assert said == f"qos-oracle: {failure}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 def test_a_full_disk_is_one_clear_line(tmp_path):
     events = tmp_path / "events.jsonl"

@@ -13,7 +13,7 @@ from tests.entrypoints.daemon import daemon, starting
 from tests.entrypoints.local_network import write
 from tests.entrypoints.moody_endpoint import Mood, moody_endpoint
 
-pytestmark = pytest.mark.evm
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -103,6 +103,7 @@ def test_people_read_the_same_numbers(indexed, capsys):
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
 
 
+@pytest.mark.slow
 def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
     found = 0
     for node in told(capsys, "nodes", "--config", indexed):

@@ -75,6 +75,7 @@ def settings(url: str, folder: Path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )

@@ -6,6 +6,8 @@ import sys
 _LATE = """
 import sys
 import oracle.entrypoints.cli
+import pytest
+
 from oracle.publisher.accounts import accounts
 before = "eth_account" in sys.modules, sys.getrecursionlimit()
 accounts()
@@ -14,6 +16,7 @@ print(before[0], after[0], before[1] == after[1] < 10_000)
 """
 
 
+@pytest.mark.slow
 def test_a_command_that_needs_no_key_does_not_wait_for_signing():
     done = subprocess.run(
         [sys.executable, "-c", _LATE], capture_output=True, text=True, check=True

@@ -28,6 +28,8 @@ from tests.services.dispatch_office import (
 )
 from tests.services.office_fixtures import fresh_chain
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
 
 # Far deeper than any of these tests goes.

@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+import pytest
+
 from oracle.services.confirming import confirm_next
 from oracle.services.kicking import plan_kick
 from oracle.services.planning import plan_push
@@ -20,6 +22,8 @@ from tests.services.office_fixtures import (
     premises,
     sqlite_office,
 )
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
 
