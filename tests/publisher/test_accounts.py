@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 _LATE = """
 import sys
 import oracle.entrypoints.cli
-import pytest
-
 from oracle.publisher.accounts import accounts
 before = "eth_account" in sys.modules, sys.getrecursionlimit()
 accounts()
