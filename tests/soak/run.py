@@ -26,6 +26,7 @@ from oracle.services.refolding import Manner, refold
 from oracle.services.rewinding import Rewound
 from oracle.store import engine
 from oracle.store.schema import migrate
+from oracle.telemetry import logs
 from tests.faults.indexer import Indexer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,6 +170,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most-mb", type=float, default=64, help="growth that is allowed")
     options = parser.parse_args()
+    # What is on stdout is for programs.
+    logs.configure("json", "warning")
     engine._CACHE_KIB = _CACHE_KIB
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
