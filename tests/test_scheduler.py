@@ -119,6 +119,7 @@ def test_a_stop_waits_for_the_turn_at_hand():
     assert not daemon.is_alive()
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_an_endpoint_that_hangs():
     stop, inside, never = (threading.Event() for _ in range(3))
 

@@ -16,7 +16,7 @@ from tests.evm.chain import Chain
 from tests.evm.network import ETHER, Network, Status
 from tests.office import CHAIN_ID, QUICK
 
-pytestmark = pytest.mark.evm
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ def test_once_sends_what_is_due_and_sees_it_land(published, capsys):
     assert push["state"] in {"live", "mined"}
 
 
+@pytest.mark.slow
 def test_every_lane_of_a_round_is_explained_by_its_as_of_block(published, network, capsys):
     nodes = told(capsys, "nodes", "--config", published)
     assert len(nodes) == 12

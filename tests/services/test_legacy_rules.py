@@ -52,6 +52,7 @@ def stops_of(events, numbers, wait):
     return stops
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     histories().map(lambda lines: parse_events(map(json.dumps, lines))),
