@@ -222,7 +222,6 @@ def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: Dispa
     assert sorted(office.start_states()) == ["expired", "expired", "mined"]
 
 
-@pytest.mark.slow
 def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
