@@ -18,6 +18,7 @@ from oracle.services.refolding import Manner
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import shown
+from tests.faults.honest import whole
 from tests.faults.indexer import FINALITY, Indexer
 
 # Windows of the audit: short ones, for a short chain.
@@ -41,15 +42,6 @@ def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
     ) is not None:
         done.append(found)
     return done
-
-
-def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
-    """What an indexer holds that was told everything from the start."""
-    honest = a_chain.serve()
-    honest.head = a_chain.head
-    indexer = open_indexer(a_chain.urls[-1])
-    indexer.index()
-    return indexer
 
 
 def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from oracle.systems.crynux.rule_sets import SEED
 from tests.chain.network_logs import NETWORK, ORACLE, node
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
+from tests.faults.honest import whole
 from tests.faults.indexer import FINALITY, Indexer
 from tests.faults.speaking import network, task_created
 
@@ -37,15 +38,6 @@ def mended(indexer: Indexer) -> list[Mended]:
     ) is not None:
         done.append(step)
     return done
-
-
-def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
-    """What an indexer holds that was told everything from the start."""
-    honest = a_chain.serve()
-    honest.head = a_chain.head
-    indexer = open_indexer(a_chain.urls[-1])
-    indexer.index()
-    return indexer
 
 
 # --- 63: what cannot be read ---
