@@ -24,8 +24,11 @@ from oracle.chain.profiles import Profile
 from oracle.errors import InputError
 from oracle.settings.chain import Chain
 from oracle.settings.dispatch import Dispatch, faults_in_dispatch
+from oracle.settings.keys import Keys
+from oracle.settings.limits import Limits
 from oracle.settings.network import Network
-from oracle.settings.section import ContractAddress, Section
+from oracle.settings.oracle import Oracle
+from oracle.settings.section import Section
 from oracle.settings.verify import Verify
 from oracle.systems.changing import changes_of
 from oracle.systems.registry import rule_set, rule_sets
@@ -45,22 +48,6 @@ class Database(Section):
     url: str = Field(repr=False, min_length=1)
 
 
-class Oracle(Section):
-    # Without an address the daemon indexes only.
-    address: ContractAddress | None = None
-    publish: bool = False
-    level: Literal["soft", "safe"] = "soft"
-    period_seconds: int = Field(default=60, ge=1)
-    heartbeat_seconds: int = Field(default=3600, ge=1)
-    # In units of 1/10,000 of QoS.
-    deviation: int = Field(default=100, ge=1, le=10_000)
-    report_ttl_seconds: int = Field(default=600, ge=1)
-    # Blocks under the head that the contract still checks a report against; as deployed.
-    anchor_window: int = Field(default=200, ge=2, le=8191)
-    # Where the evidence of proposed kickouts is kept for whoever asks.
-    evidence_folder: Path = Path("evidence")
-
-
 class Scoring(Section):
     set: str = "seed"
     # Only where it differs from the rule set's own.
@@ -72,23 +59,6 @@ class Scoring(Section):
     def changes(self) -> dict[str, str]:
         """Everything that differs from the rule set."""
         return self.change if self.close is None else {**self.change, "close": self.close}
-
-
-class Keys(Section):
-    signer_keystore: Path | None = None
-    signer_password_file: Path | None = None
-    transmitter_keystore: Path | None = None
-    transmitter_password_file: Path | None = None
-    dispatcher_keystore: Path | None = None
-    dispatcher_password_file: Path | None = None
-
-
-class Limits(Section):
-    max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
-    max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
-    max_cost_per_day_wei: int = Field(default=10**18, ge=1)
-    # Blocks on top of the receipt's before a transaction counts as final.
-    confirmations: int = Field(default=12, ge=1)
 
 
 class Web(Section):
