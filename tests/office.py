@@ -85,8 +85,9 @@ class Premises:
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
             network.join(node)
-        chain.rpc("anvil_setBalance", keys.transmitter.address, hex(ETHER))
-        return cls(chain, network, oracle, keys, folder)
+        premises = cls(chain, network, oracle, keys, folder)
+        chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
+        return premises
 
     @property
     def address(self) -> Address:
@@ -99,12 +100,18 @@ class Premises:
     @property
     def nonce(self) -> int:
         """How many transactions of the transmitter are mined."""
-        sender = self.keys.transmitter.address
-        return int(self.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
+        return int(self.chain.rpc("eth_getTransactionCount", self.transmitter, "latest"), 16)
+
+    @property
+    def transmitter(self) -> Address:
+        assert self.keys.transmitter is not None
+        return self.keys.transmitter.address
 
 
 def deployed_oracle(chain: Chain, network: Network, keys: Keys) -> Address:
     """Deploy as `contract deploy` does, by a key that is the contract's admin."""
+    assert keys.signer is not None
+    assert keys.transmitter is not None
     admin = keys.transmitter
     chain.rpc("anvil_setBalance", admin.address, hex(ETHER))
     domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))

@@ -15,6 +15,7 @@ from oracle.publisher.inspection import Expected
 from oracle.publisher.network import check_dispatcher
 from oracle.publisher.publisher import KeyFiles, Keys, Publisher
 from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
 from oracle.services.proving import Prover
@@ -65,7 +66,7 @@ class App(ReadingRooms):
         """The key that starts tasks, or None. Raises InputError: see `keys`."""
         told = self.config.keys
         files = KeyFiles.of(told.dispatcher_keystore, told.dispatcher_password_file)
-        return None if files is None else Signer.open(*files)
+        return None if files is None else KeySigner.open(*files)
 
     @cached_property
     def dispatch_publisher(self) -> Publisher:
@@ -89,12 +90,13 @@ class App(ReadingRooms):
     @property
     def expected(self) -> Expected:
         """What the contract must be like before this daemon publishes to it."""
+        keys = self.keys
         return Expected(
             network=Address(self.config.network.contracts["TaskNetwork"]),
             rules_hash=self.rules_hash,
             settings=self.report_settings,
-            signer=self.keys.signer.address if self.keys else None,
-            transmitter=self.keys.transmitter.address if self.keys else None,
+            signer=keys.signer.address if keys and keys.signer else None,
+            transmitter=keys.transmitter.address if keys and keys.transmitter else None,
             anchor_window=self.config.oracle.anchor_window,
         )
 

@@ -133,7 +133,11 @@ def _cost(app: App) -> str:
 def _keys(app: App) -> str:
     if app.keys is None:
         return "none: reports and kickouts can be computed, not sent"
-    return f"signer {app.keys.signer.address}, transmitter {app.keys.transmitter.address}"
+    signer, transmitter = app.keys.signer, app.keys.transmitter
+    return (
+        f"signer {'none' if signer is None else signer.address}, "
+        f"transmitter {'none' if transmitter is None else transmitter.address}"
+    )
 
 
 def _dispatch(app: App, found: _Findings, *, is_online: bool) -> str:
@@ -223,7 +227,7 @@ def _try_contract(app: App, found: _Findings) -> None:
 
 
 def _contract(app: App, found: _Findings) -> str:
-    if app.keys is not None:
+    if app.keys is not None and app.keys.transmitter is not None:
         payer = app.keys.transmitter.address
         if balance_of(app.publisher.lines, payer) == 0:
             found.warnings.append(f"the transmitter {payer} has no ether: nothing can be sent")

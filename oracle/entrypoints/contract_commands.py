@@ -32,6 +32,7 @@ from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import code_hash, differences, shipped_code_hash
 from oracle.publisher.publisher import Publisher
 from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.typed_data import Domain
 
 # How long `contract deploy --publish` waits for its receipt.
@@ -122,8 +123,8 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
 
 
 def _setup(app: App, roles: tuple[str, str, str], limits: list[str]) -> OracleSetup:
-    if app.keys is None:
-        raise InputError("keys: are not configured; the contract needs to know its signer")
+    if app.keys is None or app.keys.signer is None:
+        raise InputError("keys: no signer is configured; the contract needs to know it")
     admin, pauser, vetoer = (_address(role) for role in roles)
     return OracleSetup(
         network=Address(app.config.network.contracts["TaskNetwork"]),
@@ -169,8 +170,8 @@ def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signe
     if (keystore is None) != (password_file is None):
         raise InputError("--keystore and --password-file: give both or none")
     if keystore is not None and password_file is not None:
-        return Signer.open(keystore, password_file)
-    if app.keys is None:
+        return KeySigner.open(keystore, password_file)
+    if app.keys is None or app.keys.transmitter is None:
         raise InputError("--keystore: name the key that pays, or configure a transmitter")
     return app.keys.transmitter
 

@@ -11,6 +11,7 @@ from oracle.publisher.contract import OracleContract
 from oracle.publisher.fees import Caps, Fees, market, quote
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.typed_data import Domain
 
 # How many blocks the tip is taken from, and which of their tips.
@@ -33,10 +34,21 @@ class KeyFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The signer signs statements and has no ether; the transmitter pays and has no rights."""
+    """The signer signs statements and has no ether; the transmitter pays and has no rights.
 
-    signer: Signer
-    transmitter: Signer
+    Either may be absent (None): a process that only signs, or only sends.
+
+    Raises:
+        InputError: both are the same key.
+    """
+
+    signer: Signer | None
+    transmitter: Signer | None
+
+    def __post_init__(self) -> None:
+        signer, transmitter = self.signer, self.transmitter
+        if signer is not None and transmitter is not None:
+            _check_apart(signer, transmitter)
 
     @classmethod
     def open(cls, signer: KeyFiles, transmitter: KeyFiles) -> "Keys":
@@ -45,13 +57,7 @@ class Keys:
         Raises:
             InputError: see `keys.unlock`; or both files hold the same key.
         """
-        opened = cls(Signer.open(*signer), Signer.open(*transmitter))
-        if opened.signer.address == opened.transmitter.address:
-            raise InputError(
-                f"signer and transmitter are the same key ({opened.signer.address}): "
-                "the signer's must not hold ether"
-            )
-        return opened
+        return cls(KeySigner.open(*signer), KeySigner.open(*transmitter))
 
     def check_other(self, third: Signer) -> None:
         """Make sure that a third key is neither of them: its nonces are counted apart.
@@ -59,10 +65,19 @@ class Keys:
         Raises:
             InputError: it is.
         """
-        if third.address in {self.signer.address, self.transmitter.address}:
+        ours = {key.address for key in (self.signer, self.transmitter) if key is not None}
+        if third.address in ours:
             raise InputError(
                 f"dispatcher and signer or transmitter are the same key ({third.address})"
             )
+
+
+def _check_apart(signer: Signer, transmitter: Signer) -> None:
+    if signer.address == transmitter.address:
+        raise InputError(
+            f"signer and transmitter are the same key ({signer.address}): "
+            "the signer's must not hold ether"
+        )
 
 
 class Publisher:
@@ -86,7 +101,7 @@ class Publisher:
 
     @property
     def keys(self) -> Keys:
-        """The two keys.
+        """The keys of reports, one of them or both.
 
         Raises:
             InputError: none are configured.
@@ -103,13 +118,38 @@ class Publisher:
         return self._keys is not None
 
     @property
+    def has_signer(self) -> bool:
+        """Statements can be signed here."""
+        return self._keys is not None and self._keys.signer is not None
+
+    @property
+    def has_payer(self) -> bool:
+        """Transactions can be signed here."""
+        return self._payer is not None
+
+    @property
+    def signer(self) -> Signer:
+        """The key that signs statements. Ask it outside of database transactions.
+
+        Raises:
+            InputError: none is configured.
+        """
+        signer = self.keys.signer
+        if signer is None:
+            raise InputError("no signer is configured: [keys] names a transmitter only")
+        return signer
+
+    @property
     def payer(self) -> Signer:
         """The key that signs transactions: the transmitter, or the one key that there is.
 
         Raises:
             InputError: none is configured.
         """
-        return self.keys.transmitter if self._payer is None else self._payer
+        payer = self.keys.transmitter if self._payer is None else self._payer
+        if payer is None:
+            raise InputError("no transmitter is configured: [keys] names a signer only")
+        return payer
 
     @property
     def sender(self) -> Address:

@@ -1,17 +1,13 @@
-"""A key that signs: statements (signer) or transactions (transmitter). It is never shown."""
+"""What a key is asked for, wherever it lies: statements (signer) or transactions (transmitter)."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from eth_typing import Hash32
-from typing_extensions import override
+from typing import Protocol, TypeAlias
 
 from oracle.domain.ids import Address, Hash
-from oracle.errors import FatalError, InputError
-from oracle.publisher.accounts import accounts
 from oracle.publisher.fees import Fees
-from oracle.publisher.keys import unlock
+from oracle.publisher.typed_data import Domain, KickStatement, ReportStatement
+
+Statement: TypeAlias = ReportStatement | KickStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,58 +30,31 @@ class SignedBytes:
     hash: Hash
 
 
-class Signer:
-    """One account. `repr` shows its address alone."""
+class Signer(Protocol):
+    """One account (publishing.md section 5). Its key may lie in a file, a KMS or another host.
 
-    __slots__ = ("__account", "address")
+    Whoever implements it checks what comes back before it hands it on: the address recovered from
+    our own digest, low-s, and every field of a decoded transaction (`signers.checking`). It never
+    asks twice: a lost answer is a `TransientError`, and never means that nothing was signed.
+    Ask it outside of database transactions: it may take seconds.
+    """
 
-    def __init__(self, key: bytes) -> None:
-        self.__account = accounts().from_key(key)
-        self.address = Address(self.__account.address.lower())
+    @property
+    def address(self) -> Address:
+        """Whose key it is, in lower case."""
 
-    @classmethod
-    def open(
-        cls, keystore: Path, password_file: Path, expected: Address | None = None
-    ) -> "Signer":
-        """Unlock a keystore.
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        """Sign a report or a kickout (EIP-712): r, s, v (27 or 28), 65 bytes.
 
         Raises:
-            InputError: see `keys.unlock`; or the key's address is not the `expected` one.
+            TransientError: the key cannot be reached now.
+            FatalError: what came back is not this account's signature of this statement.
         """
-        signer = cls(unlock(keystore, password_file))
-        if expected is not None and signer.address != expected.lower():
-            raise InputError(f"{keystore}: holds the key of {signer.address}, not of {expected}")
-        return signer
-
-    @override
-    def __repr__(self) -> str:
-        return f"Signer({self.address})"
-
-    def sign_digest(self, digest: Hash) -> bytes:
-        """Sign a 32-byte EIP-712 digest: r, s, v (27 or 28), 65 bytes; the same every time."""
-        signed = self.__account.unsafe_sign_hash(Hash32(bytes.fromhex(digest[2:])))
-        return bytes(signed.signature)
 
     def sign_transaction(self, transaction: Transaction) -> SignedBytes:
-        """Sign, and check that the bytes say who sent them.
+        """Sign a transaction of type 2.
 
         Raises:
-            FatalError: they do not: the library is broken.
+            TransientError: the key cannot be reached now.
+            FatalError: what came back is another transaction or somebody else's.
         """
-        fields: dict[str, Any] = {
-            "type": 2,
-            "chainId": transaction.chain_id,
-            "nonce": transaction.nonce,
-            "value": 0,
-            "data": transaction.calldata,
-            "gas": transaction.gas_limit,
-            "maxFeePerGas": transaction.fees.max_fee,
-            "maxPriorityFeePerGas": transaction.fees.tip,
-        }
-        if transaction.to is not None:
-            fields["to"] = bytes.fromhex(transaction.to[2:])
-        signed = self.__account.sign_transaction(fields)
-        raw = bytes(signed.raw_transaction)
-        if accounts().recover_transaction(raw).lower() != self.address:
-            raise FatalError(f"a transaction of {self.address} was signed as somebody else's")
-        return SignedBytes(raw, Hash("0x" + bytes(signed.hash).hex()))

@@ -72,7 +72,7 @@ def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
     signed = SignedStatement(
         chain_id=publisher.domain.chain_id,
         contract=publisher.domain.contract,
-        signer=publisher.keys.signer.address,
+        signer=publisher.signer.address,
         kind="kick",
         round=statement.round,
         subject=subject,
@@ -90,7 +90,8 @@ def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
         return None
     # The file stands before anything that names its hash.
     export(desk.evidence_folder, evidence)
-    signed = replace(signed, signature=publisher.keys.signer.sign_digest(digest))
+    signature = publisher.signer.sign_statement(statement, publisher.domain)
+    signed = replace(signed, signature=signature)
     wish = Wish(
         account=desk.account,
         contract=publisher.domain.contract,
@@ -119,7 +120,7 @@ def rehearse(publisher: Publisher, look: Look) -> str:
     last, so that this refusal alone means that all else is in order.
     """
     standing = publisher.contract.standing()
-    index, sender = look.index or 0, publisher.sender if publisher.has_keys else ZERO_ADDRESS
+    index, sender = look.index or 0, publisher.sender if publisher.has_payer else ZERO_ADDRESS
     if look.kick is not None and look.kick.state is KickState.LIVE:
         calldata = execute_call(index)
     else:

@@ -89,7 +89,7 @@ def _sign(desk: Desk, report: Report, standing: Standing) -> Step | None:
     signed = SignedStatement(
         chain_id=publisher.domain.chain_id,
         contract=publisher.domain.contract,
-        signer=publisher.keys.signer.address,
+        signer=publisher.signer.address,
         kind="report",
         round=statement.round,
         subject="",
@@ -106,7 +106,8 @@ def _sign(desk: Desk, report: Report, standing: Standing) -> Step | None:
     if earlier is not None and why_dead is None:
         # It may still land: a second statement about this round would be equivocation.
         return None
-    signed = replace(signed, signature=publisher.keys.signer.sign_digest(digest))
+    signature = publisher.signer.sign_statement(statement, publisher.domain)
+    signed = replace(signed, signature=signature)
     wish = Wish(
         account=desk.account,
         contract=publisher.domain.contract,

@@ -22,7 +22,7 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         office.restart(urls=[endpoint.url])
         office.period()
         office.index()
-        sender = office.premises.keys.transmitter.address
+        sender = office.premises.transmitter
         office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
         watch = Watch(Beats(time.monotonic))
         # Publishing needs no configuration, and so no app.

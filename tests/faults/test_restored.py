@@ -10,7 +10,7 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.domain.nodes import Membership
 from oracle.errors import InputError
-from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
 from oracle.store.store import Store
 from tests.evm.fixtures import chain
 from tests.evm.network import Standing
@@ -61,6 +61,6 @@ def test_case_62_yesterdays_backup_takes_in_what_it_sent_and_kicks_nobody_out_tw
 
 
 def with_another_transmitter(premises: Premises, folder: Path) -> Premises:
-    other = Signer.open(*key_files(folder, "other"))
+    other = KeySigner.open(*key_files(folder, "other"))
     premises.chain.rpc("anvil_setBalance", other.address, hex(ETHER))
     return replace(premises, keys=replace(premises.keys, transmitter=other))

@@ -13,10 +13,13 @@ from oracle.errors import InputError
 from oracle.publisher.fees import Fees
 from oracle.publisher.keys import create_keystore, unlock
 from oracle.publisher.publisher import KeyFiles, Keys
-from oracle.publisher.signer import Signer, Transaction
+from oracle.publisher.signer import Transaction
+from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.typed_data import Domain, KickStatement
 from tests.office import QUICK, key_files
 
-DIGEST = Hash("0x" + 64 * "d")
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
+KICK = KickStatement(3, 2, Hash("0x" + 64 * "d"), 1_700_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def test_a_new_key_is_encrypted_and_only_its_owner_can_read_it(tmp_path: Path):
     written = json.loads(keystore.read_text())
     assert (written["version"], "0x" + written["address"].lower()) == (3, address)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (keystore, password)] == [0o600, 0o600]
-    assert Signer.open(keystore, password, address).address == address
+    assert KeySigner.open(keystore, password, address).address == address
 
 
 def test_a_key_is_never_overwritten(files: KeyFiles):
@@ -81,7 +84,7 @@ def test_a_missing_file_is_named(tmp_path: Path):
 def test_the_key_of_another_address_is_refused(files: KeyFiles):
     other = Address("0x" + 40 * "1")
     with pytest.raises(InputError, match=f"not of {other}"):
-        Signer.open(*files, other)
+        KeySigner.open(*files, other)
 
 
 def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
@@ -89,12 +92,12 @@ def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
         Keys.open(files, files)
 
 
-def test_a_digest_is_signed_the_same_way_every_time(files: KeyFiles):
-    signer = Signer.open(*files)
-    signature = signer.sign_digest(DIGEST)
-    assert signature == signer.sign_digest(DIGEST)
+def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
+    signer = KeySigner.open(*files)
+    signature = signer.sign_statement(KICK, DOMAIN)
+    assert signature == signer.sign_statement(KICK, DOMAIN)
     assert (len(signature), signature[64] in {27, 28}) == (65, True)
-    recovered = Account._recover_hash(bytes.fromhex(DIGEST[2:]), signature=signature)
+    recovered = Account._recover_hash(bytes.fromhex(KICK.digest(DOMAIN)[2:]), signature=signature)
     assert recovered.lower() == signer.address
 
 
@@ -104,8 +107,8 @@ def test_nothing_secret_is_shown_anywhere(
     caplog.set_level(logging.DEBUG)
     key = unlock(*files).hex()
     password = files.password_file.read_text().strip()
-    signer = Signer.open(*files)
-    signer.sign_digest(DIGEST)
+    signer = KeySigner.open(*files)
+    signer.sign_statement(KICK, DOMAIN)
     signer.sign_transaction(Transaction(1, 0, None, "0x", 21_000, Fees(1, 1)))
     copies = copied(files, tmp_path)
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))

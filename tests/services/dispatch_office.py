@@ -14,6 +14,7 @@ from oracle.domain.events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.publisher.publisher import Publisher
 from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.typed_data import Domain
 from oracle.services.assigning import Assigner, check_dispatch
 from oracle.services.confirming import confirm_all
@@ -53,7 +54,7 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
 
 def dispatcher_of(premises: Premises) -> Signer:
     """The dispatcher's key, unlocked anew for every daemon."""
-    return Signer.open(
+    return KeySigner.open(
         premises.key_folder / "dispatcher.json", premises.key_folder / "dispatcher.password"
     )
 
@@ -61,7 +62,7 @@ def dispatcher_of(premises: Premises) -> Signer:
 def with_dispatcher(premises: Premises) -> Premises:
     """Let a key of ours start the tasks of the premises' network."""
     chain, network = premises.chain, premises.network
-    signer = Signer.open(*key_files(premises.key_folder, "dispatcher"))
+    signer = KeySigner.open(*key_files(premises.key_folder, "dispatcher"))
     chain.send(
         network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin
     )

@@ -176,7 +176,7 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     office.period()
     office.tick()
     ((sent, _),) = sends(office)
-    chain, sender = premises.chain, premises.keys.transmitter.address
+    chain, sender = premises.chain, premises.transmitter
     chain.rpc("anvil_dropTransaction", sent)
     chain.rpc("anvil_impersonateAccount", sender)
     chain.transact(to=premises.network.admin, data="0x", sender=sender)
@@ -194,7 +194,7 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
 
 def test_a_chain_that_is_ahead_of_the_database_is_refused(office: Office):
     premises = office.premises
-    chain, sender = premises.chain, premises.keys.transmitter.address
+    chain, sender = premises.chain, premises.transmitter
     chain.rpc("anvil_impersonateAccount", sender)
     chain.transact(to=premises.network.admin, data="0x", sender=sender)
 

@@ -8,7 +8,7 @@ import pytest
 from web3 import Web3
 
 from oracle.publisher.publisher import Publisher
-from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
 from oracle.services import convoying
 from oracle.services.convoying import convoy_next
 from oracle.services.dispatching import plan_dispatch
@@ -69,7 +69,7 @@ def test_another_key_goes_on_wherever_the_lost_one_stopped(
     task = drawn(office)
     for _, _step in zip(range(taken), steps(office), strict=False):
         pass
-    other = Signer.open(*key_files(tmp_path, "other"))
+    other = KeySigner.open(*key_files(tmp_path, "other"))
     network.by(network.admin, network.does.setDispatcher(Web3.to_checksum_address(other.address)))
     chain.rpc("anvil_setBalance", other.address, hex(ETHER))
     domain = office.starts.publisher.domain

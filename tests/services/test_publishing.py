@@ -169,7 +169,7 @@ def test_nothing_is_published_under_other_rules(sqlite_office: Office):
 
 
 def test_an_account_without_ether_waits_visibly_and_resumes_after_a_top_up(office: Office):
-    chain, sender = office.premises.chain, office.premises.keys.transmitter.address
+    chain, sender = office.premises.chain, office.premises.transmitter
     chain.rpc("anvil_setBalance", sender, "0x0")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.period()

@@ -6,7 +6,8 @@ import pytest
 
 from oracle.errors import FatalError
 from oracle.publisher.line import Line
-from oracle.publisher.signer import SignedBytes, Signer, Transaction
+from oracle.publisher.signer import SignedBytes, Transaction
+from oracle.publisher.signers.local import KeySigner
 from tests.evm.fixtures import chain
 from tests.office import Office
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
@@ -36,14 +37,14 @@ def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
 def test_a_nonce_is_in_the_database_before_anything_is_signed_for_it(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
 ):
-    office, sign = sqlite_office, Signer.sign_transaction
+    office, sign = sqlite_office, KeySigner.sign_transaction
     seen: list[tuple[int, list[int]]] = []
 
-    def watched(signer: Signer, transaction: Transaction) -> SignedBytes:
+    def watched(signer: KeySigner, transaction: Transaction) -> SignedBytes:
         seen.append((transaction.nonce, open_nonces(office)))
         return sign(signer, transaction)
 
-    monkeypatch.setattr(Signer, "sign_transaction", watched)
+    monkeypatch.setattr(KeySigner, "sign_transaction", watched)
     office.pushed()
 
     # One transaction, shown to each endpoint.
