@@ -10,8 +10,9 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 REPORT = ROOT / "docs" / "reliability.md"
 
-_FIELD = re.compile(r"# (Case|Defence|Room|Test|Quick|Build): (.+)")
-# Of a fault case: c and its number; of any other defence: a number, or another letter and one.
+_FIELD = re.compile(r"# (Build|Case|Defence|Outbox|Quick|Room|Test): (.+)")
+# Of a fault case: c (ingest) or f (publishing) and its number; of any other defence: a number, or
+# another letter and one.
 _NAME = re.compile(r"(\d{3}|[a-z]\d\d)(-[a-z0-9]+)+")
 
 
@@ -20,15 +21,17 @@ class Mutant:
     """One defence taken away.
 
     `tests` are node ids; one with parameters stands for all of them, of which one must fail.
-    `cases`: the fault cases whose defence it is. `is_quick`: part of the bounded run. `build`:
-    the contract to compile after patching.
+    `cases`: the fault cases whose defence it is, "07" or "f07". `rules`: the rules of the outbox
+    that it breaks, "M1". `is_quick`: part of the bounded run. `build`: the contract to compile
+    after patching.
     """
 
     path: Path
     defence: str
     room: str
     tests: tuple[str, ...]
-    cases: tuple[int, ...]
+    cases: tuple[str, ...]
+    rules: tuple[str, ...]
     is_quick: bool
     build: str | None
 
@@ -66,7 +69,8 @@ def _read(path: Path) -> Mutant:
         defence=" ".join(told["Defence"]),
         room=told["Room"][0],
         tests=tuple(told["Test"]),
-        cases=tuple(int(number) for number in told.get("Case", [])),
+        cases=tuple(told.get("Case", [])),
+        rules=tuple(told.get("Outbox", [])),
         is_quick="Quick" in told,
         build=told.get("Build", [None])[0],
     )

@@ -3,7 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from tests.faults.catalogue import Case
+from tests.faults.catalogue import (
+    INGEST,
+    SENDING,
+    Case,
+    Rule,
+    cases_of,
+    played,
+    rules_of_the_outbox,
+)
 from tests.mutants.patches import Mutant
 from tests.mutants.results import NOT_RUN, Results
 
@@ -18,15 +26,32 @@ the patch names is green without it and fails with it, by what it asserts and no
 name. Every full run runs all tests without a patch; a patch is not run again while it, the files
 that it changes and the files of its tests are byte for byte what they were when it was noticed
 (`--again` runs all of them anew).
-
+"""
+_TABLE = """
+| Case | Fault | Expected | Tests | Without a patch | Mutants | With the patch |
+|---|---|---|---|---|---|---|
+"""
+_INGEST = """
 ## The 76 fault cases
 
 What the chain and its endpoints, the machine and the operator can do to an indexer, and what is
 expected of ours. Tests stand in `tests/faults/`, tried against endpoints over HTTP that serve a
 tree of real blocks.
+"""
+_SENDING = """
+## The 74 cases of publishing
 
-| Case | Fault | Expected | Tests | Without a patch | Mutants | With the patch |
-|---|---|---|---|---|---|---|
+What can happen to money and statements on their way to the chain. Tests stand in `tests/sending/`
+and, where a contract or an encoder is at stake, with theirs; they drive the real services on a
+real chain, behind a proxy that drops, delays and forges answers.
+"""
+_RULES = """
+## The rules of the outbox
+
+What happens when one is missing: the tests that notice, a case or the simulation.
+
+| | Rule | Mutants | Tests | With the patch |
+|---|---|---|---|---|
 """
 _OTHERS = """
 ## Every other defence
@@ -36,31 +61,46 @@ _OTHERS = """
 """
 
 
-def written(
-    cases: Sequence[Case],
-    played: Mapping[int, Sequence[str]],
-    mutants: Sequence[Mutant],
-    results: Results,
-) -> str:
-    """Return the document: `played` are the tests of each case."""
-    rows = [_case_row(case, played.get(case.number, []), mutants, results) for case in cases]
+def written_now(mutants: Sequence[Mutant], results: Results) -> str:
+    """Return the document about these mutants, and the cases and tests that there are."""
+    by_case = played()
+    ingest = [_case_row(case, by_case, mutants, results) for case in cases_of(INGEST)]
+    sending = [_case_row(case, by_case, mutants, results) for case in cases_of(SENDING)]
+    rules = [_rule_row(rule, mutants, results) for rule in rules_of_the_outbox()]
     others = [_row(mutant, results) for mutant in mutants if not mutant.cases]
-    return "".join([_OPENING, *rows, _OTHERS, *others])
+    parts = [_OPENING, _INGEST, _TABLE, *ingest, _SENDING, _TABLE, *sending]
+    return "".join([*parts, _RULES, *rules, _OTHERS, *others])
 
 
 def _case_row(
-    case: Case, tests: Sequence[str], mutants: Sequence[Mutant], results: Results
+    case: Case,
+    tests_of: Mapping[str, Sequence[str]],
+    mutants: Sequence[Mutant],
+    results: Results,
 ) -> str:
+    tests = tests_of.get(case.number, [])
     ends = {results.tests.get(test, NOT_RUN) for test in tests}
     without = "passed" if ends == {"passed"} else f"**{', '.join(sorted(ends)) or 'no test'}**"
     takers = [mutant for mutant in mutants if case.number in mutant.cases]
     cells = [
-        str(case.number),
+        case.number.lstrip("0"),
         _plain(case.fault),
         _plain(case.expected),
-        _lines([f"`{test.removeprefix('tests/faults/')}`" for test in tests]),
+        _lines([f"`{_short(test)}`" for test in tests]),
         without,
         _lines([f"`{mutant.name}`: {mutant.defence}" for mutant in takers]),
+        _lines([_result(mutant, results) for mutant in takers]) or "**no mutant**",
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _rule_row(rule: Rule, mutants: Sequence[Mutant], results: Results) -> str:
+    takers = [mutant for mutant in mutants if rule.number in mutant.rules]
+    cells = [
+        rule.number,
+        rule.rule,
+        _lines([f"`{mutant.name}`: {mutant.defence}" for mutant in takers]),
+        _lines([_lines([f"`{_short(test)}`" for test in mutant.tests]) for mutant in takers]),
         _lines([_result(mutant, results) for mutant in takers]) or "**no mutant**",
     ]
     return f"| {' | '.join(cells)} |\n"
@@ -70,6 +110,11 @@ def _row(mutant: Mutant, results: Results) -> str:
     tests = _lines([f"`{test.removeprefix('tests/')}`" for test in mutant.tests])
     result = _result(mutant, results)
     return f"| {mutant.defence} | {mutant.room} | {tests} | `{mutant.name}` | {result} |\n"
+
+
+def _short(test: str) -> str:
+    """Return a test's node id as the tables print it: the folder of its suite goes unsaid."""
+    return test.removeprefix("tests/").removeprefix("faults/").removeprefix("sending/")
 
 
 def _result(mutant: Mutant, results: Results) -> str:

@@ -16,9 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.faults.catalogue import all_cases, played  # noqa: E402
+from tests.faults.catalogue import played  # noqa: E402
 from tests.mutants.patches import REPORT, Mutant, all_mutants  # noqa: E402
-from tests.mutants.report import written  # noqa: E402
+from tests.mutants.report import written_now  # noqa: E402
 from tests.mutants.results import changing, digest, results  # noqa: E402
 from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, run_tests  # noqa: E402
 from tests.mutants.trees import copied, look, mutated  # noqa: E402
@@ -138,7 +138,7 @@ def _seen(mutant: Mutant, red: Ran) -> str | None:
 
 def _write_down(trial: _Trial, verdicts: dict[str, str | None]) -> None:
     """Keep the results and make the report; lines of what was not run stay as they are."""
-    known, cases, by_case = all_mutants(), all_cases(), played()
+    known, by_case = all_mutants(), played()
     with changing() as kept:
         for test in trial.of_cases:
             ends = set(trial.green.of(test))
@@ -146,7 +146,7 @@ def _write_down(trial: _Trial, verdicts: dict[str, str | None]) -> None:
         for name, verdict in verdicts.items():
             kept.mutants[name] = {"digest": trial.digests[name], "why_not": verdict}
         kept.keep(known, [test for tests in by_case.values() for test in tests])
-        REPORT.write_text(written(cases, by_case, known, kept), "utf-8")
+        REPORT.write_text(written_now(known, kept), "utf-8")
 
 
 def _say(line: str) -> None:

@@ -1,0 +1,69 @@
+"""Everything here is slow: real services, real transactions on Anvil, real HTTP in between.
+
+`office` talks to Anvil itself; `proxied_office` through `proxies`, two endpoints that do what a
+test tells them; `store` runs a test on both engines. Pools of the chain are undone per test.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.evm.fixtures import chain
+from tests.office import Office, Premises
+from tests.sending.proxy import Proxy, proxy
+from tests.services.conftest import new_postgresql_store, new_sqlite_store, new_store, store
+from tests.services.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    office,
+    premises,
+    sqlite_office,
+)
+
+__all__ = [
+    "chain",
+    "fresh_chain",
+    "fresh_premises",
+    "new_postgresql_store",
+    "new_sqlite_store",
+    "new_store",
+    "office",
+    "premises",
+    "sqlite_office",
+    "store",
+]
+
+_HERE = Path(__file__).resolve().parent
+
+OpenProxy = Callable[[], Proxy]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder; the hook is told of every other one too."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def open_proxy(premises: Premises) -> Iterator[OpenProxy]:
+    """Opens proxies in front of the chain, as many as a test wants."""
+    with ExitStack() as until_the_end:
+        yield lambda: until_the_end.enter_context(proxy(premises.chain.url))
+
+
+@pytest.fixture
+def proxies(open_proxy: OpenProxy) -> tuple[Proxy, Proxy]:
+    """Two endpoints of one chain; what is sent goes to both."""
+    return open_proxy(), open_proxy()
+
+
+@pytest.fixture
+def proxied_office(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Office:
+    """An office on SQLite that sees the chain through both proxies and nothing else."""
+    sqlite_office.restart(urls=[one.url for one in proxies])
+    for one in proxies:
+        one.forget()
+    return sqlite_office
