@@ -3,17 +3,32 @@
 A lost answer to `eth_sendRawTransaction` must stay lost: only the outbox may send again.
 """
 
-from collections.abc import Sequence
+import itertools
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 import requests
+import urllib3
 from typing_extensions import override
 
-from oracle.errors import TransientError
+from oracle.chain.bodies import body_of
+from oracle.chain.failures import EndpointError, Kind, from_body, from_status, from_transport
+from oracle.chain.urls import shown
+from oracle.errors import InputError, TransientError
+from oracle.publisher.resting import Rest
+from oracle.publisher.retorts import RefusedError, RevertedError, refusal_from
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
+__all__ = ["Json", "Line", "Lines", "RefusedError", "Request", "RevertedError", "SilentError"]
+
 _TIMEOUT_SECONDS = 10.0
+# An answer that has begun must be whole by so many times as long.
+_WHOLE = 3
+# No answer that we ask for is a hundredth of it.
+_MOST_BYTES = 32 * 1024 * 1024
 # Endpoints that limit batches begin at a hundred; a day's finality can ask for thousands.
 _MOST_AT_ONCE = 100
 
@@ -23,23 +38,43 @@ Json: TypeAlias = Any
 Request = tuple[str, Sequence[Any]]
 
 
-class RefusedError(TransientError):
-    """The endpoint understood and said no; `output` is what a reverted call returned."""
+class SilentError(TransientError):
+    """No answer, or none to the question: whether it was taken is not known."""
 
-    def __init__(self, line: str, method: str, message: str, output: str | None) -> None:
-        super().__init__(f"{line} refused {method}: {message}")
-        self.message = message
-        self.output = output
+    def __init__(self, line: str, method: str, kind: Kind, words: str) -> None:
+        super().__init__(f"{line} did not answer {method} ({kind}: {words})")
+        self.kind = kind
 
 
 class Line:
-    """One endpoint. Its URL may hold a key, so that only the host is ever shown."""
+    """One endpoint. Its URL may hold a key, so that only the host is ever shown.
 
-    def __init__(self, url: str, *, timeout_seconds: float = _TIMEOUT_SECONDS) -> None:
+    `clock` tells seconds; an endpoint that asks us to wait is left alone by it.
+
+    Raises:
+        InputError: the URL is no http(s) address.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        shown(url, ("http", "https"), "[chain] endpoints")
         self._url = url
         self._timeout_seconds = timeout_seconds
         self._session = requests.Session()
+        for scheme in ("http://", "https://"):
+            # The library must never repeat a request: it may be a send.
+            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=0))
         self.name = urlsplit(url).hostname or "endpoint"
+        self.rest = Rest(clock)
+        self._numbers = itertools.count(1)
+        self._at_once = _MOST_AT_ONCE
+        # The chain that it said it serves, until it falls silent.
+        self._chain_id: int | None = None
 
     @override
     def __repr__(self) -> str:
@@ -54,48 +89,81 @@ class Line:
 
         Raises:
             RefusedError: the endpoint answered with an error.
-            TransientError: no answer, or none that is JSON-RPC.
+            SilentError: no answer, or none that is JSON-RPC, or it asked us to wait.
         """
-        answer = self._post(_body(0, (method, parameters)), method)
-        if not isinstance(answer, dict):
-            raise TransientError(f"{self.name} answered {method} with something else")
-        return self._result(answer, method)
+        return self._result(*self._single((method, parameters)))
 
     def ask_all(self, asked: Sequence[Request]) -> list[Json]:
         """Return the results of several requests, in their order, from one batch.
 
         Raises:
             RefusedError: one of them was refused.
-            TransientError: an answer is missing.
+            SilentError: an answer is missing.
         """
-        answers = self._batch(asked)
-        return [self._result(answer, asked[place][0]) for place, answer in enumerate(answers)]
+        return [self._result(*answered) for answered in self._batch(asked)]
 
     def ask_each(self, asked: Sequence[Request]) -> "list[Json | RefusedError]":
         """Return the results of several requests, or why one was refused, in their order.
 
         Raises:
-            TransientError: an answer is missing.
+            SilentError: an answer is missing.
         """
-        return [
-            self._result_or_refusal(answer, asked[place][0])
-            for place, answer in enumerate(self._batch(asked))
-        ]
+        return [self._result_or_refusal(*answered) for answered in self._batch(asked)]
 
-    def _batch(self, asked: Sequence[Request]) -> list[dict[str, Any]]:
-        """Ask as many at once as endpoints take, as often as that takes."""
-        pieces = [asked[at : at + _MOST_AT_ONCE] for at in range(0, len(asked), _MOST_AT_ONCE)]
+    def serves(self, chain_id: int) -> bool:
+        """Tell whether it is an endpoint of this chain; asked once, and after every silence.
+
+        Raises:
+            RefusedError: it does not say.
+            SilentError: no answer.
+        """
+        if self._chain_id is None:
+            answer = self.ask("eth_chainId")
+            try:
+                self._chain_id = int(answer, 16)
+            except (TypeError, ValueError):
+                raise self._silence("eth_chainId", Kind.INVALID, "no number") from None
+        return self._chain_id == chain_id
+
+    def _batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
+        """Ask as many at once as the endpoint takes, as often as that takes."""
+        size = self._at_once
+        if size == 1 or len(asked) == 1:
+            return [self._single(one) for one in asked]
+        pieces = [asked[at : at + size] for at in range(0, len(asked), size)]
         return [answer for piece in pieces for answer in self._one_batch(piece)]
 
-    def _one_batch(self, asked: Sequence[Request]) -> list[dict[str, Any]]:
-        body = [_body(place, request) for place, request in enumerate(asked)]
-        answers = self._post(body, asked[0][0])
+    def _single(self, request: Request) -> tuple[dict[str, Any], str]:
+        body, method = self._body(request), request[0]
+        answer = self._post(body, method)
+        if not isinstance(answer, dict) or not _is_of(answer, body["id"]):
+            raise self._silence(method, Kind.INVALID, "no answer to this question")
+        return answer, method
+
+    def _one_batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
+        bodies, method = [self._body(request) for request in asked], asked[0][0]
+        answers = self._post(bodies, method)
+        if isinstance(answers, dict) and "error" in answers:
+            raise self._whole_batch_refused(answers, method)
         if not isinstance(answers, list) or len(answers) != len(asked):
-            raise TransientError(f"{self.name} did not answer a batch of {len(asked)} as asked")
-        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
-        if set(by_id) != set(range(len(asked))):
-            raise TransientError(f"{self.name} mixed up the answers of a batch")
-        return [by_id[place] for place in range(len(asked))]
+            raise self._silence(method, Kind.INVALID, f"not a batch of {len(asked)} as asked")
+        by_id = {
+            answer["id"]: answer
+            for answer in answers
+            if isinstance(answer, dict) and type(answer.get("id")) is int
+        }
+        if set(by_id) != {body["id"] for body in bodies}:
+            raise self._silence(method, Kind.INVALID, "mixed up the answers of a batch")
+        return [
+            (by_id[body["id"]], request[0]) for body, request in zip(bodies, asked, strict=True)
+        ]
+
+    def _whole_batch_refused(self, answer: dict[str, Any], method: str) -> TransientError:
+        """One answer to all: it asks us to wait, or takes no batches, which it is spared then."""
+        refusal = self._refusal(answer["error"], method)
+        if not refusal.asks_to_wait:
+            self._at_once = 1
+        return refusal
 
     def _result_or_refusal(self, answer: dict[str, Any], method: str) -> "Json | RefusedError":
         try:
@@ -103,30 +171,69 @@ class Line:
         except RefusedError as error:
             return error
 
+    def _body(self, request: Request) -> dict[str, Any]:
+        method, parameters = request
+        number = next(self._numbers)
+        return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(parameters)}
+
     def _post(self, body: object, method: str) -> Json:
+        left = self.rest.left()
+        if left > 0:
+            raise self._silence(method, Kind.RESTING, f"left alone for {left:.1f} s more")
         RPC_CALLS.labels(method).inc()
         try:
-            with RPC_SECONDS.labels(method).time():
-                answered = self._session.post(
-                    self._url, json=body, timeout=self._timeout_seconds, allow_redirects=False
-                )
-            answered.raise_for_status()
-            return answered.json()
-        except (requests.RequestException, ValueError) as error:
-            RPC_ERRORS.labels(method).inc()
-            # The message of either may hold the URL, and the URL a key.
-            reason = type(error).__name__
-            raise TransientError(f"{self.name} did not answer {method} ({reason})") from None
+            answer = self._exchanged(body, method)
+        except EndpointError as error:
+            if error.kind is Kind.THROTTLED or error.retry_after is not None:
+                self.rest.begin(error.retry_after)
+            raise self._silence(method, error.kind, error.words) from None
+        return answer
+
+    def _exchanged(self, body: object, method: str) -> Json:
+        """Ask and read, in bounded space and time. Raises EndpointError."""
+        seconds = self._timeout_seconds
+        until = time.monotonic() + _WHOLE * seconds
+        try:
+            with (
+                RPC_SECONDS.labels(method).time(),
+                self._session.post(
+                    self._url, json=body, timeout=seconds, allow_redirects=False, stream=True
+                ) as answered,
+            ):
+                text = body_of(answered.raw, _MOST_BYTES, until).lstrip()
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            # The message of any may hold the URL, and the URL a key.
+            raise from_transport(self.name, error) from None
+        failure = from_status(self.name, answered.status_code, answered.headers, text)
+        if failure is not None:
+            raise failure
+        if len(text) > _MOST_BYTES:
+            raise EndpointError(self.name, Kind.TOO_LARGE, f"more than {_MOST_BYTES} bytes")
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise from_body(self.name, method, text, str(error)) from None
 
     def _result(self, answer: dict[str, Any], method: str) -> Json:
-        error = answer.get("error")
-        if error is not None:
-            message = error.get("message", "") if isinstance(error, dict) else str(error)
-            output = error.get("data") if isinstance(error, dict) else None
-            raise RefusedError(self.name, method, str(message), _output(output))
+        if answer.get("error") is not None:
+            raise self._refusal(answer["error"], method)
         if "result" not in answer:
-            raise TransientError(f"{self.name} answered {method} without a result")
+            raise self._silence(method, Kind.INVALID, "neither result nor error")
+        self.rest.end()
         return answer["result"]
+
+    def _refusal(self, error: object, method: str) -> RefusedError:
+        RPC_ERRORS.labels(method).inc()
+        refusal = refusal_from(self.name, method, error)
+        if refusal.asks_to_wait:
+            self.rest.begin(None)
+        return refusal
+
+    def _silence(self, method: str, kind: Kind, words: str) -> SilentError:
+        RPC_ERRORS.labels(method).inc()
+        # Behind the address there may be another node when it comes back.
+        self._chain_id = None
+        return SilentError(self.name, method, kind, words)
 
 
 class Lines:
@@ -135,40 +242,63 @@ class Lines:
     def __init__(self, lines: Sequence[Line]) -> None:
         self.all = tuple(lines)
 
+    @property
+    def quorum(self) -> int:
+        """How many have to agree on what cannot be taken back: two, or the only one."""
+        return min(2, len(self.all))
+
     def close(self) -> None:
         """Let all connections go."""
         for line in self.all:
             line.close()
 
-    def ask(self, method: str, *parameters: object) -> Json:
-        """Return the first answer; a refusal is an answer.
+    def check_chain(self, chain_id: int) -> None:
+        """Make sure that every endpoint is of this chain; one that is silent is asked again later.
+
+        Asked before every signature; costs nothing once they have answered.
 
         Raises:
-            RefusedError: the endpoint that answered refused.
+            InputError: one is of another chain.
+        """
+        for line in self.all:
+            try:
+                is_ours = line.serves(chain_id)
+            except TransientError:
+                continue
+            if not is_ours:
+                raise InputError(
+                    f"[chain] endpoints: {line.name} does not serve chain {chain_id}; "
+                    "nothing is signed: put the address or chain.id right"
+                )
+
+    def ask(self, method: str, *parameters: object) -> Json:
+        """Return the first answer; only a revert, the EVM's own word, is an answer for all.
+
+        Raises:
+            RevertedError: the call reverts.
+            RefusedError: every endpoint that answered refused to.
             TransientError: none answered.
         """
         return self.ask_all([(method, parameters)])[0]
 
     def ask_all(self, asked: Sequence[Request]) -> list[Json]:
-        """Return the results of several requests, all from the same endpoint."""
-        silence: TransientError | None = None
+        """Return the results of several requests, all from the same endpoint; raises as `ask`."""
+        failures: list[TransientError] = []
         for line in self.all:
             try:
                 return line.ask_all(asked)
-            except RefusedError:
+            except RevertedError:
                 raise
             except TransientError as error:
-                silence = error
-        raise silence or TransientError("no endpoint is configured")
+                failures.append(error)
+        refusals = [one for one in failures if isinstance(one, RefusedError)]
+        told = [*refusals, *failures, TransientError("no endpoint is configured")]
+        raise told[0]
 
 
-def _body(place: int, request: Request) -> dict[str, object]:
-    method, parameters = request
-    return {"jsonrpc": "2.0", "id": place, "method": method, "params": list(parameters)}
-
-
-def _output(given: object) -> str | None:
-    """Find the revert's output: some endpoints wrap it once more."""
-    if isinstance(given, dict):
-        given = given.get("data") or given.get("result")
-    return given if isinstance(given, str) and given.startswith("0x") else None
+def _is_of(answer: dict[str, Any], number: int) -> bool:
+    """Tell whether it answers this question; an error may come without a number."""
+    given = answer.get("id")
+    if given is None:
+        return answer.get("error") is not None
+    return type(given) is int and given == number
