@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +10,8 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
+from oracle.domain.sanity import Sanity
+from oracle.domain.worth import Patience
 from oracle.publisher.publisher import Publisher
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.latching import why_stopped
@@ -38,7 +40,8 @@ class Desk:
     journal and the budget of a day; deadlines are in the chain's time. `confirmations`: blocks on
     top of a receipt's, beside finality. `level`: which head a report's as-of must lie under.
     `dispatch`: only at the dispatcher's own desk, whose publisher calls the network contract.
-    `prover` verifies what a kickout rests on; without one every kickout waits.
+    `prover` verifies what a kickout rests on; without one every kickout waits. `patience`: when
+    a report is worth its gas; `sanity`: when it waits for a human.
     """
 
     store: Store
@@ -53,6 +56,8 @@ class Desk:
     evidence_folder: Path
     dispatch: DispatchSettings | None = None
     prover: Prover | None = None
+    patience: Patience = field(default_factory=Patience)
+    sanity: Sanity = field(default_factory=Sanity)
 
     @property
     def account(self) -> Account:

@@ -22,3 +22,20 @@ class Oracle(Section):
     anchor_window: int = Field(default=200, ge=2, le=8191)
     # Where the evidence of proposed kickouts is kept for whoever asks.
     evidence_folder: Path = Path("evidence")
+    # Accepted rounds in a row that must have shown a node under the line before it is proposed.
+    kick_after_rounds: int = Field(default=3, ge=1, le=100)
+    # Wei per gas paid at once for ordinary news; it grows to the cap until the heartbeat.
+    cheap_fee_wei: int | None = Field(default=None, ge=1)
+    # Below both of these, news waits for the heartbeat.
+    least_words: int = Field(default=1, ge=1)
+    least_change: int | None = Field(default=None, ge=1)
+    # When a report is held for a human (the sanity gate): shares of the members.
+    gate_changed_share: float = Field(default=0.5, ge=0, le=1)
+    # In units of 1/10,000 of QoS.
+    gate_changed_by: int = Field(default=2500, ge=0, le=10_000)
+    gate_kick_share: float = Field(default=0.25, ge=0, le=1)
+    # Of the median of as many periods' events.
+    gate_events_share: float = Field(default=0.5, ge=0, le=1)
+    gate_periods: int = Field(default=30, ge=5, le=1000)
+    # Smaller networks pass.
+    gate_least_members: int = Field(default=20, ge=1)

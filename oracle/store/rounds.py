@@ -10,7 +10,7 @@ from oracle.domain.contract_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import word_of as word_number_of
 from oracle.domain.report import decode, encode
-from oracle.domain.rounds import Kick, KickState, RoundHead, Rounds, RoundsChanges
+from oracle.domain.rounds import Kick, KickState, RoundHead, Rounds, RoundsChanges, Word
 from oracle.store.bulk import Row, append, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
@@ -64,6 +64,11 @@ class RoundRoom:
         chosen = select(accepted_round).where(accepted_round.c.as_of == block)
         row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
         return None if row is None else _accepted_of(row)
+
+    def words(self, numbers: Iterable[int]) -> dict[int, Word]:
+        """Return the words of these numbers that were ever written, by number."""
+        chosen = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
+        return {row.word_index: word_of(row) for row in self._connection.execute(chosen)}
 
     def kicks(self) -> list[Kick]:
         """Return the newest kickout proposed for each lane."""
