@@ -9,15 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-import msgspec
-import requests
-import urllib3
 from typing_extensions import override
 
-from oracle.chain.bodies import body_of
-from oracle.chain.failures import EndpointError, Kind, from_body, from_status, from_transport
-from oracle.chain.urls import shown
+from oracle.chain.failures import EndpointError, Kind
 from oracle.errors import InputError, TransientError
+from oracle.publisher.door import Door
 from oracle.publisher.resting import Rest
 from oracle.publisher.retorts import RefusedError, RevertedError, refusal_from
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
@@ -25,10 +21,6 @@ from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 __all__ = ["Json", "Line", "Lines", "RefusedError", "Request", "RevertedError", "SilentError"]
 
 _TIMEOUT_SECONDS = 10.0
-# An answer that has begun must be whole by so many times as long.
-_WHOLE = 3
-# No answer that we ask for is a hundredth of it.
-_MOST_BYTES = 32 * 1024 * 1024
 # Endpoints that limit batches begin at a hundred; a day's finality can ask for thousands.
 _MOST_AT_ONCE = 100
 
@@ -62,13 +54,7 @@ class Line:
         timeout_seconds: float = _TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        shown(url, ("http", "https"), "[chain] endpoints")
-        self._url = url
-        self._timeout_seconds = timeout_seconds
-        self._session = requests.Session()
-        for scheme in ("http://", "https://"):
-            # The library must never repeat a request: it may be a send.
-            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=0))
+        self._door = Door(url, timeout_seconds)
         self.name = urlsplit(url).hostname or "endpoint"
         self.rest = Rest(clock)
         self._numbers = itertools.count(1)
@@ -82,7 +68,7 @@ class Line:
 
     def close(self) -> None:
         """Let the connection go."""
-        self._session.close()
+        self._door.close()
 
     def ask(self, method: str, *parameters: object) -> Json:
         """Return the result.
@@ -182,37 +168,13 @@ class Line:
             raise self._silence(method, Kind.RESTING, f"left alone for {left:.1f} s more")
         RPC_CALLS.labels(method).inc()
         try:
-            answer = self._exchanged(body, method)
+            with RPC_SECONDS.labels(method).time():
+                answer = self._door.post(body, method)
         except EndpointError as error:
             if error.kind is Kind.THROTTLED or error.retry_after is not None:
                 self.rest.begin(error.retry_after)
             raise self._silence(method, error.kind, error.words) from None
         return answer
-
-    def _exchanged(self, body: object, method: str) -> Json:
-        """Ask and read, in bounded space and time. Raises EndpointError."""
-        seconds = self._timeout_seconds
-        until = time.monotonic() + _WHOLE * seconds
-        try:
-            with (
-                RPC_SECONDS.labels(method).time(),
-                self._session.post(
-                    self._url, json=body, timeout=seconds, allow_redirects=False, stream=True
-                ) as answered,
-            ):
-                text = body_of(answered.raw, _MOST_BYTES, until).lstrip()
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            # The message of any may hold the URL, and the URL a key.
-            raise from_transport(self.name, error) from None
-        failure = from_status(self.name, answered.status_code, answered.headers, text)
-        if failure is not None:
-            raise failure
-        if len(text) > _MOST_BYTES:
-            raise EndpointError(self.name, Kind.TOO_LARGE, f"more than {_MOST_BYTES} bytes")
-        try:
-            return msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise from_body(self.name, method, text, str(error)) from None
 
     def _result(self, answer: dict[str, Any], method: str) -> Json:
         if answer.get("error") is not None:
