@@ -12,6 +12,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import Expected
+from oracle.publisher.l1_fees import L1Fee
 from oracle.publisher.network import check_dispatcher
 from oracle.publisher.publisher import KeyFiles, Keys, Publisher
 from oracle.publisher.signer import Signer
@@ -20,6 +21,7 @@ from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
 from oracle.services.proving import Prover
 from oracle.services.refolding import Manner
+from oracle.services.sending_settings import SendingSettings
 
 
 class App(ReadingRooms):
@@ -123,6 +125,15 @@ class App(ReadingRooms):
             confirmations=told.limits.confirmations,
             level=told.oracle.level,
             evidence_folder=told.oracle.evidence_folder,
+            sending=SendingSettings(
+                bump_blocks=told.limits.bump_blocks,
+                bump_seconds=told.limits.bump_seconds,
+                max_attempts=told.limits.max_attempts,
+                max_in_flight=told.limits.max_in_flight,
+                l1_fee=L1Fee(told.limits.l1_fee),
+            ),
+            patience=told.oracle.patience,
+            sanity=told.oracle.sanity,
         )
 
     def _publisher(self, contract: Address, keys: Keys | Signer | None) -> Publisher:
@@ -135,6 +146,8 @@ class App(ReadingRooms):
                 fee_per_gas=told.limits.max_fee_per_gas_wei,
                 cost_per_transaction=told.limits.max_cost_per_transaction_wei,
                 cost_per_day=told.limits.max_cost_per_day_wei,
+                cost_per_hour=told.limits.max_cost_per_hour_wei,
+                least_tip=told.limits.min_tip_wei,
             ),
             keys=keys,
         )

@@ -67,14 +67,16 @@ def newly_low(moves: Sequence[Move], kick_line: int) -> int:
     )
 
 
-def why_too_much(moves: Sequence[Move], members: int, kick_line: int, sanity: Sanity) -> str | None:
+def why_too_much(
+    moves: Sequence[Move], members: int, kick_line: int, sanity: Sanity
+) -> str | None:
     """Tell which share of the members changes too much at once; None: none does.
 
     `moves`: members whose lane differs; `members`: how many there are.
     """
     if members < sanity.least_members:
         return None
-    changed = changed_too_far(moves, gate)
+    changed = changed_too_far(moves, sanity)
     if changed > sanity.changed_share * members:
         return (
             f"{changed} of {members} members would change by more than {sanity.changed_by} steps, "

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from oracle.domain.sanity import Sanity
+from oracle.domain.worth import Patience
 from oracle.settings.section import ContractAddress, Section
 
 
@@ -39,3 +41,20 @@ class Oracle(Section):
     gate_periods: int = Field(default=30, ge=5, le=1000)
     # Smaller networks pass.
     gate_least_members: int = Field(default=20, ge=1)
+
+    @property
+    def patience(self) -> Patience:
+        """When a report is worth its gas."""
+        return Patience(self.cheap_fee_wei, self.least_words, self.least_change)
+
+    @property
+    def sanity(self) -> Sanity:
+        """When a report waits for a human."""
+        return Sanity(
+            changed_share=self.gate_changed_share,
+            changed_by=self.gate_changed_by,
+            kick_share=self.gate_kick_share,
+            events_share=self.gate_events_share,
+            periods=self.gate_periods,
+            least_members=self.gate_least_members,
+        )
