@@ -8,14 +8,12 @@ from typing import NamedTuple
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.publisher.contract import OracleContract
-from oracle.publisher.fees import Caps, Fees, market, quote
+from oracle.publisher.fees import Caps, Fees, Market, quote
 from oracle.publisher.line import Line, Lines
+from oracle.publisher.markets import ask_market
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.typed_data import Domain
-
-# How many blocks the tip is taken from, and which of their tips.
-_FEE_BLOCKS, _MEDIAN = 10, 50
 
 
 class KeyFiles(NamedTuple):
@@ -162,11 +160,16 @@ class Publisher:
         Raises:
             TransientError: no endpoint tells.
         """
-        history = self.lines.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
-        rewards = [int(tips[0], 16) for tips in history.get("reward") or [] if tips]
-        now = market(int(history["baseFeePerGas"][-1], 16), rewards)
         limit = self.caps.fee_per_gas
-        return quote(now, limit if cap is None else min(limit, cap))
+        return quote(self.market(), limit if cap is None else min(limit, cap))
+
+    def market(self) -> Market:
+        """Ask what the chain takes for gas now.
+
+        Raises:
+            TransientError: no endpoint tells.
+        """
+        return ask_market(self.lines, self.caps)
 
     def close(self) -> None:
         """Let the connections go."""

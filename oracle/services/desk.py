@@ -16,6 +16,7 @@ from oracle.publisher.publisher import Publisher
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.latching import why_stopped
 from oracle.services.proving import Prover
+from oracle.services.sending_settings import SendingSettings
 from oracle.store.outbox_rows import Account, Stamp
 from oracle.store.store import Store, Unit
 
@@ -39,6 +40,7 @@ class Desk:
     `epoch` is the lease's: every write is fenced by it. `clock` tells unix seconds, for the
     journal and the budget of a day; deadlines are in the chain's time. `confirmations`: blocks on
     top of a receipt's, beside finality. `level`: which head a report's as-of must lie under.
+    `sending`: when to pay more, and how many at once.
     `dispatch`: only at the dispatcher's own desk, whose publisher calls the network contract.
     `prover` verifies what a kickout rests on; without one every kickout waits. `patience`: when
     a report is worth its gas; `sanity`: when it waits for a human.
@@ -55,6 +57,7 @@ class Desk:
     level: Literal["soft", "safe"]
     evidence_folder: Path
     dispatch: DispatchSettings | None = None
+    sending: SendingSettings = SendingSettings()
     prover: Prover | None = None
     patience: Patience = field(default_factory=Patience)
     sanity: Sanity = field(default_factory=Sanity)
