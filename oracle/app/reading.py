@@ -67,6 +67,7 @@ class ReadingRooms:
             deviation=told.deviation,
             ttl_seconds=told.report_ttl_seconds,
             kick_below=kick_below_of(self.rules),
+            kick_after_rounds=told.kick_after_rounds,
         )
 
     @cached_property

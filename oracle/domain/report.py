@@ -29,6 +29,8 @@ from oracle.domain.rules import Rules
 RECORD_BYTES = 35
 # Words a report may carry: about 6.5 million gas. What does not fit leads the next report.
 MAX_WORDS = 1024
+# Rounds in a row under the kickout line, unless an operator says otherwise (publishing.md 3.5).
+KICK_AFTER_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class ReportSettings:
     `period_seconds`: length of a period. `heartbeat_seconds`: no word on chain grows older than
     this. `deviation`: lane steps (0.0001) beyond which a word is sent.
     `ttl_seconds`: how long after the as-of block the contract still takes it. `kick_below`: the
-    contract's kickout line in QoS steps, 2000 for 0.2.
+    contract's kickout line in QoS steps, 2000 for 0.2. `kick_after_rounds`: accepted rounds in a
+    row that must have shown a node under it before its kickout is proposed; they are part of the
+    evidence.
     """
 
     period_seconds: int = 60
@@ -46,9 +50,11 @@ class ReportSettings:
     deviation: int = 100
     ttl_seconds: int = 600
     kick_below: int = 2000
+    kick_after_rounds: int = KICK_AFTER_ROUNDS
 
     def __post_init__(self) -> None:
-        for name in ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds"):
+        lengths = ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds")
+        for name in (*lengths, "kick_after_rounds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 0 <= self.kick_below <= HIGHEST_SCORE - LOWEST_SCORE:
@@ -94,19 +100,19 @@ def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
 
     The text is the canonical JSON of everything that a reporter must share with the others.
     """
-    text = json.dumps(
-        {
-            "deviation": settings.deviation,
-            "heartbeat_seconds": settings.heartbeat_seconds,
-            "kick_below": settings.kick_below,
-            "period_seconds": settings.period_seconds,
-            "profile": profile,
-            "report_ttl_seconds": settings.ttl_seconds,
-            "rules": json.loads(rules.to_json()),
-        },
-        sort_keys=True,
-        separators=(",", ":"),
-    )
+    content: dict[str, object] = {
+        "deviation": settings.deviation,
+        "heartbeat_seconds": settings.heartbeat_seconds,
+        "kick_below": settings.kick_below,
+        "period_seconds": settings.period_seconds,
+        "profile": profile,
+        "report_ttl_seconds": settings.ttl_seconds,
+        "rules": json.loads(rules.to_json()),
+    }
+    # Contracts deployed before there was this number hold an id without it.
+    if settings.kick_after_rounds != KICK_AFTER_ROUNDS:
+        content["kick_after_rounds"] = settings.kick_after_rounds
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
 
