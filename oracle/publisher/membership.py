@@ -1,0 +1,19 @@
+"""Who may sign for the contract, as it says at one block."""
+
+from oracle.chain.calldata import call_input, call_output
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import Address
+from oracle.publisher.line import Lines
+from oracle.publisher.refusals import CONTRACT
+
+
+def signers_of(lines: Lines, contract: Address, block: BlockRef) -> tuple[Address, ...]:
+    """Return the signers at the end of a block, in the contract's order.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    call = {"to": contract, "data": call_input(CONTRACT, "signers")}
+    answer = str(lines.ask("eth_call", call, hex(block.number)))
+    (signers,) = call_output(CONTRACT, "signers", answer)
+    return tuple(Address(signer.lower()) for signer in signers)

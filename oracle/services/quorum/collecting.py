@@ -1,0 +1,38 @@
+"""Gathers what a push or a proposal needs: the signatures of a quorum of the signers."""
+
+from oracle.domain.ids import Address
+from oracle.publisher.contract import Standing
+from oracle.publisher.membership import signers_of
+from oracle.services.desk import Desk
+from oracle.store.outbox_rows import SignedStatement
+from oracle.store.store import Unit
+
+
+def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes | None:
+    """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
+
+    Counted are our own signature and those that peers told us, of exactly `record.digest`, by
+    those who are the contract's signers at this moment: one that was removed counts no more.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+    """
+    with desk.store.reading() as unit:
+        found = gathered(unit, record)
+    if len(found) < standing.head.quorum:
+        return None
+    signers = signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block)
+    counted = sorted(signer for signer in found if signer in signers)
+    if len(counted) < standing.head.quorum:
+        return None
+    return b"".join(found[signer] for signer in counted[: standing.head.quorum])
+
+
+def gathered(unit: Unit, record: SignedStatement) -> dict[Address, bytes]:
+    """Return every signature of this digest that we hold, by signer."""
+    about = (record.contract, record.kind, record.round, record.subject)
+    said = [
+        *unit.outbox.peers.of(*about),
+        *(one for one in unit.outbox.signatures.of_round(*about) if one.dead_why is None),
+    ]
+    return {one.signer: one.signature for one in said if one.digest == record.digest}

@@ -1,0 +1,61 @@
+"""What is written down of a statement to be signed or gathered, its signature still empty."""
+
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.domain.report import Report
+from oracle.publisher.contract import Standing
+from oracle.publisher.typed_data import KickStatement, ReportStatement
+from oracle.services.desk import Desk
+from oracle.store.outbox_rows import SignedStatement
+
+REPORT, KICK = "report", "kick"
+
+
+def statement_of(report: Report, standing: Standing) -> ReportStatement:
+    """Bind a report to the round that it would become, under the rules in force."""
+    return ReportStatement(
+        round=standing.head.round + 1,
+        rules=standing.head.rules,
+        rules_hash=standing.rules_hash,
+        prev=report.prev,
+        as_of=report.as_of.number,
+        as_of_hash=report.as_of.hash,
+        deadline=report.deadline,
+        records=report.records,
+    )
+
+
+def report_record(desk: Desk, statement: ReportStatement) -> SignedStatement:
+    """Return the record of a report's statement; its signer is ours, zero where we have none."""
+    return SignedStatement(
+        chain_id=desk.publisher.domain.chain_id,
+        contract=desk.publisher.domain.contract,
+        signer=_signer(desk),
+        kind=REPORT,
+        round=statement.round,
+        subject="",
+        digest=statement.digest(desk.publisher.domain),
+        signature=b"",
+        expires_at=statement.deadline,
+        prev_digest=statement.prev,
+        as_of_block=statement.as_of,
+        as_of_hash=statement.as_of_hash,
+    )
+
+
+def kick_record(desk: Desk, statement: KickStatement, subject: str) -> SignedStatement:
+    """Return the record of a kickout's statement; `subject` names its lane (`ix=7`)."""
+    return SignedStatement(
+        chain_id=desk.publisher.domain.chain_id,
+        contract=desk.publisher.domain.contract,
+        signer=_signer(desk),
+        kind=KICK,
+        round=statement.round,
+        subject=subject,
+        digest=statement.digest(desk.publisher.domain),
+        signature=b"",
+        expires_at=statement.deadline,
+    )
+
+
+def _signer(desk: Desk) -> Address:
+    return desk.publisher.signer.address if desk.publisher.has_signer else ZERO_ADDRESS

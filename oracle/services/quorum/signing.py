@@ -1,0 +1,75 @@
+"""One round, one signature (I11): a second one only when the first can no longer land."""
+
+from dataclasses import replace
+
+import structlog
+
+from oracle.publisher.contract import Standing
+from oracle.publisher.signer import Statement
+from oracle.services.desk import Desk
+from oracle.services.quorum.dying import why_dead
+from oracle.store.outbox_rows import SignedStatement
+from oracle.store.store import Unit
+from oracle.telemetry import quorum_metrics
+
+
+def sign_once(
+    desk: Desk, statement: Statement, record: SignedStatement, now: Standing
+) -> SignedStatement | None:
+    """Return our signed statement, which is stored before anybody sees it.
+
+    The same statement again is the one that is stored: nothing is signed twice. `record` says
+    what is written down of it (`records`), `now` how the contract stands. None: an earlier
+    statement of this round may still land, or the signer keeps quiet because its database was
+    lost. Ask it outside of transactions: the signer may be another machine.
+
+    Raises:
+        InputError: there is no signer.
+        TransientError: it cannot be reached now.
+        FatalError: what it answered is not its signature; or the lease was lost.
+    """
+    with desk.store.reading() as unit:
+        earlier = unit.outbox.signatures.live(record)
+        if earlier is not None and earlier.digest == record.digest:
+            return earlier
+        if not _may_sign(unit, record, earlier, now):
+            return None
+    signer = desk.publisher.signer
+    signature = signer.sign_statement(statement, desk.publisher.domain)
+    signed = replace(record, signer=signer.address, signature=signature)
+    with desk.writing() as unit:
+        # Looked at once more, in the commit that makes it known.
+        earlier = unit.outbox.signatures.live(record)
+        if not _may_sign(unit, record, earlier, now):
+            return None
+        if earlier is not None:
+            reason = why_dead(unit, earlier, now) or "expired"
+            unit.outbox.signatures.bury(earlier.digest, reason, desk.stamp)
+        unit.outbox.signatures.add(signed, desk.stamp)
+    return signed
+
+
+def _may_sign(
+    unit: Unit, record: SignedStatement, earlier: SignedStatement | None, now: Standing
+) -> bool:
+    quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    cursor = unit.cursor.get()
+    if quiet is not None and (cursor is None or cursor.time < quiet):
+        return False
+    if earlier is None or why_dead(unit, earlier, now) is not None:
+        return True
+    _refuse(record, earlier)
+    return False
+
+
+def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
+    """Tell of a second statement that was asked for while the first may land (case F61)."""
+    quorum_metrics.REFUSED.labels(record.kind).inc()
+    structlog.get_logger().warning(
+        "second_statement_refused",
+        kind=record.kind,
+        round=record.round,
+        subject=record.subject,
+        signed=earlier.digest,
+        asked=record.digest,
+    )

@@ -1,0 +1,44 @@
+"""Metrics of several reporters: what they agree on, and what they do not."""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.telemetry.metrics import REGISTRY
+
+REFUSED = Counter(
+    "oracle_publisher_statements_refused_total",
+    "Statements that were not signed, because an earlier one of their round may still land.",
+    ["kind"],
+    registry=REGISTRY,
+)
+for _kind in ("report", "kick"):
+    # Alerts see a zero before the first.
+    REFUSED.labels(_kind)
+DISAGREEMENT = Counter(
+    "oracle_publisher_report_disagreement_total",
+    "Statements of other signers that could land and say something else than ours.",
+    ["signer"],
+    registry=REGISTRY,
+)
+EQUIVOCATION = Counter(
+    "oracle_publisher_equivocations_total",
+    "Signers seen with two statements for one round that could both land.",
+    ["signer"],
+    registry=REGISTRY,
+)
+HELD = Gauge(
+    "oracle_publisher_disagreement_hold",
+    "1 while no quorum can be reached for our statement of the next round.",
+    registry=REGISTRY,
+)
+SIGNATURES = Gauge(
+    "oracle_publisher_signatures_collected",
+    "1 for each signer whose signature of our newest statement is here, else 0.",
+    ["signer"],
+    registry=REGISTRY,
+)
+PEER_ANSWERS = Counter(
+    "oracle_publisher_peer_answers_total",
+    "Answers of other reporters, by host: good, none, bad (not as agreed), forged.",
+    ["host", "result"],
+    registry=REGISTRY,
+)
