@@ -56,8 +56,8 @@ def list_intents(
     with open_app(config) as app, app.store.reading() as unit:
         intents = unit.outbox.intents.newest(limit, state, kind)
         paused = unit.outbox.senders.paused()
-    for account, reason in paused.items():
-        typer.echo(f"{account.address} sends nothing: {reason} (`outbox release`)", err=True)
+    for account, pause in paused.items():
+        typer.echo(f"{account.address} sends nothing: {pause.reason} (`outbox release`)", err=True)
     if as_json:
         print_json([intent_answer(intent) for intent in intents])
         return
@@ -112,7 +112,7 @@ def release_sender(
                     unit.lease.guard(epoch)
                     unit.outbox.senders.resume(account, stamp)
     would = "would send" if dry_run else "sends"
-    typer.echo(f"{account.address} {would} again; it was stopped because {paused[account]}")
+    typer.echo(f"{account.address} {would} again; it was stopped because {paused[account].reason}")
 
 
 def intent_answer(intent: Intent) -> dict[str, object]:

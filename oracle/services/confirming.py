@@ -17,7 +17,7 @@ from oracle.publisher.receipts import (
 from oracle.services.deferring import close_report
 from oracle.services.desk import Desk, Step
 from oracle.services.publishing import send_attempt
-from oracle.store.outbox_rows import Attempt, Mined, Slot, SlotState
+from oracle.store.outbox_rows import Attempt, Mined, PauseKind, Slot, SlotState
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
@@ -168,7 +168,7 @@ def _foreign(desk: Desk, slot: Slot) -> Step:
     with desk.writing() as unit:
         intent = unit.outbox.intents.named(slot.intent_id)
         unit.outbox.slots.lose_to_foreign(slot, desk.stamp)
-        unit.outbox.senders.pause(desk.account, reason, desk.stamp)
+        unit.outbox.senders.pause(desk.account, PauseKind.FOREIGN, reason, desk.stamp)
         if intent is not None:
             close_report(unit, intent, reason)
     return Step("foreign", slot.intent_id, reason)

@@ -18,9 +18,16 @@ from oracle.publisher.sender import send_all
 from oracle.services.deferring import end, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import is_as_wanted, wanted_now
-from oracle.services.publishing import DAY, HOPELESS, signed_call
+from oracle.services.publishing import DAY, HOPELESS, KIND_OF_PAUSE, signed_call
 from oracle.services.readying import NOT_WANTED
-from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Slot, SlotState
+from oracle.store.outbox_rows import (
+    AttemptReason,
+    Intent,
+    IntentKind,
+    IntentState,
+    Slot,
+    SlotState,
+)
 from oracle.store.store import Unit
 
 # Endpoints take batches of a hundred.
@@ -132,7 +139,7 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
             left -= cost
             vacant = outbox.slots.vacant(account)
             nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
-            outbox.slots.open(intent, nonce, stamp)
+            outbox.slots.open(intent, nonce, heads.latest.number, stamp)
     return _step("assigned", ready) if ready else None
 
 
@@ -166,7 +173,7 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
     stamp = desk.stamp
     with desk.writing() as unit:
         for slot, call in signed:
-            unit.outbox.slots.sign(slot, call, stamp)
+            unit.outbox.slots.sign(slot, call, AttemptReason.FIRST, stamp)
     return _step("signed", [intent for _, intent in good])
 
 
@@ -216,11 +223,12 @@ def _send_all(desk: Desk, heads: Heads) -> Step | None:
     stamp = desk.stamp
     with desk.writing() as unit:
         for (slot, attempt), sent in zip(unsent, answers, strict=True):
-            error = None if sent.is_accepted else sent.answer.value
+            error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
             unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, stamp)
             if sent.answer in HOPELESS:
                 reason = f"{sent.answer}: {sent.text}"
-                unit.outbox.senders.pause(desk.account, reason, stamp)
+                kind = KIND_OF_PAUSE[sent.answer]
+                unit.outbox.senders.pause(desk.account, kind, reason, stamp)
     refused = [sent.text for sent in answers if not sent.is_accepted]
     said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
     return Step("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")

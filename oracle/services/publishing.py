@@ -13,9 +13,11 @@ from oracle.services.desk import Desk, Step
 from oracle.services.readying import look_again, ready_next
 from oracle.store.outbox_rows import (
     Attempt,
+    AttemptReason,
     Intent,
     IntentKind,
     IntentState,
+    PauseKind,
     SignedCall,
     Slot,
     SlotState,
@@ -24,7 +26,12 @@ from oracle.store.store import Unit
 
 DAY = 86_400
 # These will never be taken as they are: a human has to look.
-HOPELESS = frozenset({Answer.CHAIN, Answer.MALFORMED, Answer.INTRINSIC})
+KIND_OF_PAUSE = {
+    Answer.CHAIN: PauseKind.CHAIN,
+    Answer.MALFORMED: PauseKind.MALFORMED,
+    Answer.INTRINSIC: PauseKind.MALFORMED,
+}
+HOPELESS = frozenset(KIND_OF_PAUSE)
 
 
 def publish_next(desk: Desk, heads: Heads) -> Step | None:
@@ -61,7 +68,7 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
             return Step(f"{intent.wish.kind} waits", intent.id, ": ".join(why))
         vacant = outbox.slots.vacant(account)
         nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
-        outbox.slots.open(intent, nonce, desk.stamp)
+        outbox.slots.open(intent, nonce, heads.latest.number, desk.stamp)
     return Step(f"{intent.wish.kind} assigned", intent.id, f"nonce {nonce}")
 
 
@@ -94,7 +101,7 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
         return wait(desk, intent, heads, ("dearer", "gas or fees rose above the reserved cost"))
     signed = signed_call(desk, intent, slot.nonce, fees)
     with desk.writing() as unit:
-        unit.outbox.slots.sign(slot, signed, desk.stamp)
+        unit.outbox.slots.sign(slot, signed, AttemptReason.FIRST, desk.stamp)
     return Step(f"{intent.wish.kind} signed", intent.id, signed.tx_hash)
 
 
@@ -138,10 +145,11 @@ def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step
     Whoever dies before the note sends the same bytes once more: same nonce, same hash.
     """
     sent = send(desk.publisher.lines, attempt.signed.raw)
-    error = None if sent.is_accepted else sent.answer.value
+    error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
     with desk.writing() as unit:
         unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
         if sent.answer in HOPELESS:
             reason = f"{sent.answer}: {sent.text}"
-            unit.outbox.senders.pause(desk.account, reason, desk.stamp)
+            kind = KIND_OF_PAUSE[sent.answer]
+            unit.outbox.senders.pause(desk.account, kind, reason, desk.stamp)
     return Step("sent", attempt.intent_id, f"{attempt.signed.tx_hash} {sent.answer} {sent.text}")

@@ -4,6 +4,7 @@ from sqlalchemy import Connection
 
 from oracle.store.outbox_intents import Intents
 from oracle.store.outbox_journal import Journal
+from oracle.store.outbox_peers import Peers
 from oracle.store.outbox_senders import Senders
 from oracle.store.outbox_signatures import Signatures
 from oracle.store.outbox_slots import Slots
@@ -18,3 +19,4 @@ class Outbox:
         self.intents = Intents(connection, self.journal)
         self.slots = Slots(connection, self.journal, self.intents)
         self.signatures = Signatures(connection, self.journal)
+        self.peers = Peers(connection)

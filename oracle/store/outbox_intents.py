@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, func, insert, select, update
+from sqlalchemy import Connection, Select, and_, func, insert, select, update
 
-from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 from oracle.store.outbox_journal import Journal
+from oracle.store.outbox_mapping import intent_of, wish_row
 from oracle.store.outbox_rows import (
     FAILED,
     ON_ITS_WAY,
@@ -17,6 +17,7 @@ from oracle.store.outbox_rows import (
     Intent,
     IntentKind,
     IntentState,
+    PauseKind,
     Stamp,
     Wish,
 )
@@ -46,7 +47,7 @@ class Intents:
         )
         if self._connection.execute(select(pub_intent.c.id).where(same)).first() is not None:
             return None
-        row = _row_of(wish) | {
+        row = wish_row(wish) | {
             "state": IntentState.PLANNED.value,
             "created_at": stamp.at,
             "updated_at": stamp.at,
@@ -108,9 +109,47 @@ class Intents:
         values: Values = {"error_class": word, "error_text": reason, "nonce": None}
         self.move(intent, state, stamp, values)
 
+    def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:
+        """Park what has no nonce until `release`.
+
+        Raises:
+            FatalError: it has a nonce, or is not as it was read.
+        """
+        values: Values = {"error_class": kind.value, "error_text": text}
+        self.move(_without_nonce(intent), IntentState.HELD, stamp, values)
+
+    def release(self, intent: Intent, stamp: Stamp) -> None:
+        """Plan again what was held.
+
+        Raises:
+            FatalError: it has a nonce, or is not held any more.
+        """
+        if intent.state is not IntentState.HELD:
+            raise FatalError(f"outbox intent {intent.id} is {intent.state}, not held")
+        self.move(_without_nonce(intent), IntentState.PLANNED, stamp, _NO_REASON)
+
+    def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
+        """Give up for good what has no nonce.
+
+        Raises:
+            FatalError: it has a nonce, or is not as it was read.
+        """
+        values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
+        self.move(_without_nonce(intent), IntentState.CANCELLED, stamp, values)
+
+    def bound_to(self, account: Account, nonce: int) -> list[Intent]:
+        """Return every intent that was ever put on a nonce, the first one first."""
+        return self._where(
+            _ALL.where(
+                pub_intent.c.chain_id == account.chain_id,
+                pub_intent.c.sender == account.address,
+                pub_intent.c.nonce == nonce,
+            ).order_by(pub_intent.c.id)
+        )
+
     def named(self, intent_id: int) -> Intent | None:
         row = self._connection.execute(_ALL.where(pub_intent.c.id == intent_id)).one_or_none()
-        return None if row is None else _intent(row)
+        return None if row is None else intent_of(row)
 
     def in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
         """Return the account's intents in these states: urgent ones first, then the oldest."""
@@ -201,59 +240,13 @@ class Intents:
             raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
 
     def _where(self, chosen: Select[Any]) -> list[Intent]:
-        return [_intent(row) for row in self._connection.execute(chosen)]
+        return [intent_of(row) for row in self._connection.execute(chosen)]
 
 
 _ALL = select(pub_intent)
 
 
-def _row_of(wish: Wish) -> dict[str, str | int | None]:
-    return {
-        "chain_id": wish.account.chain_id,
-        "sender": wish.account.address,
-        "contract": wish.contract,
-        "kind": wish.kind.value,
-        "dedup_key": wish.dedup_key,
-        "subject": wish.subject,
-        "period": wish.period,
-        "round": wish.round,
-        "as_of_block": wish.as_of_block,
-        "as_of_hash": wish.as_of_hash,
-        "digest": wish.digest,
-        "calldata": wish.calldata,
-        "priority": wish.priority,
-        "not_before": wish.not_before,
-        "deadline": wish.deadline,
-    }
-
-
-def _intent(row: Row[Any]) -> Intent:
-    wish = Wish(
-        account=Account(row.chain_id, Address(row.sender)),
-        contract=Address(row.contract),
-        kind=IntentKind(row.kind),
-        dedup_key=row.dedup_key,
-        calldata=row.calldata,
-        subject=row.subject,
-        period=row.period,
-        round=row.round,
-        as_of_block=row.as_of_block,
-        as_of_hash=None if row.as_of_hash is None else Hash(row.as_of_hash),
-        digest=None if row.digest is None else Hash(row.digest),
-        priority=row.priority,
-        not_before=row.not_before,
-        deadline=row.deadline,
-    )
-    return Intent(
-        id=row.id,
-        wish=wish,
-        state=IntentState(row.state),
-        nonce=row.nonce,
-        gas_limit=row.gas_limit,
-        max_cost_wei=row.max_cost_wei,
-        error_class=row.error_class,
-        error_text=row.error_text,
-        superseded_by=row.superseded_by,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+def _without_nonce(intent: Intent) -> Intent:
+    if intent.nonce is not None:
+        raise FatalError(f"outbox intent {intent.id} has nonce {intent.nonce}: it may land")
+    return intent

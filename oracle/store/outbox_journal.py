@@ -22,6 +22,7 @@ class Journal:
             "event": event,
             "detail": detail,
             "lease_epoch": stamp.epoch,
+            "actor": stamp.actor,
         }
         self._connection.execute(insert(pub_journal).values(row))
 
@@ -36,6 +37,7 @@ class Journal:
                 pub_journal.c.event,
                 pub_journal.c.detail,
                 pub_journal.c.lease_epoch,
+                pub_journal.c.actor,
             )
             .where(pub_journal.c.intent_id == intent_id)
             .order_by(pub_journal.c.id)

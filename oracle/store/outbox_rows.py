@@ -16,6 +16,8 @@ class IntentKind(StrEnum):
     QUEUE_TASK = "queue_task"
     DROP_TASK = "drop_task"
     NOOP = "noop"
+    # Not ours to want any more: a nonce that a lost database gave out, read from the chain.
+    ADOPTED = "adopted"
 
 
 class IntentState(StrEnum):
@@ -60,6 +62,34 @@ class SlotState(StrEnum):
     FOREIGN = "foreign"
 
 
+class AttemptReason(StrEnum):
+    """Why bytes were signed for a nonce."""
+
+    FIRST = "first"
+    BUMP = "bump"
+    RETARGET = "retarget"
+    NOOP = "noop"
+
+
+class PauseKind(StrEnum):
+    """Why an account opens no new nonce, or a call is held. `funds` ends by itself."""
+
+    FOREIGN = "foreign"
+    FUNDS = "funds"
+    CONFIG = "config"
+    CHAIN = "chain"
+    MALFORMED = "malformed"
+    SIGNER = "signer"
+    OPERATOR = "operator"
+
+
+class Pause(NamedTuple):
+    """What an account rests for; `reason` is for people."""
+
+    kind: PauseKind
+    reason: str
+
+
 class Account(NamedTuple):
     """Who sends, on which chain."""
 
@@ -68,10 +98,14 @@ class Account(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Every write says when, in unix seconds, and under which epoch of the lease."""
+    """Every write says when, in unix seconds, and under which epoch of the lease.
+
+    `actor`: the OS user whose command this is; None: the daemon itself.
+    """
 
     at: int
     epoch: int
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +134,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A wish and how far it has come; costs in wei."""
+    """A wish and how far it has come; costs in wei.
+
+    `replaces`: the intent whose nonce this one was put on.
+    """
 
     id: int
     wish: Wish
@@ -113,11 +150,17 @@ class Intent:
     superseded_by: int | None
     created_at: int
     updated_at: int
+    replaces: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A nonce, the intent that it serves, and the receipt once there is one."""
+    """A nonce, the intent that it serves, and the receipt once there is one.
+
+    `opened_block`: the head when the intent got the nonce, 0 where that is not known.
+    `last_bump_block`: the head when a dearer or another call of it was sent first.
+    `*_at` in unix seconds of our clock; `mined_at`: when the receipt that stands was first seen.
+    """
 
     account: Account
     nonce: int
@@ -129,6 +172,11 @@ class Slot:
     succeeded: bool | None
     gas_used: int | None
     gas_price_wei: int | None
+    opened_block: int
+    opened_at: int
+    last_bump_block: int | None
+    mined_at: int | None
+    finalised_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +192,7 @@ class SignedCall:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Signed bytes in the database; the same for ever."""
+    """Signed bytes in the database; the same for ever. `*_block`: the head at that sending."""
 
     id: int
     nonce: int
@@ -154,22 +202,35 @@ class Attempt:
     sends: int
     last_sent_block: int | None
     last_error_class: str | None
+    last_error_text: str | None
+    reason: AttemptReason
+    signed_at: int
+    first_sent_block: int | None
+    first_sent_at: int | None
+    last_sent_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What a receipt says; `gas_price_wei` is the price that was really paid."""
+    """What a receipt says; `gas_price_wei` is the price that was really paid.
+
+    `time` of the block in unix seconds; None: not asked for.
+    """
 
     block_number: int
     block_hash: Hash
     succeeded: bool
     gas_used: int
     gas_price_wei: int
+    time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """What a signer put its name to; `expires_at` in chain time."""
+    """What a signer put its name to; `expires_at` in chain time.
+
+    `dead_why`: why it can no longer land; None: it may.
+    """
 
     chain_id: int
     contract: Address
@@ -183,6 +244,7 @@ class SignedStatement:
     prev_digest: Hash | None = None
     as_of_block: int | None = None
     as_of_hash: Hash | None = None
+    dead_why: str | None = None
 
 
 class About(NamedTuple):
@@ -202,3 +264,4 @@ class JournalEntry:
     event: str
     detail: str
     epoch: int | None
+    actor: str | None

@@ -1,11 +1,13 @@
 """The accounts that send: their next nonce, and whether they rest."""
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, insert, select, update
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.store.outbox_journal import Journal
-from oracle.store.outbox_rows import About, Account, Stamp
+from oracle.store.outbox_rows import About, Account, Pause, PauseKind, Stamp
 from oracle.store.outbox_tables import pub_sender
 
 
@@ -50,33 +52,60 @@ class Senders:
             raise FatalError(f"{account.address} is not enrolled as a sender")
         return int(after) - 1
 
-    def paused_because(self, account: Account) -> str | None:
-        """Return why the account opens no new nonce; None: it does."""
-        chosen = select(pub_sender.c.pause_reason).where(_is(account), pub_sender.c.paused)
-        return self._connection.execute(chosen).scalar_one_or_none()
+    def adopt(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Count on from where the chain is: enroll the account, or raise its next nonce.
 
-    def paused(self) -> dict[Account, str]:
+        It is never lowered: a nonce that was given out once is not given out again.
+        """
+        known = self.next_nonce(account)
+        if known is None:
+            self.enroll(account, next_nonce, stamp)
+        elif next_nonce > known:
+            self._connection.execute(
+                update(pub_sender).where(_is(account)).values(next_nonce=next_nonce)
+            )
+        detail = f"{account.address} from {known} to {next_nonce}"
+        self._journal.write("adopted", stamp, About(nonce=next_nonce), detail)
+
+    def paused_because(self, account: Account) -> Pause | None:
+        """Return why the account opens no new nonce; None: it does."""
+        chosen = select(pub_sender).where(_is(account), pub_sender.c.paused)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _pause(row)
+
+    def paused(self) -> dict[Account, Pause]:
         """Return every account that rests, and why."""
         chosen = select(pub_sender).where(pub_sender.c.paused).order_by(pub_sender.c.address)
         return {
-            Account(row.chain_id, Address(row.address)): row.pause_reason or ""
+            Account(row.chain_id, Address(row.address)): _pause(row)
             for row in self._connection.execute(chosen)
         }
 
-    def pause(self, account: Account, reason: str, stamp: Stamp) -> None:
-        """Open no new nonce until a human lets it go on; what is open is watched as before."""
+    def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
+        """Open no new nonce; what is open is watched as before.
+
+        `funds` ends when the balance suffices, every other kind when a human says so.
+        """
         self._connection.execute(
-            update(pub_sender).where(_is(account)).values(paused=True, pause_reason=reason)
+            update(pub_sender)
+            .where(_is(account))
+            .values(paused=True, pause_class=kind.value, pause_reason=reason)
         )
-        self._journal.write("paused", stamp, About(), reason)
+        self._journal.write("paused", stamp, About(), f"{kind.value}: {reason}")
 
     def resume(self, account: Account, stamp: Stamp) -> None:
         """Let a paused account go on."""
         self._connection.execute(
-            update(pub_sender).where(_is(account)).values(paused=False, pause_reason=None)
+            update(pub_sender)
+            .where(_is(account))
+            .values(paused=False, pause_class=None, pause_reason=None)
         )
         self._journal.write("resumed", stamp, About(), account.address)
 
 
 def _is(account: Account) -> ColumnElement[bool]:
     return and_(pub_sender.c.chain_id == account.chain_id, pub_sender.c.address == account.address)
+
+
+def _pause(row: Row[Any]) -> Pause:
+    return Pause(PauseKind(row.pause_class or PauseKind.OPERATOR), row.pause_reason or "")

@@ -3,16 +3,17 @@
 A second one for the same round is written only after the first can no longer land.
 """
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.store.outbox_journal import Journal
+from oracle.store.outbox_mapping import statement_of, statement_row
 from oracle.store.outbox_rows import About, SignedStatement, Stamp
-from oracle.store.outbox_tables import pub_signature
+from oracle.store.statement_tables import pub_quiet, pub_signature
 
 
 class Signatures:
-    """The table pub_signature, inside one transaction."""
+    """The tables pub_signature and pub_quiet, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -30,46 +31,45 @@ class Signatures:
             pub_signature.c.dead_why.is_(None),
         )
         row = self._connection.execute(chosen).one_or_none()
-        if row is None:
-            return None
-        return SignedStatement(
-            chain_id=row.chain_id,
-            contract=row.contract,
-            signer=row.signer,
-            kind=row.kind,
-            round=row.round,
-            subject=row.subject,
-            digest=Hash(row.digest),
-            signature=bytes(row.signature),
-            expires_at=row.expires_at,
-            prev_digest=row.prev_digest,
-            as_of_block=row.as_of_block,
-            as_of_hash=row.as_of_hash,
+        return None if row is None else statement_of(row, row.dead_why)
+
+    def of_round(
+        self, contract: Address, kind: str, around: int, subject: str = ""
+    ) -> list[SignedStatement]:
+        """Return what was signed for a round, the newest first; dead ones too, and why."""
+        chosen = (
+            select(pub_signature)
+            .where(
+                pub_signature.c.contract == contract,
+                pub_signature.c.kind == kind,
+                pub_signature.c.round == around,
+                pub_signature.c.subject == subject,
+            )
+            .order_by(pub_signature.c.id.desc())
         )
+        return [statement_of(row, row.dead_why) for row in self._connection.execute(chosen)]
 
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
         """Write a signature down before it is used.
 
+        The same statement once more, after it had died, lives again: a fork may come back.
+
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.
         """
-        self._connection.execute(
-            insert(pub_signature).values(
-                chain_id=statement.chain_id,
-                contract=statement.contract,
-                signer=statement.signer,
-                kind=statement.kind,
-                round=statement.round,
-                subject=statement.subject,
-                digest=statement.digest,
-                prev_digest=statement.prev_digest,
-                as_of_block=statement.as_of_block,
-                as_of_hash=statement.as_of_hash,
-                expires_at=statement.expires_at,
-                signature=statement.signature,
-                signed_at=stamp.at,
+        again = (
+            update(pub_signature)
+            .where(
+                pub_signature.c.signer == statement.signer,
+                pub_signature.c.digest == statement.digest,
+                pub_signature.c.dead_why.is_not(None),
             )
+            .values(dead_why=None)
         )
+        if self._connection.execute(again).rowcount == 0:
+            self._connection.execute(
+                insert(pub_signature).values(statement_row(statement) | {"signed_at": stamp.at})
+            )
         self._journal.write(
             "stated", stamp, About(), f"{statement.kind} {statement.round} {statement.digest}"
         )
@@ -83,3 +83,32 @@ class Signatures:
             update(pub_signature).where(pub_signature.c.digest == digest).values(dead_why=why)
         )
         self._journal.write("buried", stamp, About(), f"{digest} {why}")
+
+    def keep_quiet(
+        self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
+    ) -> None:
+        """Sign nothing before `until` (chain time): what was signed and lost may still land.
+
+        A later end that stands already is kept.
+        """
+        standing = self.quiet_until(chain_id, contract, signer)
+        row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
+        if standing is None:
+            self._connection.execute(insert(pub_quiet).values(row))
+        elif standing < until:
+            mine = _quiet(chain_id, contract, signer)
+            self._connection.execute(update(pub_quiet).where(mine).values(until=until))
+        self._journal.write("quiet", stamp, About(), f"{signer} until {until}")
+
+    def quiet_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
+        """Return the chain time before which this signer signs nothing; None: none was set."""
+        chosen = select(pub_quiet.c.until).where(_quiet(chain_id, contract, signer))
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+
+def _quiet(chain_id: int, contract: Address, signer: Address) -> ColumnElement[bool]:
+    return and_(
+        pub_quiet.c.chain_id == chain_id,
+        pub_quiet.c.contract == contract,
+        pub_quiet.c.signer == signer,
+    )

@@ -3,11 +3,9 @@
 The nonce is counted here, in the commit that gives it to an intent, and nowhere else.
 """
 
-from typing import Any
+from sqlalchemy import Connection, and_, insert, update
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, insert, select, update
-
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Hash
 from oracle.errors import FatalError
 from oracle.store.outbox_intents import Intents
 from oracle.store.outbox_journal import Journal
@@ -15,91 +13,53 @@ from oracle.store.outbox_rows import (
     About,
     Account,
     Attempt,
+    AttemptReason,
     Intent,
+    IntentKind,
     IntentState,
     Mined,
     SignedCall,
     Slot,
     SlotState,
     Stamp,
+    Wish,
 )
-from oracle.store.outbox_tables import pub_attempt, pub_intent, pub_slot
+from oracle.store.outbox_slot_views import SlotViews, of_account
+from oracle.store.outbox_tables import pub_attempt, pub_slot
 
 _NO_RECEIPT: dict[str, None] = dict.fromkeys(
-    ("won_attempt", "block_number", "block_hash", "receipt_status", "gas_used", "gas_price_wei")
+    (
+        "won_attempt",
+        "block_number",
+        "block_hash",
+        "receipt_status",
+        "gas_used",
+        "gas_price_wei",
+        "mined_at",
+    )
 )
-_WATCHED = (SlotState.OPEN, SlotState.LIVE, SlotState.MINED)
+# What still may land on a nonce, beside the one that did.
+_RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
-class Slots:
+class Slots(SlotViews):
     """The tables pub_slot and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._journal = journal
         self._intents = intents
 
-    def watched(self, account: Account) -> list[Slot]:
-        """Return every slot that is not final, by nonce."""
-        chosen = (
-            select(pub_slot)
-            .where(
-                _of(account),
-                pub_slot.c.state.in_([state.value for state in _WATCHED]),
-            )
-            .order_by(pub_slot.c.nonce)
-        )
-        return [_slot(row) for row in self._connection.execute(chosen)]
+    def open(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
+        """Give the intent a nonce, from now on: a new slot, or a vacant one that it takes over.
 
-    def at(self, account: Account, nonce: int) -> Slot | None:
-        """Return the slot of one nonce, final ones too."""
-        chosen = select(pub_slot).where(_of(account), pub_slot.c.nonce == nonce)
-        row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else _slot(row)
-
-    def attempts(self, slot: Slot) -> list[Attempt]:
-        """Return the bytes signed for a nonce, in the order of signing."""
-        chosen = (
-            select(pub_attempt)
-            .where(
-                pub_attempt.c.chain_id == slot.account.chain_id,
-                pub_attempt.c.sender == slot.account.address,
-                pub_attempt.c.nonce == slot.nonce,
-            )
-            .order_by(pub_attempt.c.seq)
-        )
-        return [_attempt(row) for row in self._connection.execute(chosen)]
-
-    def vacant(self, account: Account) -> Slot | None:
-        """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
-        signed = exists().where(
-            pub_attempt.c.chain_id == pub_slot.c.chain_id,
-            pub_attempt.c.sender == pub_slot.c.sender,
-            pub_attempt.c.nonce == pub_slot.c.nonce,
-        )
-        chosen = (
-            select(pub_slot)
-            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
-            .where(
-                _of(account),
-                pub_slot.c.state == SlotState.OPEN.value,
-                (pub_intent.c.state != IntentState.ASSIGNED.value)
-                | (pub_intent.c.nonce != pub_slot.c.nonce),
-                ~signed,
-            )
-            .order_by(pub_slot.c.nonce)
-            .limit(1)
-        )
-        row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else _slot(row)
-
-    def open(self, intent: Intent, nonce: int, stamp: Stamp) -> None:
-        """Give the intent a nonce, from now on: a new slot, or a vacant one that it takes over."""
+        `block` is the head's number: the time of a transaction is told in blocks.
+        """
         account = intent.wish.account
         moved = self._connection.execute(
             update(pub_slot)
-            .where(_of(account), pub_slot.c.nonce == nonce)
-            .values(intent_id=intent.id, opened_at=stamp.at)
+            .where(of_account(account), pub_slot.c.nonce == nonce)
+            .values(intent_id=intent.id, opened_at=stamp.at, opened_block=block)
         )
         if moved.rowcount == 0:
             self._connection.execute(
@@ -110,12 +70,36 @@ class Slots:
                     intent_id=intent.id,
                     state=SlotState.OPEN.value,
                     opened_at=stamp.at,
+                    opened_block=block,
                 )
             )
         self._intents.move(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
-    def sign(self, slot: Slot, signed: SignedCall, stamp: Stamp) -> int:
-        """Store signed bytes before anything is sent; return the attempt's id."""
+    def retarget(self, slot: Slot, intent: Intent, block: int, stamp: Stamp) -> None:
+        """Put a ready intent on the nonce of another, which may still land: one of them will.
+
+        The other one stays what it is until a receipt tells which (publishing.md 3.3).
+
+        Raises:
+            FatalError: the slot is mined or over, or is not as it was read.
+        """
+        if slot.state not in {SlotState.OPEN, SlotState.LIVE}:
+            raise FatalError(f"outbox nonce {slot.nonce} is {slot.state}: it is taken")
+        self._set(
+            slot,
+            slot.state,
+            intent_id=intent.id,
+            last_bump_at=stamp.at,
+            last_bump_block=block,
+        )
+        values = {"nonce": slot.nonce, "replaces": slot.intent_id}
+        self._intents.move(intent, IntentState.ASSIGNED, stamp, values)
+
+    def sign(self, slot: Slot, signed: SignedCall, reason: AttemptReason, stamp: Stamp) -> int:
+        """Store signed bytes before anything is sent; return the attempt's id.
+
+        They are for the intent that the slot serves now.
+        """
         seq = len(self.attempts(slot))
         written = self._connection.execute(
             insert(pub_attempt)
@@ -134,19 +118,27 @@ class Slots:
                 lease_epoch=stamp.epoch,
                 signed_at=stamp.at,
                 sends=0,
+                reason=reason.value,
             )
             .returning(pub_attempt.c.id)
         )
         attempt_id = int(written.scalar_one())
         about = About(slot.intent_id, slot.nonce, attempt_id)
-        self._journal.write("signed", stamp, about, signed.tx_hash)
+        if reason is not AttemptReason.FIRST:
+            self._set(slot, slot.state, last_bump_at=stamp.at)
+        self._journal.write("signed", stamp, about, f"{signed.tx_hash} {reason.value}")
         return attempt_id
 
     def sent(
         self, slot: Slot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
-        """Note that the bytes were sent at head `block`, and how the endpoints took it."""
-        first = {"first_sent_at": stamp.at} if attempt.sends == 0 else {}
+        """Note that the bytes were sent at head `block`, and how the endpoints took it.
+
+        `error` is `class: text`, None where one took them.
+        """
+        error_class, _, text = (error or "").partition(": ")
+        is_first = attempt.sends == 0
+        first = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
         self._connection.execute(
             update(pub_attempt)
             .where(pub_attempt.c.id == attempt.id)
@@ -156,15 +148,20 @@ class Slots:
                     "sends": pub_attempt.c.sends + 1,
                     "last_sent_at": stamp.at,
                     "last_sent_block": block,
-                    "last_error_class": error,
+                    "last_error_class": error_class or None,
+                    "last_error_text": text or None,
                 }
             )
         )
         about = About(attempt.intent_id, slot.nonce, attempt.id)
         self._journal.write("sent", stamp, about, error or "")
+        is_bump = is_first and attempt.reason is not AttemptReason.FIRST
+        bumped: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
         if slot.state is SlotState.OPEN:
-            self._set(slot, SlotState.LIVE)
-            self._follow(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
+            self._set(slot, SlotState.LIVE, **bumped)
+        elif bumped:
+            self._set(slot, slot.state, **bumped)
+        self._follow(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
 
     def mined(self, slot: Slot, attempt: Attempt, mined: Mined, stamp: Stamp) -> None:
         """Note a receipt, or a new one after a reorg; another payload of the nonce has lost."""
@@ -178,9 +175,13 @@ class Slots:
             receipt_status=int(mined.succeeded),
             gas_used=mined.gas_used,
             gas_price_wei=mined.gas_price_wei,
+            mined_at=stamp.at,
         )
-        if slot.intent_id != attempt.intent_id:
-            self._lose(slot.intent_id, attempt.intent_id, stamp)
+        # The losers first: the indexes allow one of a kind.
+        for rival in self._intents.bound_to(slot.account, slot.nonce):
+            if rival.id != attempt.intent_id and rival.state in _RIVALS:
+                lost = {"superseded_by": attempt.intent_id}
+                self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
         outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
         self._intents.note_mined(self._named(attempt.intent_id), outcome, stamp)
 
@@ -203,44 +204,47 @@ class Slots:
     def lose_to_foreign(self, slot: Slot, stamp: Stamp) -> None:
         """Note that somebody else used this nonce of the key: a human has to look at it."""
         self._set(slot, SlotState.FOREIGN, finalised_at=stamp.at)
-        intent = self._named(slot.intent_id)
-        if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
-            self._intents.move(intent, IntentState.HELD, stamp, {"error_class": "foreign"})
+        for intent in self._intents.bound_to(slot.account, slot.nonce):
+            if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
+                self._intents.move(intent, IntentState.HELD, stamp, {"error_class": "foreign"})
 
-    def reserved(self, account: Account) -> int:
-        """Return what the open slots may still cost at most, in wei."""
-        live = pub_slot.c.state.in_([SlotState.OPEN.value, SlotState.LIVE.value])
-        return sum(cost or 0 for cost, _, _ in self._costs(_of(account) & live))
+    def adopt(
+        self, account: Account, nonce: int, tx_hash: Hash | None, mined: Mined | None, stamp: Stamp
+    ) -> None:
+        """Write down a nonce that the chain has seen and this database never gave out.
 
-    def committed_since(self, account: Account, time: int) -> int:
-        """Return what slots opened since `time` (unix seconds) cost, or may cost, in wei."""
-        total = 0
-        for most, gas_used, price in self._costs(_of(account) & (pub_slot.c.opened_at >= time)):
-            total += (most or 0) if gas_used is None else gas_used * price
-        return total
-
-    def gas_spent(self) -> tuple[int, int]:
-        """Return (gas, wei) of everything that is final."""
-        rows = self._connection.execute(
-            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei).where(
-                pub_slot.c.state == SlotState.FINAL.value
-            )
-        )
-        spent = [(row[0], row[0] * row[1]) for row in rows]
-        return sum(gas for gas, _ in spent), sum(wei for _, wei in spent)
-
-    def _costs(self, where: ColumnElement[bool]) -> list[tuple[Any, ...]]:
-        rows = self._connection.execute(
-            select(pub_intent.c.max_cost_wei, pub_slot.c.gas_used, pub_slot.c.gas_price_wei)
-            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
-            # The intent of a vacant slot has lost its nonce: it costs nothing.
-            .where(where, pub_intent.c.nonce == pub_slot.c.nonce)
-        )
-        return [tuple(row) for row in rows]
-
-    def _lose(self, loser: int, winner: int, stamp: Stamp) -> None:
-        intent = self._named(loser)
-        self._intents.move(intent, IntentState.SUPERSEDED, stamp, {"superseded_by": winner})
+        It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
+        was not found, or waits in the pool.
+        """
+        wish = Wish(account, account.address, IntentKind.ADOPTED, f"adopted:nonce={nonce}", "0x")
+        intent = self._named(self._intents.add(wish, stamp) or 0)
+        found = f"{tx_hash}" if mined is None else f"{tx_hash} in block {mined.block_number}"
+        values: dict[str, str | int | None] = {
+            "nonce": nonce,
+            "error_class": "adopted",
+            "error_text": tx_hash and found,
+        }
+        self._intents.move(intent, IntentState.FINAL, stamp, values)
+        seen = stamp.at if mined is None or mined.time is None else mined.time
+        row: dict[str, str | int | None] = {
+            "chain_id": account.chain_id,
+            "sender": account.address,
+            "nonce": nonce,
+            "intent_id": intent.id,
+            "state": SlotState.FINAL.value,
+            "opened_at": seen,
+            "finalised_at": stamp.at,
+        }
+        if mined is not None:
+            row |= {
+                "block_number": mined.block_number,
+                "block_hash": mined.block_hash,
+                "receipt_status": int(mined.succeeded),
+                "gas_used": mined.gas_used,
+                "gas_price_wei": mined.gas_price_wei,
+                "opened_block": mined.block_number,
+            }
+        self._connection.execute(insert(pub_slot).values(row))
 
     def _follow(self, intent_id: int, was: IntentState, to: IntentState, stamp: Stamp) -> None:
         intent = self._named(intent_id)
@@ -255,7 +259,7 @@ class Slots:
 
     def _set(self, slot: Slot, state: SlotState, **values: str | int | None) -> None:
         mine = and_(
-            _of(slot.account),
+            of_account(slot.account),
             pub_slot.c.nonce == slot.nonce,
             pub_slot.c.state == slot.state.value,
         )
@@ -264,37 +268,3 @@ class Slots:
         )
         if changed.rowcount != 1:
             raise FatalError(f"outbox nonce {slot.nonce} is no longer {slot.state}")
-
-
-def _of(account: Account) -> ColumnElement[bool]:
-    return and_(pub_slot.c.chain_id == account.chain_id, pub_slot.c.sender == account.address)
-
-
-def _slot(row: Row[Any]) -> Slot:
-    return Slot(
-        account=Account(row.chain_id, Address(row.sender)),
-        nonce=row.nonce,
-        intent_id=row.intent_id,
-        state=SlotState(row.state),
-        won_attempt=row.won_attempt,
-        block_number=row.block_number,
-        block_hash=None if row.block_hash is None else Hash(row.block_hash),
-        succeeded=None if row.receipt_status is None else bool(row.receipt_status),
-        gas_used=row.gas_used,
-        gas_price_wei=row.gas_price_wei,
-    )
-
-
-def _attempt(row: Row[Any]) -> Attempt:
-    return Attempt(
-        id=row.id,
-        nonce=row.nonce,
-        intent_id=row.intent_id,
-        seq=row.seq,
-        signed=SignedCall(
-            Hash(row.tx_hash), bytes(row.raw_tx), row.max_fee_wei, row.tip_wei, row.gas_limit
-        ),
-        sends=row.sends,
-        last_sent_block=row.last_sent_block,
-        last_error_class=row.last_error_class,
-    )

@@ -50,6 +50,7 @@ pub_sender = Table(
     Column("next_nonce", BigInteger, nullable=False),
     Column("paused", Boolean(create_constraint=False), nullable=False, default=False),
     Column("pause_reason", Text),
+    Column("pause_class", Text),
     CheckConstraint("next_nonce >= 0", name="next_nonce"),
 )
 
@@ -82,11 +83,12 @@ pub_intent = Table(
     Column("error_text", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("replaces", BigInteger),  # the intent whose nonce this one was put on
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
     CheckConstraint(
         "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'start_task', "
-        "'queue_task', 'drop_task', 'noop')",
+        "'queue_task', 'drop_task', 'noop', 'adopted')",
         name="kind",
     ),
     CheckConstraint(
@@ -103,10 +105,12 @@ pub_intent = Table(
 # One push on its way at a time. A mined one does not count: the next round chains to it by `prev`,
 # so a reorg makes both fall together, and waiting for finality would stretch every period to it.
 # A mined push that a reorg makes live again may stand beside its successor, hence no 'live' here:
-# the step that readies a push looks for live ones in the same transaction.
+# the step that readies a push looks for live ones in the same transaction. Of one account: a new
+# key does not stumble over what a lost one left.
 Index(
     "one_open_push",
     pub_intent.c.chain_id,
+    pub_intent.c.sender,
     pub_intent.c.contract,
     unique=True,
     sqlite_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
@@ -116,6 +120,7 @@ _LIVE_KICK = f"kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state
 Index(
     "one_live_kick",
     pub_intent.c.chain_id,
+    pub_intent.c.sender,
     pub_intent.c.contract,
     pub_intent.c.kind,
     pub_intent.c.subject,
@@ -162,6 +167,10 @@ pub_slot = Table(
     Column("opened_at", BigInteger, nullable=False),
     Column("last_bump_at", BigInteger),
     Column("finalised_at", BigInteger),
+    # Heads of the chain then: bumps are counted in blocks. 0: not known.
+    Column("opened_block", BigInteger, nullable=False, server_default="0"),
+    Column("last_bump_block", BigInteger),
+    Column("mined_at", BigInteger),
     CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
 )
 _SLOT_WORK = "state IN ('open', 'live', 'mined')"
@@ -198,6 +207,8 @@ pub_attempt = Table(
     Column("sends", Integer, nullable=False, default=0),
     Column("last_error_class", Text),
     Column("last_error_text", Text),
+    Column("reason", Text, nullable=False, server_default="first"),
+    Column("first_sent_block", BigInteger),
     ForeignKeyConstraint(
         ["chain_id", "sender", "nonce"],
         ["pub_slot.chain_id", "pub_slot.sender", "pub_slot.nonce"],
@@ -217,43 +228,5 @@ pub_journal = Table(
     Column("event", Text, nullable=False),
     Column("detail", Text, nullable=False, default=""),
     Column("lease_epoch", BigInteger),
-)
-
-# What the signer put its name to. Two live ones for one round would be equivocation.
-pub_signature = Table(
-    "pub_signature",
-    metadata,
-    Column("id", RowId, primary_key=True),
-    Column("chain_id", BigInteger, nullable=False),
-    Column("contract", Hex, nullable=False),
-    Column("signer", Hex, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("round", BigInteger, nullable=False),
-    Column("subject", Text, nullable=False, default=""),
-    Column("digest", Hex, nullable=False),
-    Column("prev_digest", Hex),
-    Column("as_of_block", BigInteger),
-    Column("as_of_hash", Hex),
-    Column("expires_at", BigInteger, nullable=False),  # chain time
-    Column("signature", LargeBinary, nullable=False),
-    Column("dead_why", Text),
-    Column("signed_at", BigInteger, nullable=False),
-    UniqueConstraint("signer", "digest"),
-    CheckConstraint("kind IN ('report', 'kick')", name="kind"),
-    CheckConstraint(
-        "dead_why IN ('expired', 'anchor_reorged', 'prev_reorged', 'round_taken')",
-        name="dead_why",
-    ),
-)
-Index(
-    "one_live_signature",
-    pub_signature.c.chain_id,
-    pub_signature.c.contract,
-    pub_signature.c.signer,
-    pub_signature.c.kind,
-    pub_signature.c.round,
-    pub_signature.c.subject,
-    unique=True,
-    sqlite_where=text("dead_why IS NULL"),
-    postgresql_where=text("dead_why IS NULL"),
+    Column("actor", Text),  # the OS user of a command; NULL: the daemon
 )

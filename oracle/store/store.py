@@ -19,6 +19,7 @@ from oracle.store.draws import DrawRoom
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.facts import FactRoom
 from oracle.store.failures import translated
+from oracle.store.gates import GateRoom
 from oracle.store.groups import GroupRoom
 from oracle.store.history import AnomalyRoom, ReliabilityRoom, ScoreRoom
 from oracle.store.identity import IdentityRoom
@@ -68,6 +69,7 @@ class Unit:
         self.rule_sets = RuleSetRoom(connection)
         self.draws = DrawRoom(connection)
         self.outbox = Outbox(connection)
+        self.gates = GateRoom(connection, self.outbox.journal)
         self.lease = Lease(connection)
         self.coverage = CoverageRoom(connection)
         self.verified_blocks = VerifiedBlockRoom(connection)

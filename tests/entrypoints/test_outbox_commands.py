@@ -11,7 +11,7 @@ from oracle.demo.anvil import CHAIN_ID
 from oracle.domain.ids import Address
 from oracle.entrypoints.cli import run
 from oracle.publisher.keys import unlock
-from oracle.store.outbox_rows import Account, Stamp
+from oracle.store.outbox_rows import Account, PauseKind, Stamp
 from oracle.store.store import Store
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
 
@@ -136,7 +136,7 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url, create=True) as store, store.transaction() as unit:
         unit.outbox.senders.enroll(account, 0, Stamp(0, 0))
-        unit.outbox.senders.pause(account, "a foreign nonce", Stamp(0, 0))
+        unit.outbox.senders.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
     release = ["outbox", "release", account.address, "--config", str(config)]
 
     assert run(["outbox", "list", "--config", str(config)]) == 0

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import InputError
+from oracle.store.outbox_rows import PauseKind
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
 from tests.office import FINALITY, Office
@@ -186,7 +187,7 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     assert office.states() == ["held"]
     with office.store.reading() as unit:
         reason = unit.outbox.senders.paused_because(office.desk.account)
-    assert reason == "nonce 1 was used by a transaction that is not ours"
+    assert reason == (PauseKind.FOREIGN, "nonce 1 was used by a transaction that is not ours")
     office.period()
     office.tick()
     assert len(sends(office)) == 0

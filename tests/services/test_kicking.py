@@ -9,7 +9,7 @@ from oracle.services.confirming import confirm_next
 from oracle.services.kicking import plan_kick
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind
+from oracle.store.outbox_rows import IntentKind, PauseKind
 from oracle.store.rounds import RoundRoom
 from tests.evm.fixtures import chain
 from tests.evm.groups import answer, compare, members
@@ -145,7 +145,9 @@ def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_off
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
     with office.desk.writing() as unit:
-        unit.outbox.senders.pause(office.desk.account, "for a test", office.desk.stamp)
+        unit.outbox.senders.pause(
+            office.desk.account, PauseKind.OPERATOR, "for a test", office.desk.stamp
+        )
     office.tick()
     assert (kinds(office)[-1], office.states()[-1]) == ("execute_kick", "ready")
     group(office, 99, (2, 0, 1))

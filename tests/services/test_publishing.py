@@ -8,6 +8,7 @@ from oracle.errors import TransientError
 from oracle.services.desk import Step
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
+from oracle.store.outbox_rows import PauseKind
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
 from tests.office import CAPS, ETHER, SETTINGS, Office
@@ -239,7 +240,9 @@ def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
 def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
     office = sqlite_office
     with office.desk.writing() as unit:
-        unit.outbox.senders.pause(office.desk.account, "for a test", office.desk.stamp)
+        unit.outbox.senders.pause(
+            office.desk.account, PauseKind.OPERATOR, "for a test", office.desk.stamp
+        )
     office.period()
     office.tick()
     assert office.states() == ["ready"]

@@ -12,6 +12,7 @@ from oracle.store.outbox import Outbox
 from oracle.store.outbox_rows import (
     Account,
     Attempt,
+    AttemptReason,
     Intent,
     IntentKind,
     IntentState,
@@ -29,6 +30,8 @@ ME = Account(1, Address("0x" + 40 * "1"))
 CONTRACT = Address("0x" + 40 * "c")
 NOW = Stamp(1000, 1)
 COST = 2**200 + 1
+GAS = 100_000
+FEE = COST // GAS
 
 
 def wish(key: str = "push:1", **changes: Any) -> Wish:
@@ -68,7 +71,7 @@ def assigned(outbox: Outbox, wanted: Wish | None = None) -> Slot:
     intent = ready(outbox, wanted)
     vacant = outbox.slots.vacant(ME)
     nonce = outbox.senders.take_nonce(ME) if vacant is None else vacant.nonce
-    outbox.slots.open(intent, nonce, NOW)
+    outbox.slots.open(intent, nonce, 50, NOW)
     return slot_of(outbox, nonce)
 
 
@@ -77,8 +80,8 @@ def slot_of(outbox: Outbox, nonce: int) -> Slot:
 
 
 def signed(outbox: Outbox, slot: Slot, mark: str = "a") -> Attempt:
-    call = SignedCall(Hash("0x" + 64 * mark), b"raw", COST, 3, 100_000)
-    outbox.slots.sign(slot, call, NOW)
+    call = SignedCall(Hash("0x" + 64 * mark), b"raw", FEE, 3, GAS)
+    outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
     return outbox.slots.attempts(slot)[-1]
 
 
@@ -164,7 +167,7 @@ def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Stor
 def test_bytes_are_kept_as_they_were_signed(store: Store):
     with store.transaction() as unit:
         slot, attempt = live(unit.outbox)
-    assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", COST, 3, 100_000)
+    assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", FEE, 3, GAS)
     assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, SlotState.LIVE)
 
 
@@ -222,7 +225,7 @@ def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
     with store.transaction() as unit:
         slot, first = live(unit.outbox, kick("k1"))
         heir = ready(unit.outbox, kick("k2", "ix=8"))
-        unit.outbox.slots.open(heir, slot.nonce, NOW)
+        unit.outbox.slots.retarget(slot, heir, 51, NOW)
         signed(unit.outbox, slot_of(unit.outbox, slot.nonce), "e")
         unit.outbox.slots.mined(slot_of(unit.outbox, slot.nonce), first, RECEIPT, NOW)
         loser = named(unit.outbox, heir.id)
@@ -268,7 +271,7 @@ def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: S
         assert unit.outbox.slots.reserved(ME) == 0
         assert unit.outbox.slots.committed_since(ME, NOW.at) == 0
         later = Stamp(NOW.at + 90_000, NOW.epoch)
-        unit.outbox.slots.open(ready(unit.outbox, wish("push:2")), slot.nonce, later)
+        unit.outbox.slots.open(ready(unit.outbox, wish("push:2")), slot.nonce, 41, later)
         assert unit.outbox.slots.committed_since(ME, later.at) == COST
 
 

@@ -23,6 +23,7 @@ from oracle.store import (
     outbox_tables,
     round_tables,
     rule_tables,
+    statement_tables,
 )
 from oracle.store.engine import parsed, writing_engine
 from oracle.store.metadata import metadata
@@ -37,6 +38,7 @@ TABLES = (
     outbox_tables,
     round_tables,
     rule_tables,
+    statement_tables,
 )
 
 

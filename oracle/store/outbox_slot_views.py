@@ -1,0 +1,129 @@
+"""Nonces, their bytes and their cost, read (publishing.md 3.3)."""
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
+
+from oracle.store.outbox_mapping import attempt_of, slot_of
+from oracle.store.outbox_rows import Account, Attempt, IntentState, Slot, SlotState
+from oracle.store.outbox_tables import pub_attempt, pub_intent, pub_slot
+
+_WATCHED = (SlotState.OPEN, SlotState.LIVE, SlotState.MINED)
+
+
+class SlotViews:
+    """The tables pub_slot and pub_attempt, inside one transaction, without a change."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def watched(self, account: Account) -> list[Slot]:
+        """Return every slot that is not final, by nonce."""
+        chosen = (
+            select(pub_slot)
+            .where(
+                of_account(account),
+                pub_slot.c.state.in_([state.value for state in _WATCHED]),
+            )
+            .order_by(pub_slot.c.nonce)
+        )
+        return [slot_of(row) for row in self._connection.execute(chosen)]
+
+    def at(self, account: Account, nonce: int) -> Slot | None:
+        """Return the slot of one nonce, final ones too."""
+        chosen = select(pub_slot).where(of_account(account), pub_slot.c.nonce == nonce)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else slot_of(row)
+
+    def attempts(self, slot: Slot) -> list[Attempt]:
+        """Return the bytes signed for a nonce, in the order of signing."""
+        chosen = (
+            select(pub_attempt)
+            .where(
+                pub_attempt.c.chain_id == slot.account.chain_id,
+                pub_attempt.c.sender == slot.account.address,
+                pub_attempt.c.nonce == slot.nonce,
+            )
+            .order_by(pub_attempt.c.seq)
+        )
+        return [attempt_of(row) for row in self._connection.execute(chosen)]
+
+    def vacant(self, account: Account) -> Slot | None:
+        """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
+        signed = exists().where(
+            pub_attempt.c.chain_id == pub_slot.c.chain_id,
+            pub_attempt.c.sender == pub_slot.c.sender,
+            pub_attempt.c.nonce == pub_slot.c.nonce,
+        )
+        chosen = (
+            select(pub_slot)
+            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
+            .where(
+                of_account(account),
+                pub_slot.c.state == SlotState.OPEN.value,
+                (pub_intent.c.state != IntentState.ASSIGNED.value)
+                | (pub_intent.c.nonce != pub_slot.c.nonce),
+                ~signed,
+            )
+            .order_by(pub_slot.c.nonce)
+            .limit(1)
+        )
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else slot_of(row)
+
+    def reserved(self, account: Account) -> int:
+        """Return what the open slots may still cost at most, in wei."""
+        live = pub_slot.c.state.in_([SlotState.OPEN.value, SlotState.LIVE.value])
+        return sum(self.cost_of(slot) for slot in self._slots(of_account(account) & live))
+
+    def committed_since(self, account: Account, time: int) -> int:
+        """Return what slots opened or bumped since `time` cost, or may cost, in wei.
+
+        `time` in unix seconds; a slot counts whole. Bumps and no-ops count like all else.
+        """
+        recent = or_(pub_slot.c.opened_at >= time, pub_slot.c.last_bump_at >= time)
+        return sum(self.cost_of(slot) for slot in self._slots(of_account(account) & recent))
+
+    def cost_of(self, slot: Slot) -> int:
+        """Return what a nonce has cost, in wei, or the most that it may still cost.
+
+        That is the largest of what its intents reserved and of what its bytes allow. A vacant
+        one, which no intent holds and nothing was signed for, costs nothing.
+        """
+        if slot.gas_used is not None:
+            return slot.gas_used * (slot.gas_price_wei or 0)
+        reserved = select(pub_intent.c.max_cost_wei).where(
+            pub_intent.c.chain_id == slot.account.chain_id,
+            pub_intent.c.sender == slot.account.address,
+            pub_intent.c.nonce == slot.nonce,
+        )
+        costs = [cost or 0 for (cost,) in self._connection.execute(reserved)]
+        costs += [each.signed.gas_limit * each.signed.max_fee_wei for each in self.attempts(slot)]
+        return max(costs, default=0)
+
+    def gas_spent(self) -> tuple[int, int]:
+        """Return (gas, wei) of everything that is final."""
+        rows = self._connection.execute(
+            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei).where(
+                pub_slot.c.state == SlotState.FINAL.value, pub_slot.c.gas_used.is_not(None)
+            )
+        )
+        spent = [(row[0], row[0] * (row[1] or 0)) for row in rows]
+        return sum(gas for gas, _ in spent), sum(wei for _, wei in spent)
+
+    def missing(self, account: Account, below: int) -> list[int]:
+        """Return the nonces under `below` that this database gave out and has no slot of.
+
+        It gave out every one from the lowest slot on: there can be none.
+        """
+        chosen = select(pub_slot.c.nonce).where(of_account(account)).order_by(pub_slot.c.nonce)
+        known = [nonce for (nonce,) in self._connection.execute(chosen)]
+        if not known:
+            return []
+        return sorted(set(range(known[0], below)) - set(known))
+
+    def _slots(self, where: ColumnElement[bool]) -> list[Slot]:
+        return [slot_of(row) for row in self._connection.execute(select(pub_slot).where(where))]
+
+
+def of_account(account: Account) -> ColumnElement[bool]:
+    """Say which rows are an account's."""
+    return and_(pub_slot.c.chain_id == account.chain_id, pub_slot.c.sender == account.address)
