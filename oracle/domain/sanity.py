@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from oracle.domain.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# A median of fewer periods says nothing.
+# A median of fewer periods says nothing; and of fewer events, chance alone may halve it.
 _LEAST_PERIODS = 5
+_LEAST_EVENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ def why_too_quiet(counted: Counted, members: int, sanity: Sanity) -> str | None:
     if members < sanity.least_members or len(counted.before) < _LEAST_PERIODS:
         return None
     usual = statistics.median(counted.before)
+    if usual < _LEAST_EVENTS:
+        return None
     if counted.excused is not None:
         usual = min(usual, counted.excused)
     if counted.now >= sanity.events_share * usual:

@@ -9,7 +9,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
 from oracle.store.bulk import Row
 from oracle.store.chain_tables import log
-from oracle.store.encoding import split
+from oracle.store.encoding import raw, split
 from oracle.store.raw_rows import RawRoom
 
 
@@ -18,6 +18,11 @@ class LogRoom(RawRoom[Log]):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, log, _rows_of, _log_of)
+
+    def counts_without(self, address: Address | None, first: int, last: int) -> dict[int, int]:
+        """Count the canonical logs of each block, but those of one contract."""
+        theirs = [] if address is None else [log.c.address == raw(address)]
+        return self.counts(first, last, *theirs)
 
 
 class _Known(dict[str, bytearray]):

@@ -100,6 +100,16 @@ class RawRoom(Generic[Raw]):
         counted = select(func.count()).where(self._table.c.canonical.is_(canonical))
         return int(self._connection.execute(counted).scalar_one())
 
+    def counts(self, first: int, last: int, *without: ColumnElement[bool]) -> dict[int, int]:
+        """Count the canonical rows of each block from `first` to `last`; none: not in it.
+
+        Rows that one of `without` is true of are not counted.
+        """
+        number = self._key[0]
+        chosen = and_(number.between(first, last), self._table.c.canonical)
+        counted = select(number, func.count()).where(chosen, *(~one for one in without))
+        return {row[0]: row[1] for row in self._connection.execute(counted.group_by(number))}
+
     def last_block(self) -> int | None:
         """Return the highest block that has a canonical row."""
         highest = select(self._key[0]).where(self._table.c.canonical).order_by(self._key[0].desc())

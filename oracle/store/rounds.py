@@ -65,6 +65,21 @@ class RoundRoom:
         row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
         return None if row is None else _accepted_of(row)
 
+    def since(self, as_of: int, after: int = 0, limit: int = 50) -> list[RoundAccepted]:
+        """Return the first rounds after `after` that speak of blocks from `as_of` on, in order."""
+        chosen = select(accepted_round).where(
+            accepted_round.c.as_of >= as_of, accepted_round.c.round > after
+        )
+        rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
+        return [_accepted_of(row) for row in rows]
+
+    def until(self, number: int, limit: int = 50) -> list[RoundAccepted]:
+        """Return the last rounds up to round `number`, the newest first."""
+        chosen = select(accepted_round).where(accepted_round.c.round <= number)
+        newest = accepted_round.c.round.desc()
+        rows = self._connection.execute(chosen.order_by(newest).limit(limit))
+        return [_accepted_of(row) for row in rows]
+
     def words(self, numbers: Iterable[int]) -> dict[int, Word]:
         """Return the words of these numbers that were ever written, by number."""
         chosen = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))

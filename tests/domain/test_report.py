@@ -162,10 +162,11 @@ def test_the_rules_id_changes_with_everything_that_reporters_must_share():
                 "deviation",
                 "ttl_seconds",
                 "kick_below",
+                "kick_after_rounds",
             )
         ),
     }
-    assert len(ids) == 8
+    assert len(ids) == 9
 
 
 @pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])

@@ -1,0 +1,80 @@
+"""`report release`: what the sanity gate holds, and an operator's word that it may go."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from oracle.app import App
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.entrypoints.report_commands import report
+from oracle.services.leasing import holder_name, leased
+from oracle.services.timing.releasing import held_at, release
+from oracle.store.gates import Gate
+from oracle.store.outbox_rows import Stamp
+
+
+def register(app: typer.Typer) -> None:
+    """Nothing is left to do: the command stands under `report`, which is on the command line."""
+    del app
+
+
+@report.command("release", epilog="Example: qos-oracle report release 29764920")
+def release_report(
+    period: Annotated[
+        int | None,
+        typer.Argument(metavar="PERIOD", help="Whose report; left out: list what is held."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a report be signed that the sanity gate holds, once a human has looked at it.
+
+    Later reports are compared with its words, whether or not it still reaches the chain.
+    """
+    with open_app(config) as app:
+        if period is None:
+            _list(app, as_json=as_json)
+            return
+        with app.store.reading() as unit:
+            gate = held_at(unit, period)
+        if not dry_run:
+            _release(app, period)
+    if as_json:
+        print_json({**_answer(gate), "released": not dry_run})
+        return
+    state = "would be" if dry_run else "is"
+    typer.echo(f"the report of period {period} {state} released; it was held: {gate.reason}")
+
+
+def _release(app: App, period: int) -> None:
+    with leased(app.store, "qos-oracle report release") as epoch:
+        now = int(time.clock_gettime(time.CLOCK_REALTIME))
+        with app.store.transaction() as unit:
+            unit.lease.guard(epoch)
+            release(unit, period, Stamp(now, epoch, holder_name("operator")))
+
+
+def _list(app: App, *, as_json: bool) -> None:
+    with app.store.reading() as unit:
+        held = unit.gates.held()
+    if as_json:
+        print_json([_answer(gate) for gate in held])
+        return
+    if not held:
+        typer.echo("no report is held")
+    for gate in held:
+        typer.echo(f"period {gate.period}: {gate.reason}")
+
+
+def _answer(gate: Gate) -> dict[str, object]:
+    return {"period": gate.period, "reason": gate.reason, "held_at": gate.held_at, **gate.facts}

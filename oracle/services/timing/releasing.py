@@ -1,0 +1,32 @@
+"""Lets a held report go: a human has looked at it, and later ones are compared with it."""
+
+from oracle.errors import InputError
+from oracle.services.timing.gating import holding
+from oracle.store.gates import Gate
+from oracle.store.outbox_rows import Stamp
+from oracle.store.store import Unit
+from oracle.telemetry import gate_metrics
+
+
+def release(unit: Unit, period: int, stamp: Stamp) -> Gate:
+    """Let the report of a period be signed, as far as the contract still takes it.
+
+    Whatever becomes of it, later reports are held only for what they change on top of its words.
+
+    Raises:
+        InputError: nothing is held of this period.
+    """
+    gate = held_at(unit, period)
+    unit.gates.release(period, stamp)
+    gate_metrics.HELD.set(len(holding(unit)))
+    return gate
+
+
+def held_at(unit: Unit, period: int) -> Gate:
+    """Return what is held of a period. Raises InputError: nothing is."""
+    gate = unit.gates.at(period)
+    if gate is None or gate.released_at is not None:
+        held = ", ".join(str(one.period) for one in unit.gates.held()) or "none"
+        state = "was released already" if gate is not None else "is not held"
+        raise InputError(f"the report of period {period} {state}; held are: {held}")
+    return gate
