@@ -20,8 +20,9 @@ _REVERT = re.compile(
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )
-# The rate, or a quota. -32005 may be the size of an answer elsewhere; ours are small.
+# The rate, or a quota; elsewhere some of them mean what is said beside them.
 _WAIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
+_OTHER_THAN_RATE = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
 # How Nethermind and OpenEthereum begin a revert's output.
 _REVERTED = "Reverted "
 
@@ -45,7 +46,8 @@ class RefusedError(TransientError):
         """It was asked too often."""
         if isinstance(self, RevertedError):
             return False
-        return self.code in _WAIT_CODES or kind_of(0, self.message) is Kind.THROTTLED
+        is_by_code = self.code in _WAIT_CODES and not _OTHER_THAN_RATE.search(self.message)
+        return is_by_code or kind_of(0, self.message) is Kind.THROTTLED
 
 
 class RevertedError(RefusedError):

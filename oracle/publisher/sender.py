@@ -5,63 +5,24 @@ It has no key: only bytes that are in the outbox can leave.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from oracle.errors import TransientError
+from oracle.publisher.answers import PAUSES, Answer, Consequence, answer_of, consequence
 from oracle.publisher.line import Line, Lines, RefusedError
+from oracle.telemetry.send_metrics import BROADCASTS
 
+__all__ = [
+    "PAUSES",
+    "Answer",
+    "Consequence",
+    "Sent",
+    "answer_of",
+    "consequence",
+    "send",
+    "send_all",
+]
 
-class Answer(StrEnum):
-    """What an endpoint made of the bytes. Whatever it says, the hash is watched."""
-
-    SENT = "sent"
-    ALREADY = "already"  # known to the pool: as good as sent
-    NONCE_TOO_LOW = "nonce_too_low"  # one of our hashes, or a foreign one, has been mined
-    NONCE_TOO_HIGH = "nonce_too_high"
-    UNDERPRICED_REPLACEMENT = "underpriced_replacement"
-    UNDERPRICED = "underpriced"
-    FUNDS = "funds"
-    CAP = "cap"  # the endpoint's own cap on fees
-    INTRINSIC = "intrinsic"
-    POOL = "pool"
-    CHAIN = "chain"
-    MALFORMED = "malformed"
-    AMBIGUOUS = "ambiguous"  # no answer: it may well be in the pool
-    UNKNOWN = "unknown"
-
-
-# Lower-cased parts of what clients say, the particular ones first. Codes differ, words less so.
-_WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
-    (
-        Answer.ALREADY,
-        ("already known", "known transaction", "already imported", "already_exists",
-         "already exists", "ownnoncealreadyused"),
-    ),
-    (Answer.NONCE_TOO_LOW, ("nonce too low", "oldnonce", "invalid nonce; got less")),
-    (Answer.NONCE_TOO_HIGH, ("nonce too high", "noncegap", "gapped", "nonce gap")),
-    (
-        Answer.UNDERPRICED_REPLACEMENT,
-        ("replacement transaction underpriced", "feetoolowtocompete", "replacement fee too low"),
-    ),
-    (
-        Answer.UNDERPRICED,
-        ("underpriced", "tip too low", "less than block base fee", "fee too low", "feetoolow"),
-    ),
-    (Answer.FUNDS, ("insufficient funds", "enough funds", "insufficient balance")),
-    (Answer.CAP, ("exceeds the configured cap",)),
-    (
-        Answer.INTRINSIC,
-        ("intrinsic gas", "exceeds block gas limit", "floor data gas", "gas floor"),
-    ),
-    (Answer.POOL, ("txpool is full", "l2full", "account limit exceeded", "pool is full")),
-    (Answer.CHAIN, ("invalid chain id", "wrong sender", "invalid sender")),
-    (
-        Answer.MALFORMED,
-        ("invalid signature", "oversized data", "type not supported", "rlp:"),
-    ),
-    (Answer.AMBIGUOUS, ("timeout", "timed out", "too many requests", "rate limit")),
-)  # fmt: skip
-
+_METHOD = "eth_sendRawTransaction"
 _ACCEPTED = frozenset({Answer.SENT, Answer.ALREADY})
 
 
@@ -77,9 +38,22 @@ class Sent:
         """At least one pool has it."""
         return self.answer in _ACCEPTED
 
+    @property
+    def consequence(self) -> Consequence:
+        """What is to be done about it."""
+        return consequence(self.answer)
+
+    @property
+    def error(self) -> str | None:
+        """`class: text` of a refusal, as an attempt keeps it; None: it was accepted."""
+        return None if self.is_accepted else f"{self.answer.value}: {self.text}"
+
 
 def send(lines: Lines, raw: bytes) -> Sent:
-    """Send the same bytes to every endpoint, once each; never raises."""
+    """Send the same bytes to every endpoint, once each; never raises.
+
+    One that asked us to wait is not asked; the bytes come again after two blocks.
+    """
     return _best([_send(line, raw) for line in lines.all])
 
 
@@ -89,37 +63,35 @@ def send_all(lines: Lines, raws: Sequence[bytes]) -> list[Sent]:
     return [_best([sent[place] for sent in by_line]) for place in range(len(raws))]
 
 
-def answer_of(message: str) -> Answer:
-    """Classify what an endpoint said."""
-    said = message.lower()
-    for answer, parts in _WORDS:
-        if any(part in said for part in parts):
-            return answer
-    return Answer.UNKNOWN
-
-
 def _send(line: Line, raw: bytes) -> Sent:
     try:
-        line.ask("eth_sendRawTransaction", "0x" + raw.hex())
+        line.ask(_METHOD, "0x" + raw.hex())
     except RefusedError as error:
-        return Sent(answer_of(error.message), error.message)
+        return _noted(line, _refused(error))
     except TransientError as error:
-        return Sent(Answer.AMBIGUOUS, str(error))
-    return Sent(Answer.SENT)
+        return _noted(line, Sent(Answer.AMBIGUOUS, str(error)))
+    return _noted(line, Sent(Answer.SENT))
 
 
 def _send_all(line: Line, raws: Sequence[bytes]) -> list[Sent]:
-    asked = [("eth_sendRawTransaction", ("0x" + raw.hex(),)) for raw in raws]
+    asked = [(_METHOD, ("0x" + raw.hex(),)) for raw in raws]
     try:
         answers = line.ask_each(asked)
     except TransientError as error:
-        return [Sent(Answer.AMBIGUOUS, str(error))] * len(raws)
+        return [_noted(line, Sent(Answer.AMBIGUOUS, str(error))) for _ in raws]
     return [
-        Sent(answer_of(answer.message), answer.message)
-        if isinstance(answer, RefusedError)
-        else Sent(Answer.SENT)
+        _noted(line, _refused(answer) if isinstance(answer, RefusedError) else Sent(Answer.SENT))
         for answer in answers
     ]
+
+
+def _refused(error: RefusedError) -> Sent:
+    return Sent(answer_of(error.message, error.code), error.message)
+
+
+def _noted(line: Line, sent: Sent) -> Sent:
+    BROADCASTS.labels(line.name, sent.answer.value).inc()
+    return sent
 
 
 def _best(answers: Iterable[Sent]) -> Sent:

@@ -1,0 +1,201 @@
+"""What endpoints say to a send, by client, and what follows from it (publishing.md 3.7).
+
+Facts of the clients' own sources: Geth, Nethermind, Besu, Erigon, OpenEthereum (parity), Reth,
+Nitro, Anvil, Hardhat, Ganache. Words change: what is not known here is UNKNOWN, and watched.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Answer(StrEnum):
+    """What an endpoint made of the bytes. Whatever it says, the hash is watched."""
+
+    SENT = "sent"
+    ALREADY = "already"  # known to the pool: as good as sent
+    NONCE_TOO_LOW = "nonce_too_low"  # one of our hashes, or a foreign one, has been mined
+    NONCE_TOO_HIGH = "nonce_too_high"
+    UNDERPRICED_REPLACEMENT = "underpriced_replacement"  # the attempt before it stands
+    UNDERPRICED = "underpriced"
+    FUNDS = "funds"
+    CAP = "cap"  # the endpoint's own cap on fees
+    INTRINSIC = "intrinsic"
+    POOL = "pool"
+    CHAIN = "chain"
+    MALFORMED = "malformed"
+    AMBIGUOUS = "ambiguous"  # no answer: it may well be in the pool
+    UNKNOWN = "unknown"
+
+
+class Consequence(StrEnum):
+    """What the sequencer does about an answer; looking for every hash goes on in any case."""
+
+    # The same bytes are sent again after two blocks, the lower nonces before the higher ones.
+    WATCH = "watch"
+    # Within the caps, with fees above those of the last attempt.
+    BUMP = "bump"
+    # The payload needs another gas limit, or is too large: it is estimated anew.
+    ESTIMATE = "estimate"
+    # Nothing more is signed by this key; `PAUSES` names the class of the pause.
+    PAUSE = "pause"
+
+
+# Which pause of a sender follows (the values of the store's PauseKind).
+PAUSES: Mapping[Answer, str] = {
+    Answer.FUNDS: "funds",
+    Answer.CAP: "config",
+    Answer.CHAIN: "chain",
+    Answer.MALFORMED: "malformed",
+}
+_CONSEQUENCES: Mapping[Answer, Consequence] = {
+    Answer.UNDERPRICED: Consequence.BUMP,
+    Answer.UNDERPRICED_REPLACEMENT: Consequence.BUMP,
+    Answer.INTRINSIC: Consequence.ESTIMATE,
+    **dict.fromkeys(PAUSES, Consequence.PAUSE),
+}
+
+# Parts of what clients say, in lower case, the particular ones first.
+_WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
+    (
+        Answer.ALREADY,
+        (
+            r"already ?known", r"known transaction", r"already imported", r"already[ _]exists",
+            r"already added", r"existing tx with same hash", r"ownnoncealreadyused",
+            r"already in the (?:mempool|pool|system)",
+        ),
+    ),
+    (
+        Answer.UNDERPRICED_REPLACEMENT,
+        (
+            r"replacement (?:transaction )?underpriced", r"feetoolowtocompete",
+            r"replacement fee too low", r"to replace existing transaction",
+            r"could not replace existing", r"replacementnotallowed",
+            r"another transaction with same nonce",
+        ),
+    ),
+    (
+        Answer.NONCE_TOO_LOW,
+        (
+            r"nonce (?:is )?too low", r"nonce already used", r"oldnonce",
+            r"invalid nonce; got less", r"invalid transaction nonce",
+        ),
+    ),
+    (
+        Answer.NONCE_TOO_HIGH,
+        (
+            r"nonce (?:is )?too (?:high|distant|far)", r"nonce ?gap", r"gapped",
+            r"noncetoofarinfuture",
+        ),
+    ),
+    (
+        Answer.CAP,
+        (
+            r"exceeds the configured cap", r"transaction fee cap exceeded",
+        ),
+    ),
+    (
+        Answer.FUNDS,
+        (
+            r"insufficient ?(?:funds|balance)", r"enough (?:funds|balance)",
+            r"would cause overdraft", r"upfront cost exceeds",
+        ),
+    ),
+    (
+        Answer.MALFORMED,
+        (
+            r"max ?priority ?fee ?per ?gas (?:is )?(?:higher than|exceeds|greater)",
+            r"higher than 2\^", r"nonce has max value",
+        ),
+    ),
+    (
+        Answer.UNDERPRICED,
+        (
+            r"underpriced", r"(?:tip|fee|gas ?price) (?:is )?too low", r"feetoolow",
+            r"less than (?:the )?block bas",
+            r"below (?:current|block|configured|the|chain) (?:minimum|base)",
+            r"\(\d+\) is too low for the", r"feecap \d+ below", r"lower than the minimum",
+            r"gas tip cap",
+        ),
+    ),
+    (
+        Answer.INTRINSIC,
+        (
+            r"intrinsic ?gas", r"(?:block|current|transaction) gas limit", r"gaslimitexceeded",
+            r"floor data gas", r"gas floor", r"gas (?:is |limit )?too (?:low|high)",
+            r"gas is beyond limit", r"base fee exceeds gas", r"gas ?uint(?:64)? ?overflow",
+            r"out of gas",
+        ),
+    ),
+    (
+        Answer.POOL,
+        (
+            r"pool (?:is )?full", r"l2full", r"queue ?full", r"account limit exceeded",
+            r"too many (?:pending )?trans", r"dropped due to limit", r"spammer",
+            r"in-flight transaction limit", r"future transaction tries",
+            r"method .*not (?:found|supported|available)", r"does not exist", r"whitelist",
+        ),
+    ),
+    (
+        Answer.CHAIN,
+        (
+            r"(?:invalid|wrong|incorrect|mismatch\w*) chain ?id",
+            r"chain ?id (?:\w+ )?(?:not supp|mism|is )", r"wrong sender", r"invalid sender",
+            r"replay-protected", r"failedtoresolvesender",
+        ),
+    ),
+    (
+        Answer.MALFORMED,
+        (
+            r"invalid signature", r"oversized data", r"type not supported",
+            r"(?:unsupported|invalid) transaction t", r"rlp", r"too big", r"maxtxsizeexceeded",
+            r"initcode", r"int256overflow", r"negative value", r"sender ?is ?contract",
+            r"sender not an eoa", r"banned", r"not permitted", r"not authorized", r"forbidden",
+            r"blacklist", r"^invalid$", r"invalid transaction hash", r"transaction hash is null",
+            r"invalid params", r"cannot unmarshal",
+        ),
+    ),
+    (
+        # Also of nodes that mine at once and tell how it went: it was taken.
+        Answer.AMBIGUOUS,
+        (
+            r"time[d ]? ?out", r"too many requests", r"rate.?limit", r"deadline exceeded",
+            r"reverted", r"vm exception", r"temporarily", r"sync", r"try again",
+            r"internal error", r"bad gateway", r"unavailable",
+        ),
+    ),
+)  # fmt: skip
+_PATTERNS = tuple((answer, re.compile("|".join(words), re.IGNORECASE)) for answer, words in _WORDS)
+# How Ganache says it, too low or too high.
+_NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
+# Where the words say nothing: the codes that mean one thing only.
+_CODES: Mapping[int, Answer] = {
+    429: Answer.AMBIGUOUS,
+    -32006: Answer.NONCE_TOO_HIGH,
+    -32009: Answer.UNDERPRICED,
+    -32601: Answer.POOL,
+    -32603: Answer.AMBIGUOUS,
+    -38010: Answer.NONCE_TOO_LOW,
+    -38011: Answer.NONCE_TOO_HIGH,
+    -38012: Answer.UNDERPRICED,
+    -38013: Answer.INTRINSIC,
+    -38014: Answer.FUNDS,
+    -38015: Answer.INTRINSIC,
+}
+
+
+def answer_of(message: str, code: int = 0) -> Answer:
+    """Classify what an endpoint said, by its words first and by JSON-RPC's code last."""
+    nonces = _NONCES.search(message)
+    if nonces is not None:
+        is_low = int(nonces[2]) < int(nonces[1])
+        return Answer.NONCE_TOO_LOW if is_low else Answer.NONCE_TOO_HIGH
+    for answer, pattern in _PATTERNS:
+        if pattern.search(message):
+            return answer
+    return _CODES.get(code, Answer.UNKNOWN)
+
+
+def consequence(answer: Answer) -> Consequence:
+    """Return what is to be done about an answer; never a new nonce (I6)."""
+    return _CONSEQUENCES.get(answer, Consequence.WATCH)
