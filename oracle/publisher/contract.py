@@ -89,6 +89,15 @@ class OracleContract:
             block, ContractHead(*head[0]), ContractLimits(*limits[0]), _hash(last), _hash(rules)
         )
 
+    def kick_tokens(self) -> int:
+        """Return how many kickouts the bucket still allows at the newest block.
+
+        Raises:
+            TransientError, InputError: see `standing`.
+        """
+        (bucket,) = self._read(newest_block(self._lines), "bucket")
+        return int(bucket[0][1])
+
     def constitution(self) -> Constitution:
         """Return who may do what, and under which code."""
         standing = self.standing()

@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection
 
+from oracle.store.outbox_counts import Counts
 from oracle.store.outbox_intents import Intents
 from oracle.store.outbox_journal import Journal
 from oracle.store.outbox_peers import Peers
@@ -20,3 +21,4 @@ class Outbox:
         self.slots = Slots(connection, self.journal, self.intents)
         self.signatures = Signatures(connection, self.journal)
         self.peers = Peers(connection)
+        self.counts = Counts(connection)

@@ -1,0 +1,258 @@
+"""What became of what we sent (publishing.md 3.10), counted from the rows of the outbox.
+
+Counters are recounts: a restart changes none of them (invariant I14).
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from oracle.telemetry.metrics import REGISTRY
+
+SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
+BLOCKS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 64.0, 128.0)
+BUMPS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
+
+
+class Distribution:
+    """How often a value fell into each bucket; `bounds` are the buckets' upper ends."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self._tally = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count one value; one below zero (a clock that went back) counts as zero."""
+        value = max(0.0, value)
+        self._tally[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def copy(self) -> "Distribution":
+        """Return another one that has counted the same."""
+        copied = Distribution(self.bounds)
+        copied._tally = self._tally[:]
+        copied.total = self.total
+        return copied
+
+    def buckets(self) -> Iterator[tuple[str, float]]:
+        """Yield (upper end, values up to it), as Prometheus wants them."""
+        seen = 0
+        for bound, many in zip((*self.bounds, float("inf")), self._tally, strict=True):
+            seen += many
+            yield ("+Inf" if bound == float("inf") else str(bound)), seen
+
+
+@dataclass(slots=True)
+class Totals:
+    """Everything that is over, since the database was made; by kind of call.
+
+    `outcomes` by (kind, `success` | `reverted` | `superseded` | `foreign`); amounts in wei.
+    """
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    gas: Counter[str] = field(default_factory=Counter)
+    wei: Counter[str] = field(default_factory=Counter)
+    to_mined: dict[str, Distribution] = field(default_factory=dict)
+    to_final: dict[str, Distribution] = field(default_factory=dict)
+    blocks: dict[str, Distribution] = field(default_factory=dict)
+    bumps: dict[str, Distribution] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFigures:
+    """One of our accounts; what an endpoint tells is None while it is not known.
+
+    `runway_seconds`: how long the balance lasts at the pace of the last day; None: nothing was
+    spent. `gap`: nonces given out below the chain's next one and above its last that no
+    transaction of ours holds.
+    """
+
+    next_nonce: int
+    open_slots: int
+    reserved_wei: int
+    latest: int | None = None
+    final: int | None = None
+    balance_wei: int | None = None
+    runway_seconds: float | None = None
+
+    @property
+    def gap(self) -> int | None:
+        """Return how many nonces nobody holds: the next transactions would wait for ever."""
+        if self.latest is None or self.latest > self.next_nonce:
+            return None
+        return max(0, self.next_nonce - self.latest - self.open_slots)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractFigures:
+    """The oracle contract as it stood at the last look; times in unix seconds."""
+
+    round: int
+    as_of_lag_blocks: int
+    paused_until: int
+    kicks_paused: bool
+    rules_agree: bool
+    kick_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFigures:
+    """The newest report that was cut, beside what the contract holds; lanes in 0.0001."""
+
+    words: int
+    deviation: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxFigures:
+    """One look at the outbox. `ages` in seconds by (kind, state); `attempts` by (kind, reason).
+
+    `accounts` by role (`transmitter`, `dispatcher`); `kickouts` by how they ended on chain.
+    """
+
+    totals: Totals
+    ages: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    attempts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    accounts: Mapping[str, AccountFigures] = field(default_factory=dict)
+    kickouts: Mapping[str, int] = field(default_factory=dict)
+    contract: ContractFigures | None = None
+    report: ReportFigures | None = None
+    heartbeat_seconds: int | None = None
+
+
+class _Figures(Collector):
+    def __init__(self) -> None:
+        self.figures: OutboxFigures | None = None
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        told = self.figures
+        if told is None:
+            return
+        yield from _of_totals(told.totals)
+        yield _gauges(
+            "oracle_publisher_intent_age_seconds",
+            "How long the longest-waiting call is in this state.",
+            ("kind", "state"),
+            told.ages,
+        )
+        yield _counters(
+            "oracle_publisher_attempts",
+            "Transactions signed, by why.",
+            ("kind", "reason"),
+            told.attempts,
+        )
+        yield _gauges(
+            "oracle_publisher_kickouts",
+            "Kickouts proposed on chain, by what became of them.",
+            ("state",),
+            {(state,): many for state, many in told.kickouts.items()},
+        )
+        yield from _of_accounts(told.accounts)
+        if told.contract is not None:
+            yield from _of_contract(told.contract)
+        if told.report is not None:
+            yield from _of_report(told.report)
+        if told.heartbeat_seconds is not None:
+            yield GaugeMetricFamily(
+                "oracle_publisher_heartbeat_seconds",
+                "oracle.heartbeat_seconds, for alerts.",
+                value=told.heartbeat_seconds,
+            )
+
+
+def _of_totals(totals: Totals) -> Iterator[Metric]:
+    yield _counters(
+        "oracle_publisher_transactions_final",
+        "Nonces that are over, by what became of their call.",
+        ("kind", "outcome"),
+        totals.outcomes,
+    )
+    for name, text, counts in (
+        ("oracle_publisher_gas_used", "Gas of final transactions.", totals.gas),
+        ("oracle_publisher_spend_wei", "Fees of final transactions.", totals.wei),
+    ):
+        yield _counters(name, text, ("kind",), {(kind,): many for kind, many in counts.items()})
+    for name, text, shown in (
+        ("time_to_mined_seconds", "From the nonce to the receipt.", totals.to_mined),
+        ("time_to_final_seconds", "From the nonce to its end.", totals.to_final),
+        ("blocks_to_mined", "Blocks from the nonce to the receipt.", totals.blocks),
+        ("bumps_per_transaction", "Attempts after the first.", totals.bumps),
+    ):
+        family = HistogramMetricFamily(f"oracle_publisher_{name}", text, labels=["kind"])
+        for kind, spread in sorted(shown.items()):
+            family.add_metric([kind], list(spread.buckets()), spread.total)
+        yield family
+
+
+def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
+    for name, text, read in (
+        ("nonce_next", "Nonce that the next call takes.", lambda one: one.next_nonce),
+        ("nonce_chain_latest", "Nonces used at the newest block.", lambda one: one.latest),
+        ("nonce_chain_finalized", "Nonces used at the final block.", lambda one: one.final),
+        ("nonce_gap", "Nonces that nobody holds below one of ours.", lambda one: one.gap),
+        ("slots_open", "Nonces given out and not over.", lambda one: one.open_slots),
+        ("balance_wei", "What the account has.", lambda one: one.balance_wei),
+        ("reserved_wei", "What open nonces may still cost.", lambda one: one.reserved_wei),
+        ("runway_seconds", "How long the balance lasts.", lambda one: one.runway_seconds),
+    ):
+        known = {(role,): read(one) for role, one in accounts.items()}
+        shown = {labels: value for labels, value in known.items() if value is not None}
+        yield _gauges(f"oracle_publisher_{name}", text, ("account",), shown)
+
+
+def _of_contract(told: ContractFigures) -> Iterator[Metric]:
+    for name, text, value in (
+        ("round_on_chain", "Round of the contract at the newest block.", told.round),
+        ("asof_lag_blocks", "Blocks from the last report's block.", told.as_of_lag_blocks),
+        ("contract_paused_until", "Until when the contract rests.", told.paused_until),
+        ("kicks_paused", "1 while kickouts rest.", int(told.kicks_paused)),
+        ("rules_agree", "0: the contract names other rules than ours.", int(told.rules_agree)),
+        ("kick_tokens", "Kickouts that the bucket still allows.", told.kick_tokens),
+    ):
+        yield GaugeMetricFamily(f"oracle_publisher_{name}", text, value=value)
+
+
+def _of_report(told: ReportFigures) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "oracle_publisher_report_words", "Words of the newest report.", value=told.words
+    )
+    yield GaugeMetricFamily(
+        "oracle_publisher_score_deviation_max",
+        "Largest difference between the newest report and the chain, in 0.0001 of QoS.",
+        value=told.deviation,
+    )
+
+
+def _gauges(
+    name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=list(labels))
+    for label_values, value in sorted(values.items()):
+        family.add_metric(label_values, value)
+    return family
+
+
+def _counters(
+    name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+) -> Metric:
+    family = CounterMetricFamily(name, text, labels=list(labels))
+    for label_values, value in sorted(values.items()):
+        family.add_metric(label_values, value)
+    return family
+
+
+_FIGURES = _Figures()
+REGISTRY.register(_FIGURES)
+
+
+def show(figures: OutboxFigures | None) -> None:
+    """Let `/metrics` tell this from now on; None: nothing."""
+    _FIGURES.figures = figures
