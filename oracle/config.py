@@ -24,7 +24,7 @@ from oracle.chain.profiles import Profile
 from oracle.errors import InputError
 from oracle.settings.chain import Chain
 from oracle.settings.dispatch import Dispatch, faults_in_dispatch
-from oracle.settings.keys import Keys
+from oracle.settings.keys import Keys, faults_in_keys
 from oracle.settings.limits import Limits
 from oracle.settings.network import Network
 from oracle.settings.oracle import Oracle
@@ -165,27 +165,16 @@ def _disagreements(config: Config) -> list[str]:
     """Settings that are well-formed one by one and cannot stand together."""
     oracle, keys = config.oracle, config.keys
     faults = _faults_in_rules(config.rules)
-    pairs = (
-        ("signer", keys.signer_keystore, keys.signer_password_file),
-        ("transmitter", keys.transmitter_keystore, keys.transmitter_password_file),
-        ("dispatcher", keys.dispatcher_keystore, keys.dispatcher_password_file),
-    )
-    faults += [
-        f"keys.{role}_keystore and keys.{role}_password_file: give both or none"
-        for role, keystore, password in pairs
-        if (keystore is None) != (password is None)
-    ]
+    faults += faults_in_keys(keys, config.chain.id)
     faults += _faults_in_network(config)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")
-    if oracle.publish:
-        faults += [
-            f"keys.{role}_keystore: is missing, and oracle.publish is on"
-            for role, keystore, _ in pairs[:2]
-            if keystore is None
-        ]
+    if oracle.publish and not keys.has("signer") and not keys.has("transmitter"):
+        faults.append(
+            "keys: oracle.publish is on, and neither a signer nor a transmitter is named"
+        )
     faults += faults_in_dispatch(
-        config.dispatch, config.chain.start_block, has_key=keys.dispatcher_keystore is not None
+        config.dispatch, config.chain.start_block, has_key=keys.has("dispatcher")
     )
     return faults + _faults_in_time(config)
 

@@ -15,7 +15,8 @@ from oracle.domain.report import ReportSettings, rules_id
 from oracle.publisher.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
 from oracle.publisher.fees import Caps
 from oracle.publisher.keys import create_keystore
-from oracle.publisher.publisher import KeyFiles, Keys, Publisher
+from oracle.publisher.publisher import Keys, Publisher
+from oracle.publisher.signers.places import KeyFiles
 from oracle.publisher.typed_data import Domain
 from oracle.services.confirming import confirm_next
 from oracle.services.desk import Desk, Step

@@ -14,14 +14,15 @@ from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import Expected
 from oracle.publisher.l1_fees import L1Fee
 from oracle.publisher.network import check_dispatcher
-from oracle.publisher.publisher import KeyFiles, Keys, Publisher
+from oracle.publisher.publisher import Keys, Publisher
 from oracle.publisher.signer import Signer
-from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.signers.opening import open_signer
 from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
 from oracle.services.proving import Prover
 from oracle.services.refolding import Manner
 from oracle.services.sending_settings import SendingSettings
+from oracle.settings.keys import Role
 
 
 class App(ReadingRooms):
@@ -40,20 +41,25 @@ class App(ReadingRooms):
 
     @cached_property
     def keys(self) -> Keys | None:
-        """The two keys; None where the configuration names none.
+        """The keys of reports, one or both; None where the configuration names none.
 
         Raises:
             InputError: a file is missing, readable by others or no keystore, a password is wrong,
-                or only one of the two keys is named.
+                a key is another address's than configured, or both are the same.
         """
-        told = self.config.keys
-        signer = KeyFiles.of(told.signer_keystore, told.signer_password_file)
-        transmitter = KeyFiles.of(told.transmitter_keystore, told.transmitter_password_file)
+        signer, transmitter = self._key("signer"), self._key("transmitter")
         if signer is None and transmitter is None:
             return None
-        if signer is None or transmitter is None:
-            raise InputError("keys: signer and transmitter are two keys; name both or none")
-        return Keys.open(signer, transmitter)
+        return Keys(signer, transmitter)
+
+    def _key(self, role: Role) -> Signer | None:
+        told = self.config.keys
+        place = told.place(role)
+        if place is None:
+            return None
+        return open_signer(
+            place, role=role, chain_id=self.config.chain.id, expected=told.expected(role)
+        )
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -66,9 +72,7 @@ class App(ReadingRooms):
     @cached_property
     def dispatcher(self) -> Signer | None:
         """The key that starts tasks, or None. Raises InputError: see `keys`."""
-        told = self.config.keys
-        files = KeyFiles.of(told.dispatcher_keystore, told.dispatcher_password_file)
-        return None if files is None else KeySigner.open(*files)
+        return self._key("dispatcher")
 
     @cached_property
     def dispatch_publisher(self) -> Publisher:
@@ -81,7 +85,9 @@ class App(ReadingRooms):
         if self.dispatch_settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
         if self.dispatcher is None:
-            raise InputError("keys.dispatcher_keystore: is missing; without it nothing is started")
+            raise InputError(
+                "keys.dispatcher_keystore: is missing; without a key nothing is started"
+            )
         if self.keys is not None:
             self.keys.check_other(self.dispatcher)
         network = Address(self.config.network.contracts["TaskNetwork"])

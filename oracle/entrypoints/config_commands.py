@@ -74,7 +74,7 @@ def check(
         found.attempt("contracts", lambda: contracts_line(app))
         found.attempt("rules", lambda: _rules(app))
         found.attempt("database", lambda: _database(app))
-        found.attempt("keys", lambda: _keys(app))
+        found.attempt("keys", lambda: _keys(app, found))
         if not offline:
             found.attempt("chain", lambda: _chain(app, found))
             if app.config.oracle.address is not None and "chain" in found.facts:
@@ -83,7 +83,7 @@ def check(
         if app.dispatch_settings is not None:
             is_online = "chain" in found.facts
             found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
-            if app.config.keys.dispatcher_keystore is not None:
+            if app.config.keys.has("dispatcher"):
                 found.attempt("starts", lambda: _starts(app, found))
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
@@ -130,10 +130,14 @@ def _cost(app: App) -> str:
     return str(costs(app.reader, policy_of(app.config.verify), facts))
 
 
-def _keys(app: App) -> str:
+def _keys(app: App, found: _Findings) -> str:
     if app.keys is None:
         return "none: reports and kickouts can be computed, not sent"
     signer, transmitter = app.keys.signer, app.keys.transmitter
+    if signer is None:
+        found.warnings.append("no signer: only what other reporters signed can be sent")
+    if transmitter is None:
+        found.warnings.append("no transmitter: statements are signed, and others must send them")
     return (
         f"signer {'none' if signer is None else signer.address}, "
         f"transmitter {'none' if transmitter is None else transmitter.address}"

@@ -41,12 +41,14 @@ class Purse:
 
 def purse_of_dispatcher(app: App) -> Purse | None:
     """Ask an endpoint what the dispatcher has; None: nobody is drawn, or there is no key."""
-    keystore = app.config.keys.dispatcher_keystore
-    if app.dispatch_settings is None or keystore is None:
+    keys = app.config.keys
+    if app.dispatch_settings is None or not keys.has("dispatcher"):
         return None
     try:
-        # Its password is not needed to be looked at.
-        address = address_in(keystore)
+        # Neither its password nor a KMS is needed to be looked at.
+        address = keys.expected("dispatcher")
+        if address is None and keys.dispatcher_keystore is not None:
+            address = address_in(keys.dispatcher_keystore)
         if address is None and app.dispatcher is not None:
             address = app.dispatcher.address
     except InputError as error:

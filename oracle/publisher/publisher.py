@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -13,21 +11,8 @@ from oracle.publisher.line import Line, Lines
 from oracle.publisher.markets import ask_market
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.signers.places import KeyFiles
 from oracle.publisher.typed_data import Domain
-
-
-class KeyFiles(NamedTuple):
-    """An encrypted keystore and the file that holds its password."""
-
-    keystore: Path
-    password_file: Path
-
-    @classmethod
-    def of(cls, keystore: Path | None, password_file: Path | None) -> "KeyFiles | None":
-        """Return the pair; None where one is missing."""
-        if keystore is None or password_file is None:
-            return None
-        return cls(keystore, password_file)
 
 
 @dataclass(frozen=True, slots=True)

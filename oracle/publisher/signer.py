@@ -4,10 +4,22 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError, TransientError
 from oracle.publisher.fees import Fees
 from oracle.publisher.typed_data import Domain, KickStatement, ReportStatement
 
 Statement: TypeAlias = ReportStatement | KickStatement
+
+
+class SignerRefusedError(TransientError):
+    """The key's guard said no: by its policy, or because it does not know the key or us.
+
+    Asking again helps only after a person has changed something there.
+    """
+
+
+class WrongSignatureError(FatalError):
+    """What came back was not what was asked for: it is thrown away, and the signer not trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +59,16 @@ class Signer(Protocol):
         """Sign a report or a kickout (EIP-712): r, s, v (27 or 28), 65 bytes.
 
         Raises:
-            TransientError: the key cannot be reached now.
-            FatalError: what came back is not this account's signature of this statement.
+            TransientError: the key cannot be reached now; what was asked may have been signed.
+            SignerRefusedError: it was, and said no.
+            WrongSignatureError: what came back is not this account's signature of this statement.
         """
 
     def sign_transaction(self, transaction: Transaction) -> SignedBytes:
         """Sign a transaction of type 2.
 
         Raises:
-            TransientError: the key cannot be reached now.
-            FatalError: what came back is another transaction or somebody else's.
+            TransientError: the key cannot be reached now; what was asked may have been signed.
+            SignerRefusedError: it was, and said no.
+            WrongSignatureError: what came back is another transaction or somebody else's.
         """

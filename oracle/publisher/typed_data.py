@@ -1,22 +1,23 @@
 """What signers sign (EIP-712), as QoSOracle.sol computes it: digests of reports and kickouts."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from oracle.domain.ids import Address, Hash
 
-_DOMAIN = keccak(
-    text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+_DOMAIN_TYPE = "string name,string version,uint256 chainId,address verifyingContract"
+_REPORT_TYPE = (
+    "uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
+    "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
 )
-_NAME = keccak(text="QoSOracle")
-_VERSION = keccak(text="1")
-_REPORT = keccak(
-    text="Report(uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
-    "bytes32 asOfHash,uint40 deadline,bytes32 dataHash)"
-)
-_KICK = keccak(text="Kick(uint32 round,uint256 index,bytes32 evidence,uint40 deadline)")
+_KICK_TYPE = "uint32 round,uint256 index,bytes32 evidence,uint40 deadline"
+_NAME, _VERSION = "QoSOracle", "1"
+_DOMAIN = keccak(text=f"EIP712Domain({_DOMAIN_TYPE})")
+_REPORT = keccak(text=f"Report({_REPORT_TYPE})")
+_KICK = keccak(text=f"Kick({_KICK_TYPE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Domain:
     @property
     def separator(self) -> bytes:
         kinds = ("bytes32", "bytes32", "bytes32", "uint256", "address")
-        return keccak(encode(kinds, (_DOMAIN, _NAME, _VERSION, self.chain_id, self.contract)))
+        named = (keccak(text=_NAME), keccak(text=_VERSION))
+        values = (_DOMAIN, *named, self.chain_id, self.contract)
+        return keccak(encode(kinds, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,46 @@ class KickStatement:
         kinds = ("bytes32", "uint32", "uint256", "bytes32", "uint40")
         values = (_KICK, self.round, self.index, _raw(self.evidence), self.deadline)
         return _digest(domain, encode(kinds, values))
+
+
+def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
+    """Return the statement as EIP-712's structure, for signers that want to see what they sign."""
+    if isinstance(statement, ReportStatement):
+        kind, written = "Report", _REPORT_TYPE
+        message: dict[str, object] = {
+            "round": statement.round,
+            "rules": statement.rules,
+            "rulesHash": statement.rules_hash,
+            "prev": statement.prev,
+            "asOf": statement.as_of,
+            "asOfHash": statement.as_of_hash,
+            "deadline": statement.deadline,
+            "dataHash": "0x" + keccak(statement.records).hex(),
+        }
+    else:
+        kind, written = "Kick", _KICK_TYPE
+        message = {
+            "round": statement.round,
+            "index": statement.index,
+            "evidence": statement.evidence,
+            "deadline": statement.deadline,
+        }
+    return {
+        "types": {"EIP712Domain": _members(_DOMAIN_TYPE), kind: _members(written)},
+        "primaryType": kind,
+        "domain": {
+            "name": _NAME,
+            "version": _VERSION,
+            "chainId": domain.chain_id,
+            "verifyingContract": domain.contract,
+        },
+        "message": message,
+    }
+
+
+def _members(written: str) -> list[dict[str, str]]:
+    pairs = (member.split(" ") for member in written.split(","))
+    return [{"name": name, "type": kind} for kind, name in pairs]
 
 
 def _digest(domain: Domain, struct: bytes) -> Hash:

@@ -69,7 +69,6 @@ def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
 
     assert "oracle.publish: needs oracle.address" in said
     assert "keys.signer_keystore and keys.signer_password_file: give both or none" in said
-    assert "keys.transmitter_keystore: is missing" in said
     assert "oracle.anchor_window: 20 blocks are too few" in said
 
 

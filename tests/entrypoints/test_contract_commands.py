@@ -6,7 +6,7 @@ import pytest
 
 from oracle.entrypoints.cli import run
 from oracle.publisher.keys import create_keystore
-from oracle.publisher.publisher import KeyFiles
+from oracle.publisher.signers.places import KeyFiles
 from tests.entrypoints.local_network import write
 from tests.faulty_endpoint import faulty_endpoint
 

@@ -12,9 +12,10 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.publisher.fees import Fees
 from oracle.publisher.keys import create_keystore, unlock
-from oracle.publisher.publisher import KeyFiles, Keys
+from oracle.publisher.publisher import Keys
 from oracle.publisher.signer import Transaction
 from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.signers.places import KeyFiles
 from oracle.publisher.typed_data import Domain, KickStatement
 from tests.office import QUICK, key_files
 

@@ -4,8 +4,11 @@ Nothing that a key's place says is believed: the address is recovered from our o
 transaction's bytes are rebuilt from what was asked for, so that no field can differ.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import rlp
 from eth_keys.datatypes import Signature as Point
 from eth_keys.exceptions import BadSignature
 from eth_utils.crypto import keccak
@@ -13,13 +16,17 @@ from eth_utils.exceptions import ValidationError
 
 from oracle.chain.proof.rlp import encoded_bytes, encoded_int, encoded_list
 from oracle.domain.ids import Address, Hash
-from oracle.errors import FatalError
-from oracle.publisher.signer import SignedBytes, Transaction
+from oracle.publisher.signer import SignedBytes, Transaction, WrongSignatureError
 
 _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _SIGNATURE_BYTES = 65
 _V = 27
 _TYPE = b"\x02"
+# EIP-1559's, before the three of the signature.
+_NAMES = (
+    *("chain id", "nonce", "tip", "max fee", "gas limit", "to", "value", "calldata"),
+    "access list",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +42,10 @@ class Signature:
         """Read r, s and v (27 or 28).
 
         Raises:
-            FatalError: it is not 65 bytes of that form.
+            WrongSignatureError: it is not 65 bytes of that form.
         """
         if len(raw) != _SIGNATURE_BYTES or raw[-1] not in {_V, _V + 1}:
-            raise FatalError("a signature is not 65 bytes that end in 27 or 28")
+            raise WrongSignatureError("a signature is not 65 bytes that end in 27 or 28")
         r, s = int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:64], "big")
         return cls(r, s, raw[-1] - _V)
 
@@ -69,14 +76,16 @@ def checked(signature: Signature, digest: bytes, address: Address) -> Signature:
     """Return the signature if it is this account's of this digest, with a low s.
 
     Raises:
-        FatalError: it is not.
+        WrongSignatureError: it is not.
     """
     if not signature.is_low:
-        raise FatalError(f"a signature for {address} has a high s: the signer is not to be used")
+        raise WrongSignatureError(
+            f"a signature for {address} has a high s: the signer is not to be used"
+        )
     found = signature.account(digest)
     if found != address:
         whose = "no signature" if found is None else f"a signature of {found}"
-        raise FatalError(f"asked {address} to sign and got {whose} of what was asked")
+        raise WrongSignatureError(f"asked {address} to sign and got {whose} of what was asked")
     return signature
 
 
@@ -84,7 +93,7 @@ def checked_statement(raw: bytes, digest: Hash, address: Address) -> bytes:
     """Return the 65 bytes if they are this account's signature of this digest.
 
     Raises:
-        FatalError: they are not.
+        WrongSignatureError: they are not.
     """
     return checked(Signature.of(raw), bytes.fromhex(digest[2:]), address).raw
 
@@ -98,7 +107,7 @@ def assembled(transaction: Transaction, signature: Signature, address: Address) 
     """Put a signature to a transaction.
 
     Raises:
-        FatalError: it is not this account's, or has a high s.
+        WrongSignatureError: it is not this account's, or has a high s.
     """
     checked(signature, keccak(unsigned(transaction)), address)
     ends = [encoded_int(part) for part in (signature.parity, signature.r, signature.s)]
@@ -106,15 +115,66 @@ def assembled(transaction: Transaction, signature: Signature, address: Address) 
     return SignedBytes(raw, Hash("0x" + keccak(raw).hex()))
 
 
+def compared(raw: bytes, asked: Transaction, address: Address) -> SignedBytes:
+    """Return the bytes if they are exactly what was asked for, signed by this account.
+
+    Raises:
+        WrongSignatureError: they are not; it says which field differs.
+    """
+    parts = _parts(raw)
+    if parts is None:
+        raise WrongSignatureError(f"{address} answered with no transaction of type 2")
+    different = [
+        name
+        for name, ours, theirs in zip(_NAMES, _contents(asked), parts, strict=False)
+        if ours != theirs
+    ]
+    if different:
+        raise WrongSignatureError(
+            f"{address} signed another transaction than was asked for: {', '.join(different)}"
+        )
+    parity, r, s = (int.from_bytes(part, "big") for part in parts[len(_NAMES) :])
+    rebuilt = assembled(asked, Signature(r, s, parity), address)
+    if rebuilt.raw != raw:
+        raise WrongSignatureError(f"{address} answered with a transaction that is oddly written")
+    return rebuilt
+
+
+def _parts(raw: bytes) -> list[bytes] | None:
+    """Take a transaction of type 2 apart; an empty list reads as nothing; None: it is none."""
+    if raw[:1] != _TYPE:
+        return None
+    try:
+        read = rlp.decode(raw[1:], strict=True)
+    except (rlp.DecodingError, RecursionError):
+        return None
+    if not isinstance(read, list) or len(read) != len(_NAMES) + 3:
+        return None
+    return [part if isinstance(part, bytes) else b"".join(_flat(part)) for part in read]
+
+
+def _flat(parts: list[Any]) -> Iterator[bytes]:
+    for part in parts:
+        if isinstance(part, bytes):
+            yield part
+        else:
+            yield from _flat(part)
+
+
 def _fields(transaction: Transaction) -> list[bytes]:
+    return [*map(encoded_bytes, _contents(transaction)[:-1]), encoded_list([])]
+
+
+def _contents(transaction: Transaction) -> list[bytes]:
     """In EIP-1559's order; value 0 and no access list."""
-    to = b"" if transaction.to is None else bytes.fromhex(transaction.to[2:])
     numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),
     )
+    to = b"" if transaction.to is None else bytes.fromhex(transaction.to[2:])
     calldata = bytes.fromhex(transaction.calldata.removeprefix("0x"))
-    return [
-        *(encoded_int(number) for number in numbers),
-        *(encoded_bytes(to), encoded_int(0), encoded_bytes(calldata), encoded_list([])),
-    ]
+    return [*map(_whole, numbers), to, _whole(0), calldata, b""]
+
+
+def _whole(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")

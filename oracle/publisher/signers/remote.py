@@ -1,0 +1,186 @@
+"""A key behind another host's JSON-RPC (Web3Signer, Clef, a KMS proxy): asked once, then checked.
+
+The wire is `line.Line`'s opposite number: one request, one answer, no retries, no redirects, a
+limit on time and size. What comes back is believed in nothing (F70).
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import requests
+from typing_extensions import override
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError, TransientError
+from oracle.publisher.keys import read_secret
+from oracle.publisher.signer import (
+    SignedBytes,
+    SignerRefusedError,
+    Statement,
+    Transaction,
+    WrongSignatureError,
+)
+from oracle.publisher.signers.checking import checked_statement, compared
+from oracle.publisher.signers.places import RemoteKey, Wire
+from oracle.publisher.typed_data import Domain, typed
+from oracle.telemetry.logs import hide, without_secrets
+from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
+
+# A batch of starts is far smaller; a report of 1,024 words is 80 KiB in hex.
+_MOST_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 14
+# What a signer says when it refuses is shown, but not at any length.
+_SHOWN = 200
+
+
+class RemoteSigner:
+    """One account. `repr` shows its address and host alone."""
+
+    __slots__ = ("_address", "_name", "_session", "_url", "_wire")
+
+    def __init__(self, place: RemoteKey) -> None:
+        """Nothing is asked yet.
+
+        Raises:
+            InputError: a file of the wire is missing or may be read by others.
+        """
+        self._address = Address(place.address.lower())
+        self._url = place.url
+        self._wire = place.wire
+        self._name = urlsplit(place.url).hostname or "the remote signer"
+        self._session = _session(place.wire)
+
+    @override
+    def __repr__(self) -> str:
+        return f"RemoteSigner({self.address} at {self._name})"
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        """Have a report or a kickout signed, as a whole EIP-712 structure. See `Signer`."""
+        written = json.dumps(typed(statement, domain))
+        told = self._ask(self._wire.typed_data_method, [self.address, written])
+        raw = _bytes(told, self._name)
+        if raw[-1:] in {b"\x00", b"\x01"}:
+            # Some write the parity alone.
+            raw = raw[:-1] + bytes([raw[-1] + 27])
+        return checked_statement(raw, statement.digest(domain), self.address)
+
+    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+        """Have a transaction of type 2 signed. See `Signer`."""
+        told = self._ask("eth_signTransaction", [asked_for(transaction, self.address)])
+        # Geth and Clef wrap it.
+        raw = told.get("raw") if isinstance(told, dict) else told
+        return compared(_bytes(raw, self._name), transaction, self.address)
+
+    def _ask(self, method: str, parameters: list[object]) -> object:
+        RPC_CALLS.labels(method).inc()
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        try:
+            with RPC_SECONDS.labels(method).time():
+                answer = json.loads(self._post(body))
+        except (requests.RequestException, ValueError, RecursionError) as error:
+            RPC_ERRORS.labels(method).inc()
+            # The message of either may hold the URL, and the URL a token.
+            raise TransientError(
+                f"the signer at {self._name} did not answer {method} ({type(error).__name__}): "
+                "it is asked again for the same"
+            ) from None
+        return _result(answer, f"the signer at {self._name}", method)
+
+    def _post(self, body: Mapping[str, object]) -> bytes:
+        """Return the answer's bytes.
+
+        Raises:
+            requests.RequestException: there is none, not in time, or not of an acceptable size.
+        """
+        end = time.monotonic() + self._wire.timeout_seconds
+        with self._session.post(
+            self._url,
+            json=body,
+            timeout=self._wire.timeout_seconds,
+            allow_redirects=False,
+            stream=True,
+        ) as answered:
+            if answered.status_code != requests.codes.ok:
+                # A redirect too: no other host is shown what is to be signed.
+                raise requests.HTTPError
+            read = bytearray()
+            for piece in answered.iter_content(_PIECE_BYTES):
+                read += piece
+                # Whoever drips bytes is never late for any one of them.
+                if time.monotonic() > end:
+                    raise requests.Timeout
+                if len(read) > _MOST_BYTES:
+                    raise requests.exceptions.ContentDecodingError
+        return bytes(read)
+
+
+def asked_for(transaction: Transaction, sender: Address) -> dict[str, object]:
+    """Return the parameter of `eth_signTransaction`: every field that is signed."""
+    asked: dict[str, object] = {
+        "from": sender,
+        "type": "0x2",
+        "chainId": hex(transaction.chain_id),
+        "nonce": hex(transaction.nonce),
+        "value": "0x0",
+        "data": transaction.calldata,
+        "gas": hex(transaction.gas_limit),
+        "maxFeePerGas": hex(transaction.fees.max_fee),
+        "maxPriorityFeePerGas": hex(transaction.fees.tip),
+        "accessList": [],
+    }
+    return asked if transaction.to is None else {**asked, "to": transaction.to}
+
+
+def _session(wire: Wire) -> requests.Session:
+    session = requests.Session()
+    # No proxy and no .netrc of the environment between us and a key.
+    session.trust_env = False
+    if wire.certificate is not None and wire.certificate_key is not None:
+        # Read once for its mode: requests takes the paths.
+        read_secret(wire.certificate_key)
+        session.cert = (str(_there(wire.certificate)), str(wire.certificate_key))
+    if wire.ca_file is not None:
+        session.verify = str(_there(wire.ca_file))
+    if wire.token_file is not None:
+        token = read_secret(wire.token_file).strip()
+        if not token.isascii() or not token.isprintable() or not token:
+            raise InputError(f"{wire.token_file}: holds no token")
+        hide(token)
+        session.headers["Authorization"] = f"Bearer {token}"
+    return session
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file")
+    return path
+
+
+def _result(answer: object, who: str, method: str) -> object:
+    if not isinstance(answer, dict):
+        raise TransientError(f"{who} answered {method} with no JSON-RPC")
+    error = answer.get("error")
+    if error is not None:
+        said = error.get("message", "") if isinstance(error, dict) else error
+        text = without_secrets(str(said))[:_SHOWN]
+        raise SignerRefusedError(f"{who} refused {method}: {text}")
+    if answer.get("id") != 1 or "result" not in answer:
+        raise TransientError(f"{who} answered {method} without a result")
+    return answer["result"]
+
+
+def _bytes(told: object, name: str) -> bytes:
+    try:
+        if isinstance(told, str) and told.startswith("0x"):
+            return bytes.fromhex(told[2:])
+    except ValueError:
+        # Said below, as of what is no text at all.
+        told = None
+    raise WrongSignatureError(f"the signer at {name} answered with no bytes")
