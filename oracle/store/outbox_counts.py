@@ -69,6 +69,7 @@ class Counts:
                 pub_attempt.c.nonce == pub_slot.c.nonce,
             )
             .scalar_subquery()
+            .label("signed")
         )
         rows = self._connection.execute(
             select(
@@ -95,16 +96,20 @@ class Counts:
             )
             .order_by(pub_slot.c.nonce)
         )
-        for kind, nonce, state, status, gas, price, *times, signed in rows:
-            outcome = "success" if status else "reverted"
+        for row in rows:
+            outcome = "success" if row.receipt_status else "reverted"
             yield Ended(
-                kind,
-                nonce,
-                "foreign" if state == SlotState.FOREIGN.value else outcome,
-                gas or 0,
-                price or 0,
-                *times,
-                max(0, signed - 1),
+                kind=row.kind,
+                nonce=row.nonce,
+                outcome="foreign" if row.state == SlotState.FOREIGN.value else outcome,
+                gas_used=row.gas_used or 0,
+                gas_price_wei=row.gas_price_wei or 0,
+                opened_at=row.opened_at,
+                mined_at=row.mined_at,
+                finalised_at=row.finalised_at,
+                opened_block=row.opened_block,
+                block_number=row.block_number,
+                bumps=max(0, row.signed - 1),
             )
 
     def open_slots(self) -> dict[Address, int]:

@@ -5,8 +5,9 @@ Counters are recounts: a restart changes none of them (invariant I14).
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -14,6 +15,9 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
+
+# By the values of the labels; mypy takes the keys of a mapping as they are, not as they might be.
+_Labelled = Mapping[Any, float]
 
 SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
 BLOCKS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 64.0, 128.0)
@@ -193,19 +197,23 @@ def _of_totals(totals: Totals) -> Iterator[Metric]:
 
 
 def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
-    for name, text, read in (
-        ("nonce_next", "Nonce that the next call takes.", lambda one: one.next_nonce),
-        ("nonce_chain_latest", "Nonces used at the newest block.", lambda one: one.latest),
-        ("nonce_chain_finalized", "Nonces used at the final block.", lambda one: one.final),
-        ("nonce_gap", "Nonces that nobody holds below one of ours.", lambda one: one.gap),
-        ("slots_open", "Nonces given out and not over.", lambda one: one.open_slots),
-        ("balance_wei", "What the account has.", lambda one: one.balance_wei),
-        ("reserved_wei", "What open nonces may still cost.", lambda one: one.reserved_wei),
-        ("runway_seconds", "How long the balance lasts.", lambda one: one.runway_seconds),
-    ):
+    for name, text, read in _OF_AN_ACCOUNT:
         known = {(role,): read(one) for role, one in accounts.items()}
         shown = {labels: value for labels, value in known.items() if value is not None}
         yield _gauges(f"oracle_publisher_{name}", text, ("account",), shown)
+
+
+# Name, meaning, and what to read; None: not known now.
+_OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
+    ("nonce_next", "Nonce that the next call takes.", lambda one: one.next_nonce),
+    ("nonce_chain_latest", "Nonces used at the newest block.", lambda one: one.latest),
+    ("nonce_chain_finalized", "Nonces used at the final block.", lambda one: one.final),
+    ("nonce_gap", "Nonces that nobody holds below one of ours.", lambda one: one.gap),
+    ("slots_open", "Nonces given out and not over.", lambda one: one.open_slots),
+    ("balance_wei", "What the account has.", lambda one: one.balance_wei),
+    ("reserved_wei", "What open nonces may still cost.", lambda one: one.reserved_wei),
+    ("runway_seconds", "How long the balance lasts.", lambda one: one.runway_seconds),
+)
 
 
 def _of_contract(told: ContractFigures) -> Iterator[Metric]:
@@ -231,18 +239,14 @@ def _of_report(told: ReportFigures) -> Iterator[Metric]:
     )
 
 
-def _gauges(
-    name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-) -> Metric:
+def _gauges(name: str, text: str, labels: tuple[str, ...], values: _Labelled) -> Metric:
     family = GaugeMetricFamily(name, text, labels=list(labels))
     for label_values, value in sorted(values.items()):
         family.add_metric(label_values, value)
     return family
 
 
-def _counters(
-    name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-) -> Metric:
+def _counters(name: str, text: str, labels: tuple[str, ...], values: _Labelled) -> Metric:
     family = CounterMetricFamily(name, text, labels=list(labels))
     for label_values, value in sorted(values.items()):
         family.add_metric(label_values, value)
