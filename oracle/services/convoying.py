@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from oracle.chain.heads import Heads
-from oracle.publisher.fees import Fees, gas_limit
+from oracle.publisher.fees import Fees
 from oracle.publisher.network import without_as_of
 from oracle.publisher.preflight import Outcome, Verdict, preflight_all
 from oracle.publisher.receipts import Call, balance_of
-from oracle.publisher.sender import send_all
 from oracle.services.deferring import end, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import is_as_wanted, wanted_now
-from oracle.services.publishing import DAY, HOPELESS, KIND_OF_PAUSE, signed_call
 from oracle.services.readying import NOT_WANTED
+from oracle.services.sending.broadcasting import send_attempts
+from oracle.services.sending.budgets import left, show
+from oracle.services.sending.bumping import bump_next
+from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for, signed_call
+from oracle.services.sending.replenishing import resume_funded
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
@@ -32,6 +35,8 @@ from oracle.store.store import Unit
 
 # Endpoints take batches of a hundred.
 _AT_ONCE = 100
+# More than any limit.
+_ANY = 2**256
 
 _Work = tuple[Slot, Intent]
 
@@ -63,8 +68,10 @@ def convoy_next(desk: Desk, heads: Heads) -> Step | None:
     if desk.is_stopped():
         return None
     return (
-        _send_all(desk, heads)
+        resume_funded(desk)
+        or _send_all(desk, heads)
         or _sign_all(desk, heads)
+        or bump_next(desk, heads)
         or _assign_all(desk, heads)
         or _ready_all(desk, heads)
     )
@@ -92,14 +99,20 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
     """Make ready what the caps and our ether allow; the others wait with the reason."""
     account, most = desk.account, desk.publisher.caps.cost_per_transaction
     balance = balance_of(desk.publisher.lines, account.address)
+    gas_there_is = gas_of_block(desk)
     with desk.store.reading() as unit:
+        show(unit, desk)
         left = balance - unit.outbox.slots.reserved(account)
     steps: list[Step | None] = []
     affordable: list[tuple[Intent, int, int]] = []
     for look in looks:
-        limit = gas_limit(look.gas)
-        cost = limit * fees.max_fee
-        if cost > most:
+        calldata = look.intent.wish.calldata
+        limit = limit_for(look.gas, calldata, gas_there_is)
+        cost = (limit or 0) * fees.max_fee + l1_cost(desk, calldata)
+        if limit is None:
+            why = ("too_big", f"takes {look.gas} gas, and a block has {gas_there_is}")
+            steps.append(wait(desk, look.intent, heads, why))
+        elif cost > most:
             why = ("cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}")
             steps.append(wait(desk, look.intent, heads, why))
         elif cost > left:
@@ -121,26 +134,32 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if not _ready(unit, desk):
             return None
-    stamp = desk.stamp
+    balance, stamp = balance_of(desk.publisher.lines, desk.account.address), desk.stamp
     with desk.writing() as unit:
         outbox, account = unit.outbox, desk.account
         # Looked at once more, in the commit that gives the nonces.
         ready = _ready(unit, desk)
-        most = desk.publisher.caps.cost_per_day
-        left = most - outbox.slots.committed_since(account, stamp.at - DAY)
+        most = min(desk.publisher.caps.cost_per_day, desk.publisher.caps.cost_per_hour or _ANY)
+        allowed, ether = left(unit, desk), balance - outbox.slots.reserved(account)
         for intent in ready:
             cost = intent.max_cost_wei or 0
             # Whoever floods the queue does not keep the starts from being paid for.
             kept = 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
-            if cost > left - kept:
-                why = ("day_cap", "max_cost_per_day_wei is spent or reserved")
+            if cost > min(allowed - kept, ether):
+                why = _why_not(cost, ether)
                 outbox.intents.postpone(intent, heads.latest.time + 1, why, stamp)
                 continue
-            left -= cost
+            allowed, ether = allowed - cost, ether - cost
             vacant = outbox.slots.vacant(account)
             nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
             outbox.slots.open(intent, nonce, heads.latest.number, stamp)
     return _step("assigned", ready) if ready else None
+
+
+def _why_not(cost: int, ether: int) -> tuple[str, str]:
+    if cost > ether:
+        return "funds", f"{ether} wei are left beside what is reserved: send ether"
+    return "day_cap", "max_cost_per_day_wei or max_cost_per_hour_wei is spent or reserved"
 
 
 def _ready(unit: Unit, desk: Desk) -> list[Intent]:
@@ -213,22 +232,12 @@ def _send_all(desk: Desk, heads: Heads) -> Step | None:
         unsent = [
             (slot, attempt)
             for slot in unit.outbox.slots.watched(desk.account)
-            if slot.state is SlotState.OPEN
             for attempt in unit.outbox.slots.attempts(slot)
             if attempt.sends == 0
         ][:_AT_ONCE]
     if not unsent:
         return None
-    answers = send_all(desk.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
-    stamp = desk.stamp
-    with desk.writing() as unit:
-        for (slot, attempt), sent in zip(unsent, answers, strict=True):
-            error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
-            unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, stamp)
-            if sent.answer in HOPELESS:
-                reason = f"{sent.answer}: {sent.text}"
-                kind = KIND_OF_PAUSE[sent.answer]
-                unit.outbox.senders.pause(desk.account, kind, reason, stamp)
+    answers = send_attempts(desk, unsent, heads)
     refused = [sent.text for sent in answers if not sent.is_accepted]
     said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
     return Step("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")

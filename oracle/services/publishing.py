@@ -5,33 +5,26 @@ between two of them goes on with the same nonce and the same bytes.
 """
 
 from oracle.chain.heads import Heads
-from oracle.publisher.fees import Fees
-from oracle.publisher.sender import Answer, send
-from oracle.publisher.signer import Transaction
+from oracle.publisher.receipts import balance_of
 from oracle.services.deferring import wait
 from oracle.services.desk import Desk, Step
 from oracle.services.readying import look_again, ready_next
+from oracle.services.sending.broadcasting import send_attempt
+from oracle.services.sending.budgets import why_not, why_poor
+from oracle.services.sending.bumping import bump_next
+from oracle.services.sending.calls import l1_cost, signed_call
+from oracle.services.sending.replenishing import resume_funded
+from oracle.services.sending.retargeting import retarget_next
+from oracle.services.sending.retrying import retry_next
 from oracle.store.outbox_rows import (
-    Attempt,
     AttemptReason,
     Intent,
     IntentKind,
     IntentState,
-    PauseKind,
-    SignedCall,
     Slot,
     SlotState,
 )
 from oracle.store.store import Unit
-
-DAY = 86_400
-# These will never be taken as they are: a human has to look.
-KIND_OF_PAUSE = {
-    Answer.CHAIN: PauseKind.CHAIN,
-    Answer.MALFORMED: PauseKind.MALFORMED,
-    Answer.INTRINSIC: PauseKind.MALFORMED,
-}
-HOPELESS = frozenset(KIND_OF_PAUSE)
 
 
 def publish_next(desk: Desk, heads: Heads) -> Step | None:
@@ -42,10 +35,14 @@ def publish_next(desk: Desk, heads: Heads) -> Step | None:
     if desk.is_stopped():
         return None
     return (
-        _send_next(desk, heads)
+        resume_funded(desk)
+        or _send_next(desk, heads)
         or _sign_next(desk, heads)
+        or retarget_next(desk, heads)
+        or bump_next(desk, heads)
         or _assign_next(desk, heads)
         or ready_next(desk, heads)
+        or retry_next(desk, heads)
     )
 
 
@@ -54,17 +51,17 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if _first_free(unit, desk) is None:
             return None
+    balance = balance_of(desk.publisher.lines, account.address)
     with desk.writing() as unit:
         outbox = unit.outbox
         # Looked at once more, in the commit that gives the nonce.
         intent = _first_free(unit, desk)
         if intent is None:
             return None
-        spent = outbox.slots.committed_since(account, desk.stamp.at - DAY)
-        if spent + (intent.max_cost_wei or 0) > desk.publisher.caps.cost_per_day:
-            why = ("day_cap", f"{spent} wei of max_cost_per_day_wei are spent or reserved")
-            until = heads.latest.time + 1
-            outbox.intents.postpone(intent, until, why, desk.stamp)
+        cost = intent.max_cost_wei or 0
+        why = why_not(unit, desk, cost) or why_poor(unit, desk, balance, cost)
+        if why is not None:
+            outbox.intents.postpone(intent, heads.latest.time + 1, why, desk.stamp)
             return Step(f"{intent.wish.kind} waits", intent.id, ": ".join(why))
         vacant = outbox.slots.vacant(account)
         nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
@@ -76,6 +73,8 @@ def _first_free(unit: Unit, desk: Desk) -> Intent | None:
     """Return the first that may go now: a push waits for a push that is on its way."""
     ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
     if not ready or unit.outbox.senders.paused_because(desk.account) is not None:
+        return None
+    if len(unit.outbox.slots.watched(desk.account)) >= desk.sending.max_in_flight:
         return None
     under_way = unit.outbox.intents.in_states(
         desk.account, [IntentState.ASSIGNED, IntentState.LIVE]
@@ -96,7 +95,8 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     if verdict is None:
         return step
     limit = intent.gas_limit or 0
-    fees = desk.publisher.fees((intent.max_cost_wei or 0) // limit)
+    beside = l1_cost(desk, intent.wish.calldata)
+    fees = desk.publisher.fees(((intent.max_cost_wei or 0) - beside) // limit)
     if fees is None or verdict.gas > limit:
         return wait(desk, intent, heads, ("dearer", "gas or fees rose above the reserved cost"))
     signed = signed_call(desk, intent, slot.nonce, fees)
@@ -119,15 +119,6 @@ def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
     return None
 
 
-def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees) -> SignedCall:
-    """Sign the call of an intent that has this nonce; the caller stores the bytes at once."""
-    wish, limit = intent.wish, intent.gas_limit or 0
-    signed = desk.publisher.payer.sign_transaction(
-        Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
-    )
-    return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
-
-
 def _send_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         unsent = [
@@ -137,19 +128,3 @@ def _send_next(desk: Desk, heads: Heads) -> Step | None:
             if attempt.sends == 0
         ]
     return send_attempt(desk, *unsent[0], heads) if unsent else None
-
-
-def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step:
-    """Send stored bytes, first or again, and note how it went.
-
-    Whoever dies before the note sends the same bytes once more: same nonce, same hash.
-    """
-    sent = send(desk.publisher.lines, attempt.signed.raw)
-    error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
-    with desk.writing() as unit:
-        unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
-        if sent.answer in HOPELESS:
-            reason = f"{sent.answer}: {sent.text}"
-            kind = KIND_OF_PAUSE[sent.answer]
-            unit.outbox.senders.pause(desk.account, kind, reason, desk.stamp)
-    return Step("sent", attempt.intent_id, f"{attempt.signed.tx_hash} {sent.answer} {sent.text}")

@@ -1,0 +1,105 @@
+"""What may be spent (publishing.md 3.6): per transaction, hour and day, and our ether.
+
+Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
+"""
+
+from oracle.services.desk import Desk
+from oracle.store.outbox_rows import Account, AttemptReason, Slot
+from oracle.store.store import Unit
+from oracle.telemetry.sending_metrics import BUDGET_USED
+
+HOUR = 3_600
+DAY = 86_400
+
+# A class and a text, as an intent keeps them.
+Why = tuple[str, str]
+
+
+def role(desk: Desk) -> str:
+    """Return what the account is for, as metrics name it."""
+    return "transmitter" if desk.dispatch is None else "dispatcher"
+
+
+def left(unit: Unit, desk: Desk) -> int:
+    """Return what the limits of an hour and a day leave for new transactions."""
+    return min(limit - spent for _, limit, spent in _spent(unit, desk))
+
+
+def room(unit: Unit, desk: Desk, slot: Slot) -> int:
+    """Return what a nonce may cost in all: what it reserves already is included."""
+    own, now = unit.outbox.slots.cost_of(slot), desk.stamp.at
+    rooms = [desk.publisher.caps.cost_per_transaction]
+    for seconds, limit, spent in _spent(unit, desk):
+        counted = own if _is_since(unit, slot, now - seconds) else 0
+        rooms.append(limit - spent + counted)
+    return min(rooms)
+
+
+def why_not(unit: Unit, desk: Desk, cost: int) -> Why | None:
+    """Tell why a new transaction may not cost so much now; None: it may."""
+    most = desk.publisher.caps.cost_per_transaction
+    if cost > most:
+        return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}"
+    for seconds, limit, spent in _spent(unit, desk):
+        name = "hour" if seconds == HOUR else "day"
+        if spent + cost > limit:
+            return (
+                f"{name}_cap",
+                f"{spent} wei of max_cost_per_{name}_wei are spent or reserved",
+            )
+    return None
+
+
+def why_poor(
+    unit: Unit, desk: Desk, balance: int, cost: int, own: Slot | None = None
+) -> Why | None:
+    """Tell why our ether does not suffice; None: it does.
+
+    Everything that is open may yet cost what is reserved for it. `own`: the nonce that the
+    cost is for, where it has one already.
+    """
+    slots = unit.outbox.slots
+    reserved = slots.reserved(desk.account)
+    if own is not None:
+        reserved -= slots.cost_of(own)
+    if balance >= reserved + cost:
+        return None
+    needed = f"needs {reserved + cost} wei; send ether to it"
+    return "funds", f"{desk.account.address} has {balance} wei and {needed}"
+
+
+def runway(unit: Unit, account: Account, balance: int, now: int) -> float | None:
+    """Return for how many seconds the balance lasts at the pace of the last 24 hours.
+
+    None: nothing was spent. `now` in unix seconds.
+    """
+    spent = unit.outbox.slots.committed_since(account, now - DAY)
+    return balance * DAY / spent if spent else None
+
+
+def show(unit: Unit, desk: Desk) -> None:
+    """Let the metrics know how much of each limit is used."""
+    for seconds, limit, spent in _spent(unit, desk):
+        window = "hour" if seconds == HOUR else "day"
+        BUDGET_USED.labels(role(desk), window).set(spent / limit)
+
+
+def _spent(unit: Unit, desk: Desk) -> list[tuple[int, int, int]]:
+    """Return (seconds, limit, what is spent or reserved), for every window with a limit."""
+    caps, now = desk.publisher.caps, desk.stamp.at
+    windows = ((HOUR, caps.cost_per_hour), (DAY, caps.cost_per_day))
+    return [
+        (seconds, limit, unit.outbox.slots.committed_since(desk.account, now - seconds))
+        for seconds, limit in windows
+        if limit is not None
+    ]
+
+
+def _is_since(unit: Unit, slot: Slot, time: int) -> bool:
+    """Tell whether what is spent since then holds this nonce."""
+    bumps = (
+        one.signed_at
+        for one in unit.outbox.slots.attempts(slot)
+        if one.reason is not AttemptReason.FIRST
+    )
+    return max([slot.opened_at, *bumps]) >= time

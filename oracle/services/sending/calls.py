@@ -1,0 +1,50 @@
+"""The call of an intent as bytes: its gas, its cost, its signature."""
+
+from collections.abc import Sequence
+
+from oracle.publisher.fees import Fees, gas_limit, least_gas
+from oracle.publisher.l1_fees import l1_fee
+from oracle.publisher.signer import Transaction
+from oracle.services.desk import Desk
+from oracle.store.outbox_rows import Attempt, Intent, SignedCall
+
+
+def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees, limit: int = 0) -> SignedCall:
+    """Sign the call of an intent that has this nonce; the caller stores the bytes at once.
+
+    `limit` in gas; 0: the intent's own. Ask for it outside of a transaction.
+    """
+    wish, limit = intent.wish, limit or intent.gas_limit or 0
+    signed = desk.publisher.payer.sign_transaction(
+        Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
+    )
+    return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
+
+
+def limit_for(gas: int, calldata: str, most: int) -> int | None:
+    """Return the limit to set for an estimate; None: a block has only `most` gas, and less."""
+    least = max(gas, least_gas(calldata))
+    return min(max(gas_limit(gas), least), most) if least <= most else None
+
+
+def gas_of_block(desk: Desk) -> int:
+    """Return how much gas the newest block may hold.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    block = desk.publisher.lines.ask("eth_getBlockByNumber", "latest", False)
+    return int(block["gasLimit"], 16)
+
+
+def l1_cost(desk: Desk, calldata: str) -> int:
+    """Return what a rollup takes for the data beside gas, in wei; elsewhere 0."""
+    return l1_fee(desk.publisher.lines, desk.sending.l1_fee, calldata)
+
+
+def dearest(attempts: Sequence[Attempt]) -> Fees:
+    """Return what a twin has to beat: the highest of each fee that was signed for the nonce."""
+    return Fees(
+        max(one.signed.max_fee_wei for one in attempts),
+        max(one.signed.tip_wei for one in attempts),
+    )

@@ -1,0 +1,218 @@
+"""Puts another call on a nonce that waits (publishing.md 3.3): at most one of the two lands.
+
+A push whose statement can no longer land makes room for the next one. A no-op, which does
+nothing, takes the nonce of a call that an operator cancels.
+"""
+
+from dataclasses import replace
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.errors import FatalError, InputError
+from oracle.publisher.contract import Standing
+from oracle.publisher.fees import PLAIN_GAS, gas_limit
+from oracle.publisher.preflight import Outcome, preflight
+from oracle.services.deferring import not_now
+from oracle.services.desk import Desk, Step
+from oracle.services.quorum.dying import why_dead
+from oracle.services.sending.budgets import role, room
+from oracle.services.sending.bumping import Waiting, replacing_fees, send_newest
+from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
+from oracle.store.outbox_rows import (
+    AttemptReason,
+    Intent,
+    IntentKind,
+    IntentState,
+    SignedCall,
+    SignedStatement,
+    SlotState,
+    Wish,
+)
+from oracle.store.store import Unit
+from oracle.telemetry.sending_metrics import FEE_CAPPED
+
+_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
+
+
+def retarget_next(desk: Desk, heads: Heads) -> Step | None:
+    """Put the push that is ready on the nonce of one that can no longer land; None: none is."""
+    with desk.store.reading() as unit:
+        if unit.outbox.senders.paused_because(desk.account) is not None:
+            return None
+        fresh, waiting = _ready_push(unit, desk), stuck_push(unit, desk)
+    if fresh is None or waiting is None:
+        return None
+    standing = desk.publisher.contract.standing()
+    with desk.store.reading() as unit:
+        reason = why_hopeless(unit, waiting.intent, standing)
+    return None if reason is None else _retarget(desk, waiting, fresh, heads)
+
+
+def stuck_push(unit: Unit, desk: Desk) -> Waiting | None:
+    """Return the push that waits for a receipt; None: none does."""
+    for slot in unit.outbox.slots.watched(desk.account):
+        intent = unit.outbox.intents.named(slot.intent_id)
+        attempts = unit.outbox.slots.attempts(slot)
+        is_sent = slot.state is SlotState.LIVE and attempts and attempts[-1].sends > 0
+        if intent is not None and intent.wish.kind is IntentKind.PUSH and is_sent:
+            return Waiting(slot, intent, attempts)
+    return None
+
+
+def why_hopeless(unit: Unit, push: Intent, standing: Standing) -> str | None:
+    """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
+    wish = push.wish
+    accepted = unit.rounds.accepted_round(wish.round or 0)
+    if accepted is not None and accepted.digest == wish.digest:
+        return None
+    return why_dead(unit, _statement_of(unit, push, standing), standing)
+
+
+def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
+    """Give a call up, because an operator says so: by a no-op on its nonce where it has one.
+
+    Either may still land; which did shows in the outbox. The no-op pays within the same caps.
+
+    Raises:
+        InputError: there is no such intent, it is mined or over, it was not sent yet, or a cap,
+            a budget or our ether forbids the no-op.
+        TransientError: no endpoint answers.
+    """
+    with desk.store.reading() as unit:
+        intent = unit.outbox.intents.named(intent_id)
+        slot = None
+        if intent is not None and intent.nonce is not None:
+            slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
+        attempts = [] if slot is None else unit.outbox.slots.attempts(slot)
+    if intent is None:
+        raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
+    if intent.nonce is None and intent.state in _WITHOUT_NONCE:
+        with desk.writing() as unit:
+            unit.outbox.intents.cancel(intent, "cancelled by an operator", desk.stamp)
+        return Step(f"{intent.wish.kind} cancelled", intent.id)
+    if slot is None or slot.state is not SlotState.LIVE or intent.id != slot.intent_id:
+        raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
+    if not attempts or not attempts[-1].sends:
+        raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
+    return _cancel_sent(desk, Waiting(slot, intent, attempts), heads)
+
+
+def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step | None:
+    wish, slot = fresh.wish, waiting.slot
+    verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    if verdict.outcome is not Outcome.OK:
+        return not_now(desk, fresh, verdict, heads)
+    limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
+    fees = None
+    if limit is not None:
+        fees = replacing_fees(desk, waiting, limit, wish.calldata)
+    if limit is None or fees is None:
+        FEE_CAPPED.labels(role(desk)).set(1)
+        return None
+    signed = signed_call(desk, fresh, slot.nonce, fees, limit)
+    with desk.writing() as unit:
+        # Looked at once more, in the commit that reserves and gives the nonce.
+        is_same = _ready_push(unit, desk) == fresh and stuck_push(unit, desk) == waiting
+        if not is_same or limit * fees.max_fee > room(unit, desk, slot):
+            return None
+        _take_over(unit, desk, waiting, (fresh, signed, AttemptReason.RETARGET), heads)
+    FEE_CAPPED.labels(role(desk)).set(0)
+    said = f"nonce {slot.nonce} of intent {waiting.intent.id}"
+    return Step(f"{wish.kind} retargeted", fresh.id, said)
+
+
+def _cancel_sent(desk: Desk, waiting: Waiting, heads: Heads) -> Step:
+    account, slot = desk.account, waiting.slot
+    verdict = preflight(desk.publisher.lines, account.address, account.address, "0x")
+    # Some rollups count their data as gas.
+    limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
+    fees = replacing_fees(desk, waiting, limit, "0x")
+    if fees is None:
+        raise InputError(
+            f"no cap or budget of [limits], and no ether, is left to pay 10 % more at nonce "
+            f"{slot.nonce}"
+        )
+    wish = Wish(
+        account=account,
+        # To ourselves, of nothing.
+        contract=account.address,
+        kind=IntentKind.NOOP,
+        dedup_key=f"noop:nonce={slot.nonce}:after={len(waiting.attempts)}",
+        calldata="0x",
+        priority=0,
+    )
+    planned = _planned(wish)
+    signed = signed_call(desk, planned, slot.nonce, fees, limit)
+    with desk.writing() as unit:
+        intents = unit.outbox.intents
+        if limit * fees.max_fee > room(unit, desk, slot):
+            raise InputError(f"the budgets of [limits] do not allow a no-op at nonce {slot.nonce}")
+        noop = intents.named(intents.add(wish, desk.stamp) or 0)
+        if noop is None:
+            raise FatalError(f"a no-op at nonce {slot.nonce} is there already")
+        intents.make_ready(noop, limit, limit * fees.max_fee, desk.stamp)
+        ready = replace(noop, state=IntentState.READY)
+        _take_over(unit, desk, waiting, (ready, signed, AttemptReason.NOOP), heads)
+    return send_newest(desk, slot, heads) or Step("no-op signed", noop.id, signed.tx_hash)
+
+
+def _take_over(
+    unit: Unit,
+    desk: Desk,
+    waiting: Waiting,
+    new: tuple[Intent, SignedCall, AttemptReason],
+    heads: Heads,
+) -> None:
+    """Give the nonce to another intent together with its bytes: it is never without any."""
+    intent, signed, reason = new
+    slots = unit.outbox.slots
+    slots.retarget(waiting.slot, intent, heads.latest.number, desk.stamp)
+    slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, desk.stamp)
+
+
+def _ready_push(unit: Unit, desk: Desk) -> Intent | None:
+    ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
+    return next((one for one in ready if one.wish.kind is IntentKind.PUSH), None)
+
+
+def _statement_of(unit: Unit, push: Intent, standing: Standing) -> SignedStatement:
+    """Return what the push says, as it was signed or told; else as its own row has it."""
+    wish = push.wish
+    about = (wish.contract, "report", wish.round or 0)
+    said = [*unit.outbox.signatures.of_round(*about), *unit.outbox.peers.of(*about)]
+    known = next((one for one in said if one.digest == wish.digest), None)
+    if known is not None:
+        return known
+    return SignedStatement(
+        chain_id=wish.account.chain_id,
+        contract=wish.contract,
+        signer=ZERO_ADDRESS,
+        kind="report",
+        round=wish.round or 0,
+        subject="",
+        digest=wish.digest or ZERO_HASH,
+        signature=b"",
+        expires_at=wish.deadline or 0,
+        # Not known: not held against it.
+        prev_digest=standing.last_report,
+        as_of_block=wish.as_of_block,
+        as_of_hash=wish.as_of_hash,
+    )
+
+
+def _planned(wish: Wish) -> Intent:
+    """Return the intent that a wish is about to become, to sign its bytes before the commit."""
+    return Intent(
+        id=0,
+        wish=wish,
+        state=IntentState.PLANNED,
+        nonce=None,
+        gas_limit=None,
+        max_cost_wei=None,
+        error_class=None,
+        error_text=None,
+        superseded_by=None,
+        created_at=0,
+        updated_at=0,
+        replaces=None,
+    )
