@@ -1,0 +1,186 @@
+"""Reads the outbox with SQL of its own and holds it to the invariants of publishing.md 3.8.
+
+Nothing of the product is used: what it wrote is what is judged.
+"""
+
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.simulation.chain import Block
+from tests.simulation.world import World
+
+_ENDS = frozenset({"final", "reverted", "superseded", "cancelled", "expired", "rejected"})
+_OURS = frozenset({"push", "cancel_kick"})
+
+
+class Wished(NamedTuple):
+    """The newest try at an effect; `is_over`: no bytes of it can land any more."""
+
+    state: str
+    tries: int
+    is_over: bool
+
+
+@dataclass
+class Books:
+    """A reading connection to one database, and what was found wrong in it."""
+
+    path: Path
+    world: World
+    faults: list[str] = field(default_factory=list)
+    # Slots found final, with their block; and rows that need not be read again.
+    _final: dict[int, bytes] = field(default_factory=dict)
+    _journal_read: int = 0
+    _events: dict[int, str] = field(default_factory=dict)
+    _epochs: int = 0
+
+    def __post_init__(self) -> None:
+        self._rows = sqlite3.connect(self.path, isolation_level=None)
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def expire_lease(self) -> None:
+        """Let the time of the lease be over, which the database's clock decides."""
+        self._rows.execute("UPDATE lease SET until_ms = 0")
+
+    # --- what planners ask ---
+
+    def wishes(self) -> dict[str, Wished]:
+        """Return by calldata how the newest try at each effect stands."""
+        told: dict[str, Wished] = {}
+        rows = self._rows.execute(
+            "SELECT i.calldata, i.state, s.state, s.won_attempt IS NULL,"
+            " EXISTS (SELECT 1 FROM pub_attempt a WHERE a.intent_id = i.id)"
+            " FROM pub_intent i LEFT JOIN pub_slot s ON s.nonce = i.nonce"
+            " WHERE i.kind IN ('push', 'cancel_kick') ORDER BY i.id"
+        )
+        for calldata, state, slot, _, is_signed in rows:
+            effect = "0x" + calldata.hex()
+            tries = told[effect].tries + 1 if effect in told else 1
+            is_over = state in _ENDS and (slot == "final" or not is_signed)
+            told[effect] = Wished(state, tries, is_over)
+        return told
+
+    # --- the invariants ---
+
+    def saw_send(self, raw: str) -> None:
+        """I2, I3, I4: what leaves is in the database already, with its nonce."""
+        found = self._rows.execute(
+            "SELECT count(*) FROM pub_attempt a JOIN pub_slot s ON s.nonce = a.nonce"
+            " JOIN pub_sender p WHERE a.raw_tx = ? AND s.nonce < p.next_nonce",
+            (bytes.fromhex(raw[2:]),),
+        ).fetchone()
+        if found[0] != 1:
+            self._fault("I3", "bytes left that are not in the database")
+
+    def check(self) -> None:
+        """Look at everything that one look can tell."""
+        self._check_slots()
+        self._check_attempts()
+        self._check_intents()
+        self._check_journal()
+
+    def _check_slots(self) -> None:
+        rows = self._rows.execute(
+            "SELECT nonce, state, block_number, block_hash FROM pub_slot ORDER BY nonce"
+        ).fetchall()
+        nonces = [row[0] for row in rows]
+        next_nonce = self._rows.execute("SELECT next_nonce FROM pub_sender").fetchone()
+        if nonces != list(range(len(nonces))) or (next_nonce or (0,))[0] != len(nonces):
+            self._fault("I5", f"nonces are {nonces}, the next one {next_nonce}")
+        for nonce, state, number, digest in rows:
+            if state == "foreign":
+                self._fault("I7", f"nonce {nonce} is called foreign, and nobody else is here")
+            if state == "final" and nonce not in self._final:
+                self._final[nonce] = digest
+                self._check_final(nonce, number, digest)
+
+    def _check_final(self, nonce: int, number: int, digest: bytes) -> None:
+        """I7: over means that no fork can bring it back."""
+        blocks = self.world.chain.branch.blocks
+        depth = len(blocks) - 1 - number
+        if depth < self.world.setting.finality or blocks[number].hash != "0x" + digest.hex():
+            self._fault("I7", f"nonce {nonce} is called final {depth} blocks under the head")
+
+    def _check_attempts(self) -> None:
+        last: dict[int, tuple[int, int]] = {}
+        nonce_of: dict[int, int] = {}
+        epoch = 0
+        rows = self._rows.execute(
+            "SELECT nonce, intent_id, max_fee_wei, tip_wei, lease_epoch FROM pub_attempt"
+            " ORDER BY id"
+        )
+        for nonce, intent, max_fee, tip, under in rows:
+            fees = int.from_bytes(max_fee), int.from_bytes(tip)
+            if nonce in last and any(
+                10 * new < 11 * old for new, old in zip(fees, last[nonce], strict=True)
+            ):
+                self._fault("I12", f"nonce {nonce}: {fees} after {last[nonce]}")
+            if fees[0] > self.world.setting.fee_cap * 10**9:
+                self._fault("I12", f"nonce {nonce} pays {fees[0]}, above the cap")
+            if nonce_of.setdefault(intent, nonce) != nonce:
+                self._fault("I1", f"intent {intent} is signed at {nonce_of[intent]} and {nonce}")
+            if under < epoch:
+                self._fault("I13", f"nonce {nonce} was signed under {under}, after {epoch}")
+            last[nonce], epoch = fees, under
+
+    def _check_intents(self) -> None:
+        pushes = self._rows.execute(
+            "SELECT count(*) FROM pub_intent WHERE kind = 'push'"
+            " AND state IN ('ready', 'assigned')"
+        ).fetchone()[0]
+        if pushes > 1:
+            self._fault("I9", f"{pushes} pushes are open")
+        ended = self._rows.execute(
+            "SELECT i.id, i.state, s.state FROM pub_intent i"
+            " JOIN pub_attempt a ON a.intent_id = i.id JOIN pub_slot s ON s.nonce = a.nonce"
+            " WHERE i.state IN ('expired', 'cancelled', 'rejected', 'held', 'superseded', 'ready',"
+            " 'planned') AND s.state NOT IN ('mined', 'final')"
+        ).fetchall()
+        for intent, state, slot in ended:
+            self._fault("I6", f"intent {intent} is {state}, its nonce {slot}: it may still land")
+
+    def _check_journal(self) -> None:
+        """I13, I15: every state has its line, and no line is of an older lease."""
+        rows = self._rows.execute(
+            "SELECT id, intent_id, event, lease_epoch FROM pub_journal WHERE id > ? ORDER BY id",
+            (self._journal_read,),
+        )
+        for line, intent, event, epoch in rows:
+            self._journal_read = line
+            if epoch is not None and epoch < self._epochs:
+                self._fault("I13", f"line {line} was written under {epoch}, after {self._epochs}")
+            self._epochs = max(self._epochs, epoch or 0)
+            if intent is not None and event in _STATES:
+                self._events[intent] = event
+        states = dict(self._rows.execute("SELECT id, state FROM pub_intent").fetchall())
+        for intent, state in states.items():
+            if self._events.get(intent) != state:
+                self._fault("I15", f"{intent} is {state}, its journal: {self._events.get(intent)}")
+
+    # --- the end ---
+
+    def check_spending(self) -> None:
+        """I14: what the rows say was spent is what the chain says."""
+        rows = self._rows.execute(
+            "SELECT gas_used, gas_price_wei FROM pub_slot WHERE state = 'final'"
+        )
+        ours = sum(gas * int.from_bytes(price) for gas, price in rows)
+        if ours != self.world.chain.head.spent:
+            self._fault("I14", f"the books say {ours} wei, the chain {_spent(self.world)}")
+
+    def _fault(self, rule: str, words: str) -> None:
+        said = f"{rule}: {words}"
+        if said not in self.faults:
+            self.faults.append(said)
+
+
+_STATES = _ENDS | {"planned", "ready", "assigned", "live", "mined", "held"}
+
+
+def _spent(world: World) -> int:
+    head: Block = world.chain.head
+    return head.spent

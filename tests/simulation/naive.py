@@ -1,0 +1,116 @@
+"""A publisher as they are written in a week: the harness must catch it, or catches nothing.
+
+Its shape is that of a task relay in production (crynux.md): a row for each wish; send, then note
+that it was sent; what has no receipt by its deadline has failed and is sent again, as a new
+transaction with a new nonce; the first receipt ends it. Nothing in it is wrong on purpose.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from oracle.publisher.fees import Fees
+from oracle.publisher.line import Lines
+from oracle.publisher.sender import send
+from oracle.publisher.signer import Transaction
+from tests.simulation.goals import Goals
+from tests.simulation.wires import US, PaperSigner, lines_of
+from tests.simulation.world import Died, World
+
+_CONTRACT = Address("0x" + "0c" * 20)
+_DEADLINE_SECONDS = 180
+_GAS_LIMIT = 130_000
+_AT_ONCE = 4
+
+
+@dataclass
+class Row:
+    """What the database of the naive one holds about a wish; it survives every crash."""
+
+    effect: str
+    state: str = "pending"
+    tx_hash: str = ""
+    sent_at: int = 0
+
+
+@dataclass
+class NaivePublisher:
+    """Any number of processes may work on `rows`, as several pods of one deployment do."""
+
+    world: World
+    goals: Goals
+    rows: list[Row]
+    log: Callable[[str], None] = lambda _: None
+    _lines: Lines | None = None
+    _nonce: int | None = None
+    _back_at: int = 0
+    _signer: PaperSigner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._signer = PaperSigner(self.world)
+
+    def turn(self) -> None:
+        """Work for the time of one block, if it lives."""
+        if self.world.number < self._back_at:
+            return
+        try:
+            self._work()
+        except TransientError as error:
+            self.log(f"  tries again: {error}")
+        except Died as error:
+            self.log(f"  ends: {error!r}")
+            self._lines = self._nonce = None
+            self._back_at = self.world.number + self.world.dice.randint(0, 12)
+
+    def _work(self) -> None:
+        if self._lines is None:
+            self._lines = lines_of(self.world, lambda _: None)
+        lines, now = self._lines, self.world.heads().latest.time
+        self._want()
+        for row in [one for one in self.rows if one.state == "sent"]:
+            self._look(lines, row, now)
+        for row in [one for one in self.rows if one.state == "pending"]:
+            self._send(lines, row, now)
+
+    def _want(self) -> None:
+        """Write the next wishes down."""
+        known = {row.effect for row in self.rows}
+        under_way = sum(row.state != "done" for row in self.rows)
+        fresh = [one for one in self.goals.all if one not in known]
+        self.rows += [Row(one) for one in fresh[: max(_AT_ONCE - under_way, 0)]]
+
+    def _look(self, lines: Lines, row: Row, now: int) -> None:
+        """The deadline comes first: what is late has failed, and is wanted again."""
+        if now > row.sent_at + _DEADLINE_SECONDS:
+            row.state, self._nonce = "pending", None
+            return
+        receipt = lines.ask("eth_getTransactionReceipt", row.tx_hash)
+        self.world.point("after a receipt")
+        if receipt is not None:
+            row.state = "done" if int(receipt["status"], 16) == 1 else "pending"
+
+    def _send(self, lines: Lines, row: Row, now: int) -> None:
+        if self._nonce is None:
+            self._nonce = int(lines.ask("eth_getTransactionCount", US, "pending"), 16)
+        fees = self._fees(lines)
+        call = Transaction(31337, self._nonce, _CONTRACT, row.effect, _GAS_LIMIT, fees)
+        signed = self._signer.sign_transaction(call)
+        answer = send(lines, signed.raw)
+        self.world.point("after a send, before its mark")
+        if not answer.is_accepted:
+            # Perhaps the nonce was wrong: ask for it anew, and try again.
+            self._nonce = None
+            return
+        row.state, row.tx_hash, row.sent_at = "sent", signed.hash, now
+        self._nonce += 1
+        self.world.point("after a commit")
+
+    def _fees(self, lines: Lines) -> Fees:
+        block = lines.ask("eth_getBlockByNumber", "latest", False)
+        tip = 10**9
+        return Fees(2 * int(block["baseFeePerGas"], 16) + tip, tip)
+
+    def done(self) -> set[str]:
+        """What it believes to have happened."""
+        return {row.effect for row in self.rows if row.state == "done"}

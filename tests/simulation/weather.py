@@ -1,0 +1,46 @@
+"""What may go wrong and how often, out of one seed; `calm` ends it."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One world: `noise` scales every mishap, 0 is a perfect one.
+
+    `replicas` share one database and a lease; `endpoints` each have a view and a pool of their
+    own. `rounds`: pushes that are wanted, one after the other; kickouts come beside them.
+    `fee_cap` and `bump_blocks` as in `[limits]`, in gwei and blocks; `failing`: of a hundred
+    transactions, so many revert, in another block perhaps not.
+    """
+
+    name: str
+    endpoints: int = 2
+    replicas: int = 2
+    finality: int = 6
+    noise: float = 1.0
+    bump_blocks: int = 3
+    fee_cap: int = 60
+    failing: int = 3
+    rounds: int = 25
+
+
+@dataclass
+class Weather:
+    """The dice, and what they are thrown for."""
+
+    dice: Random
+    noise: float
+    passed: dict[str, int] = field(default_factory=dict)
+
+    def strikes(self, what: str, chance: float) -> bool:
+        """Throw the dice for one mishap; count those that happen."""
+        # Thrown in any case, so that the same seed stays the same story for longer.
+        happens = self.dice.random() < chance * self.noise
+        if happens:
+            self.passed[what] = self.passed.get(what, 0) + 1
+        return happens
+
+    def calm(self) -> None:
+        """From now on nothing happens."""
+        self.noise = 0.0

@@ -1,0 +1,126 @@
+"""The seams: HTTP, the key and the store of a publisher, each where the world reaches in.
+
+Everything behind them is the product's: `Line` with its batches and errors, the services, SQLite.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
+
+from typing_extensions import override
+
+from oracle.chain.failures import EndpointError
+from oracle.chain.kinds import Kind
+from oracle.domain.ids import Address, Hash
+from oracle.publisher.door import Door
+from oracle.publisher.line import Line, Lines
+from oracle.publisher.signer import SignedBytes, Statement, Transaction
+from oracle.publisher.typed_data import Domain
+from oracle.store.store import Store, Unit
+from tests.simulation.chain import hash_of
+from tests.simulation.node import RefusedError
+from tests.simulation.world import Died, World
+
+SEND = "eth_sendRawTransaction"
+US = Address("0x" + "5e" * 20)
+
+# Told of each send, before the endpoint is.
+Sending = Callable[[str], None]
+
+
+class PaperSigner:
+    """Signs on paper: the same transaction has the same bytes, and nobody checks the curve."""
+
+    def __init__(self, world: World, address: Address = US) -> None:
+        self._world = world
+        self._address = address
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        """Sign 65 bytes that name the digest."""
+        self._world.point("after signing")
+        return bytes.fromhex(statement.digest(domain)[2:]).ljust(65, b"\x1b")
+
+    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+        """Write the fields down as the chain reads them."""
+        fields = {
+            "nonce": transaction.nonce,
+            "calldata": transaction.calldata,
+            "gas_limit": transaction.gas_limit,
+            "max_fee": transaction.fees.max_fee,
+            "tip": transaction.fees.tip,
+        }
+        raw = json.dumps(fields).encode()
+        self._world.point("after signing")
+        return SignedBytes(raw, Hash(hash_of(raw)))
+
+
+class PaperDoor(Door):
+    """Where `Line` asks an endpoint: questions may not arrive, answers may be lost."""
+
+    def __init__(self, world: World, place: int, sending: Sending) -> None:
+        super().__init__(f"http://endpoint-{place}.test", 1.0)
+        self._world, self._place, self._sending = world, place, sending
+
+    @override
+    def post(self, body: object, method: str) -> Any:
+        """Ask the simulated endpoint."""
+        world, is_send = self._world, method == SEND
+        if is_send:
+            world.point("before a send")
+        if world.is_down(self._place) or world.weather.strikes("request lost", 0.04):
+            raise self._silence()
+        asked = cast("list[dict[str, Any]]", body if isinstance(body, list) else [body])
+        told = [self._answer(one) for one in asked]
+        if is_send:
+            world.point("after a send")
+        if world.weather.strikes("answer lost", 0.15 if is_send else 0.03):
+            raise self._silence()
+        return told if isinstance(body, list) else told[0]
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if asked["method"] == SEND:
+            self._sending(asked["params"][0])
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
+        try:
+            told = self._world.nodes[self._place].answer(asked["method"], asked["params"])
+        except RefusedError as error:
+            return {**answer, "error": {"code": -32000, "message": str(error)}}
+        return {**answer, "result": told}
+
+    def _silence(self) -> EndpointError:
+        return EndpointError(self._name, Kind.UNREACHABLE, "connection reset")
+
+
+def lines_of(world: World, sending: Sending) -> Lines:
+    """Make a line to each endpoint of the world."""
+    lines = [
+        Line(f"http://endpoint-{place}.test", clock=world.seconds)
+        for place in range(len(world.nodes))
+    ]
+    for place, line in enumerate(lines):
+        line._door = PaperDoor(world, place, sending)
+    return Lines(lines)
+
+
+class MortalStore:
+    """A store whose process may die or stall before a transaction, and around each commit."""
+
+    def __init__(self, store: Store, world: World) -> None:
+        self._store, self._world = store, world
+
+    def reading(self) -> AbstractContextManager[Unit]:
+        return self._store.reading()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        self._world.point("before a transaction")
+        with self._store.transaction() as unit:
+            yield unit
+            if self._world.weather.strikes("died before a commit", 0.004):
+                raise Died("before a commit")
+        self._world.point("after a commit")
