@@ -112,6 +112,9 @@ def _fold(unit: Unit, folder: Folder, arrival: Arrival, written: Written) -> Non
         before = unit.blocks.at(arrival.window.range.first - 1)
         blocks = [*([] if before is None else [before]), *arrival.window.headers]
         stops = [old for old, new in pairwise(blocks) if reporter.is_due(old, new, newest)]
+        reporter.leave_out(unit, blocks, newest)
+    elif reporter is not None:
+        reporter.pass_over(unit, arrival.window.last)
 
     def cut(unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
         report = None if reporter is None else reporter.cut(unit, rounds, as_of)

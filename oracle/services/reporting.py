@@ -5,7 +5,7 @@ at again; what the others are worth cannot have changed. After a start or a rewi
 under legacy rules, which compare nodes with each other, as soon as one is touched.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from oracle.domain.block import BlockRef
 from oracle.domain.lanes import lane_of, with_lane, word_of
@@ -40,6 +40,19 @@ class Reporter:
         length = self.settings.period_seconds
         opens_period = period_of(block.time, length) > period_of(parent.time, length)
         return opens_period and newest - parent.number <= self.anchor_window
+
+    def leave_out(self, unit: Unit, blocks: Sequence[BlockRef], newest: int) -> None:
+        """Note that periods which ended in history are not cut; `blocks` follow each other.
+
+        Whoever asks whose turn it is must know from where on none is missing (`domain.turns`).
+        """
+        gone = [old for old in blocks if newest - old.number > self.anchor_window]
+        if gone:
+            self.pass_over(unit, blocks[min(len(gone), len(blocks) - 1)])
+
+    def pass_over(self, unit: Unit, last: BlockRef) -> None:
+        """Note that no period which ended below block `last` is sure to have been cut."""
+        unit.reports.left_out(period_of(last.time, self.settings.period_seconds))
 
     def cut(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> Report | None:
         """Write down the report as of `as_of`, where `unit` and `rounds` stand exactly.

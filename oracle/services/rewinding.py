@@ -50,7 +50,8 @@ class Rewound:
 
     `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
     `endpoints` who said that they left; none where a user did. `kickouts`: calls about kickouts
-    that were sent already and rest on what left.
+    that were sent already and rest on what left. `reports`: how many had something to send; they
+    are cut again on the chain that stays.
     `by_refold`: the journal did not reach, so everything up to the ancestor was folded anew.
     """
 
@@ -110,11 +111,10 @@ def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: M
     block = _header(chain, number)
     check_ours(chain, store, block)
     by_refold = reach is None or reach > number
-    reason = f"rewound to block {number} by command"
     with folder.following(None), manner.transaction(store) as unit:
         if not by_refold:
             unit.undo.rollback_to(number)
-        rewound = _go_back(unit, cursor, block, reason, by_refold=by_refold)
+        rewound = _go_back(unit, cursor, block, by_refold=by_refold)
         if by_refold:
             refold_up_to(unit, folder, number, manner)
     folder.forget()
@@ -141,9 +141,7 @@ def _header(chain: Chain, number: int) -> BlockRef:
     return block
 
 
-def _go_back(
-    unit: Unit, cursor: Cursor, block: BlockRef, reason: str, *, by_refold: bool
-) -> Rewound:
+def _go_back(unit: Unit, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
     """Move everything but the projections; the raw rows above stay, no longer canonical."""
     number = block.number
     logs = unit.logs.orphan_above(number)
@@ -151,7 +149,8 @@ def _go_back(
     unit.blocks.discard_above(number)
     unit.blocks.save([block])
     unit.uncover_above(number)
-    reports = unit.reports.miss_above(number, reason)
+    # Cut again on the chain that stays, as by who never saw this one.
+    reports = unit.reports.drop_from(number)
     take_back_draws(unit, number)
     # What has no nonce yet is dropped with its report; time is the chain's here.
     stamp = Stamp(cursor.time, unit.lease.current().epoch)
@@ -175,10 +174,9 @@ class _Fork:
 
 def _rolled_back(sight: Sight, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
     cursor, ancestor = fork.cursor, fork.ancestor
-    reason = f"its as-of block left the chain: the common ancestor is block {ancestor.number}"
     with folder.following(None), sight.store.transaction() as unit:
         unit.undo.rollback_to(ancestor.number)
-        rewound = _go_back(unit, cursor, ancestor, reason, by_refold=False)
+        rewound = _go_back(unit, cursor, ancestor, by_refold=False)
         rewound = replace(rewound, endpoints=tuple(fork.judged.against))
         unit.reorgs.append(
             Reorg(

@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.report import Report
+from oracle.domain.turns import Cut
 from oracle.store.encoding import hexed, raw
+from oracle.store.marks import Marks
 from oracle.store.round_tables import report
+
+# Every report from this period on was cut: none ended in history.
+_COMPLETE_FROM = "reports_complete_from"
 
 
 class ReportState(StrEnum):
@@ -34,9 +39,19 @@ class StoredReport:
     digest: Hash | None
 
 
+class StoredCut(NamedTuple):
+    """A report without its words, and what became of it."""
+
+    cut: Cut
+    state: ReportState
+    round: int | None
+    digest: Hash | None
+
+
 class ReportRoom:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._marks = Marks(connection)
 
     def add(self, new: Report) -> None:
         """Write a new report down: due, or skipped where it has nothing to send."""
@@ -101,16 +116,39 @@ class ReportRoom:
         """
         self._change(period, state=state, reason=reason)
 
-    def miss_above(self, block: int, reason: str) -> int:
-        """Mark due and skipped reports with an as-of block above `block` as missed.
+    def drop_from(self, block: int) -> int:
+        """Delete what was cut at `block` or above it; return how many had something to send.
 
-        Landed ones are left to whoever watches their transaction. Returns how many.
+        The block after it decides whether a period ends with `block`, so that goes as well.
+        Landed ones are left: what is final does not change.
         """
-        left = (report.c.as_of_number > block) & report.c.state.in_(
-            [ReportState.DUE, ReportState.SKIPPED]
+        gone = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
+        counted = select(func.count()).where(gone, report.c.state == ReportState.DUE)
+        due = int(self._connection.execute(counted).scalar_one())
+        self._connection.execute(delete(report).where(gone))
+        return due
+
+    def cuts_since(self, period: int) -> list[StoredCut]:
+        """Return what was cut for `period` and later ones, oldest first, silent ones too."""
+        named = [
+            report.c[name]
+            for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
+        ]
+        speaks = (func.length(report.c.records) > 0).label("speaks")
+        chosen = select(*named, speaks, report.c.state, report.c.round, report.c.digest)
+        rows = self._connection.execute(
+            chosen.where(report.c.period >= period).order_by(report.c.period)
         )
-        missed = update(report).where(left).values(state=ReportState.MISSED, reason=reason)
-        return self._connection.execute(missed).rowcount
+        return [_cut_of(row) for row in rows]
+
+    def complete_from(self) -> int:
+        """Return the first period from which on none was left out (see `left_out`)."""
+        return self._marks.get(_COMPLETE_FROM) or 0
+
+    def left_out(self, period: int) -> None:
+        """Note that reports of periods below this one were left out: they ended in history."""
+        if period > self.complete_from():
+            self._marks.set(_COMPLETE_FROM, period)
 
     def miss_unsigned_below(self, block: int, reason: str) -> None:
         """Mark due reports that nothing was signed for, as of a block below `block`, as missed."""
@@ -133,6 +171,23 @@ class ReportRoom:
         changing = update(report).where(report.c.period == period).values(**values)
         if self._connection.execute(changing).rowcount != 1:
             raise ValueError(f"there is no report of period {period}")
+
+
+def _cut_of(row: Any) -> StoredCut:  # noqa: ANN401  a row of any driver
+    return StoredCut(
+        cut=Cut(
+            period=row.period,
+            as_of=row.as_of_number,
+            as_of_time=row.as_of_time,
+            head_round=row.head_round,
+            prev=Hash(hexed(row.prev)),
+            deadline=row.deadline,
+            speaks=bool(row.speaks),
+        ),
+        state=ReportState(row.state),
+        round=row.round,
+        digest=None if row.digest is None else Hash(hexed(row.digest)),
+    )
 
 
 def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver

@@ -34,7 +34,7 @@ ROLLBACK = (
     "LogRoom.orphan_above",
     "BlockRoom.discard_above",
     "CoverageRoom.cut_above",
-    "ReportRoom.miss_above",
+    "ReportRoom.drop_from",
     "Intents.forget_above",
     "CursorRoom.move_to",
     "commit",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from oracle.domain.ids import Hash
 from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.services.folding import Folder
@@ -66,6 +67,15 @@ class Follower:
             logs = [f"{log.block_hash} {log.index}" for log in unit.logs.between(0, 10**9)]
             calls = [f"{call.tx_hash}" for call in unit.calls.between(0, 10**9)]
             return [*unit.projections.dump(), where, *logs, *calls]
+
+    def reports(self) -> tuple[int, dict[int, Hash]]:
+        """The period from which on no report is missing, and what all of them say since then."""
+        with self.store.reading() as unit:
+            since = unit.reports.complete_from()
+            found = {
+                one.report.period: one.report.fingerprint for one in unit.reports.latest(1000)
+            }
+        return since, {each: found[each].fingerprint for each in found if each >= since}
 
 
 def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:

@@ -1,7 +1,6 @@
 """Which block a period's report speaks of."""
 
 from oracle.services.recalling import last_block_of
-from oracle.store.reports import ReportState
 from oracle.store.store import Store
 from tests.scripted import ScriptedChain
 from tests.services.follower import SETTINGS, Follower
@@ -21,10 +20,6 @@ def test_a_report_of_a_block_that_left_the_chain_does_not_name_its_periods_last_
     follower.chain.mine_many(10)
     follower.catch_up()
 
-    with store.reading() as unit:
-        missed = unit.reports.at(lost.report.period)
-    assert missed is not None
-    assert missed.state is ReportState.MISSED
     theirs = follower.chain.header(lost.report.as_of.number)
     assert theirs != lost.report.as_of
     assert last_block_of(follower.chain, store, lost.report.period, LENGTH) == theirs

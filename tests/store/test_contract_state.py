@@ -16,6 +16,7 @@ from oracle.domain.rounds import (
     RoundsChanges,
     Word,
 )
+from oracle.domain.turns import Cut
 from oracle.store.reports import ReportState, StoredReport
 from oracle.store.store import Store
 from tests.store.samples import a_hash, address, block
@@ -144,21 +145,34 @@ def test_the_newest_period_is_known(store: Store):
         assert [each.report.period for each in unit.reports.above(10)] == [2, 3]
 
 
-def test_reports_above_a_rewind_are_missed_but_for_landed_ones(store: Store):
+def test_reports_at_a_rewind_and_above_are_dropped_but_for_landed_ones(store: Store):
     with store.transaction() as unit:
         for period in (1, 2, 3):
             unit.reports.add(report(period))
         unit.reports.add(report(4, records=b""))
         unit.reports.mark(3, ReportState.LANDED)
-        assert unit.reports.miss_above(10, "block 11 left the chain") == 2
-        found = {each.report.period: each for each in unit.reports.latest()}
-    assert [found[period].state for period in (1, 2, 3, 4)] == [
-        "due",
-        "missed",
-        "landed",
-        "missed",
-    ]
-    assert found[2].reason == "block 11 left the chain"
+        assert unit.reports.drop_from(report(2).as_of.number) == 1
+        found = [each.report.period for each in unit.reports.latest()]
+    assert found == [1, 3]
+
+
+def test_cuts_are_the_reports_without_their_words(store: Store):
+    with store.transaction() as unit:
+        for period in (1, 2):
+            unit.reports.add(report(period))
+        unit.reports.add(report(3, records=b""))
+        unit.reports.bind(2, 7, report(2).fingerprint)
+        found = unit.reports.cuts_since(2)
+    assert [one.cut for one in found] == [Cut.of(report(2)), Cut.of(report(3, records=b""))]
+    assert [(one.round, one.digest) for one in found] == [(7, report(2).fingerprint), (None, None)]
+
+
+def test_what_was_left_out_is_only_ever_more(store: Store):
+    with store.transaction() as unit:
+        assert unit.reports.complete_from() == 0
+        for period in (5, 3):
+            unit.reports.left_out(period)
+        assert unit.reports.complete_from() == 5
 
 
 def test_a_report_that_is_not_there_cannot_be_marked(store: Store):
