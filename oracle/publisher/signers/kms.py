@@ -65,9 +65,11 @@ class KmsSigner:
             told = client.get_public_key(KeyId=place.key_id)
         except _failures() as error:
             raise _unopened(place, error) from None
-        if (told.get("KeySpec"), told.get("KeyUsage")) != _USAGE:
+        # The second name is the one that it had before 2021.
+        spec = told.get("KeySpec") or told.get("CustomerMasterKeySpec")
+        if (spec, told.get("KeyUsage")) != _USAGE:
             raise InputError(
-                f"KMS key {place.key_id}: is {told.get('KeySpec')} for {told.get('KeyUsage')}, "
+                f"KMS key {place.key_id}: is {spec} for {told.get('KeyUsage')}, "
                 f"not {_USAGE[0]} for {_USAGE[1]}"
             )
         return cls(client, place.key_id, _address_of(bytes(told["PublicKey"]), place.key_id))

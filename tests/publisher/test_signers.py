@@ -1,0 +1,287 @@
+"""Every kind of signer gives the same; and what comes back from afar is believed in nothing."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from threading import Event
+from typing import Any
+
+import pytest
+import rlp
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError, TransientError
+from oracle.publisher.fees import Fees
+from oracle.publisher.signer import (
+    SignerRefusedError,
+    Transaction,
+    WrongSignatureError,
+)
+from oracle.publisher.signers.checking import Signature, checked_statement, compared
+from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.signers.opening import open_signer
+from oracle.publisher.signers.places import RemoteKey, VariableKey
+from oracle.publisher.signers.remote import RemoteSigner, asked_for
+from oracle.publisher.typed_data import Domain, KickStatement, typed
+from tests.publisher.remote_signer import ORDER, Policy, RemoteHost, Wrong, high_s, served
+from tests.publisher.test_typed_data import REPORTS
+
+# Real HTTP, and many signatures in plain Python.
+pytestmark = pytest.mark.slow
+
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
+KICK = KickStatement(3, 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+CALL = Transaction(31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2))
+TRANSACTIONS = st.builds(
+    Transaction,
+    chain_id=st.integers(1, 2**40),
+    nonce=st.integers(0, 2**63),
+    to=st.none() | st.binary(min_size=20, max_size=20).map(lambda raw: Address("0x" + raw.hex())),
+    calldata=st.binary(max_size=300).map(lambda raw: "0x" + raw.hex()),
+    gas_limit=st.integers(21_000, 2**40),
+    fees=st.builds(Fees, st.integers(1, 2**60), st.integers(0, 2**60)),
+)
+LOCAL = KeySigner(bytes.fromhex("01" * 32))
+
+
+@pytest.fixture
+def host() -> Iterator[RemoteHost]:
+    with served(RemoteHost(key="0x" + "01" * 32)) as opened:
+        yield opened
+
+
+@given(TRANSACTIONS)
+def test_a_transaction_is_written_as_eth_account_writes_it(transaction: Transaction):
+    asked = asked_for(transaction, LOCAL.address)
+    del asked["from"]
+    if transaction.to is not None:
+        asked["to"] = bytes.fromhex(transaction.to[2:])
+    theirs = Account.from_key("0x" + "01" * 32).sign_transaction(asked)
+    ours = LOCAL.sign_transaction(transaction)
+    assert (ours.raw, ours.hash) == (bytes(theirs.raw_transaction), "0x" + theirs.hash.hex())
+    assert Account.recover_transaction(ours.raw).lower() == LOCAL.address
+    assert compared(ours.raw, transaction, LOCAL.address) == ours
+
+
+@given(REPORTS)
+def test_the_structure_that_is_sent_to_a_signer_has_the_digest_that_we_compute(statement):
+    signable = encode_typed_data(full_message=typed(statement, DOMAIN))
+    raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
+    assert raw == LOCAL.sign_statement(statement, DOMAIN)
+
+
+def test_a_remote_signer_gives_what_the_key_itself_gives(host: RemoteHost):
+    remote = RemoteSigner(host.place())
+    assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+    assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
+    deployment = replace(CALL, to=None)
+    assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
+
+
+def test_web3signers_name_for_typed_data_and_the_bare_parity_are_understood(host: RemoteHost):
+    host.wrong = Wrong(result=lambda raw: raw[:-2] + ("00" if raw.endswith("1b") else "01"))
+    remote = RemoteSigner(host.place(typed_data_method="eth_signTypedData"))
+    assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
+    assert host.asked[0][0] == "eth_signTypedData"
+
+
+def test_an_answer_that_is_wrapped_as_geths_is_unwrapped(host: RemoteHost):
+    host.wrong = Wrong(result=lambda raw: {"raw": raw, "tx": {}})
+    assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+
+
+OTHER = {
+    "chainId": "0x1",
+    "nonce": "0x8",
+    "to": "0x" + 40 * "8",
+    "value": "0x1",
+    "data": "0xabcdef02",
+    "gas": "0x15f91",
+    "maxFeePerGas": "0xa",
+    "maxPriorityFeePerGas": "0x3",
+    "accessList": [{"address": "0x" + 40 * "9", "storageKeys": []}],
+}
+WORDS = {
+    "chainId": "chain id",
+    "data": "calldata",
+    "gas": "gas limit",
+    "maxFeePerGas": "max fee",
+    "maxPriorityFeePerGas": "tip",
+    "accessList": "access list",
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_transaction_that_differs_in_one_field_is_refused_by_its_name(host: RemoteHost, name):
+    host.wrong = Wrong(fields=lambda asked: {**asked, name: OTHER[name]})
+    with pytest.raises(WrongSignatureError, match=f"than was asked for: {WORDS.get(name, name)}$"):
+        RemoteSigner(host.place()).sign_transaction(CALL)
+
+
+def test_every_field_of_a_transaction_is_one_of_those():
+    known = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
+    assert {field.name for field in fields(Transaction)} == known
+    assert OTHER.keys() | {"from", "type"} == asked_for(CALL, LOCAL.address).keys()
+
+
+@given(st.binary(max_size=400))
+def test_garbage_is_no_transaction(raw: bytes):
+    with pytest.raises(WrongSignatureError):
+        compared(b"\x02" + raw, CALL, LOCAL.address)
+
+
+@given(st.data())
+def test_a_transaction_with_one_bit_turned_is_refused(data: st.DataObject):
+    raw = bytearray(LOCAL.sign_transaction(CALL).raw)
+    place = data.draw(st.integers(0, len(raw) * 8 - 1))
+    raw[place // 8] ^= 1 << place % 8
+    with pytest.raises(WrongSignatureError):
+        compared(bytes(raw), CALL, LOCAL.address)
+
+
+def test_a_transaction_with_the_high_s_is_refused():
+    parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
+    parity, s = int.from_bytes(parts[9], "big"), int.from_bytes(parts[11], "big")
+    other = [*parts[:9], b"" if parity else b"\x01", parts[10], (ORDER - s).to_bytes(32, "big")]
+    raw = b"\x02" + rlp.encode(other)
+    assert Account.recover_transaction(raw).lower() == LOCAL.address
+    with pytest.raises(WrongSignatureError, match="has a high s"):
+        compared(raw, CALL, LOCAL.address)
+
+
+@given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
+def test_bytes_that_are_no_signature_of_ours_are_refused(raw: bytes):
+    with pytest.raises(WrongSignatureError):
+        checked_statement(raw, KICK.digest(DOMAIN), LOCAL.address)
+
+
+@given(st.integers(1, ORDER - 1))
+def test_of_two_forms_of_a_signature_the_low_one_is_taken(s: int):
+    low = Signature(5, s, 0).lowered()
+    assert low.is_low
+    assert low in {Signature(5, s, 0), Signature(5, ORDER - s, 1)}
+
+
+WRONG_STATEMENTS = {
+    "another key": Wrong(key="0x" + "02" * 32),
+    "another statement": Wrong(
+        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 4}}
+    ),
+    "another contract": Wrong(
+        fields=lambda whole: {
+            **whole,
+            "domain": {**whole["domain"], "verifyingContract": "0x" + 40 * "8"},
+        }
+    ),
+    "the high s": Wrong(result=high_s),
+    "no hex": Wrong(result=lambda raw: raw + "zz"),
+    "a number": Wrong(result=lambda _: 7),
+    "nothing": Wrong(result=lambda _: None),
+    "half": Wrong(result=lambda raw: raw[:80]),
+}
+
+
+@pytest.mark.parametrize("how", WRONG_STATEMENTS)
+def test_a_wrong_signature_of_a_statement_is_thrown_away(host: RemoteHost, how):
+    host.wrong = WRONG_STATEMENTS[how]
+    with pytest.raises(WrongSignatureError):
+        RemoteSigner(host.place()).sign_statement(KICK, DOMAIN)
+
+
+ANSWERS = {
+    "an error page": (500, {"Content-Type": "text/html"}, b"<html>oh</html>"),
+    "no JSON": (200, {}, b"hello"),
+    "half of it": (200, {}, b'{"jsonrpc": "2.0", "id": 1, "resu'),
+    "too deep": (200, {}, b"[" * 100_000),
+    "too much": (200, {}, b" " * (2 << 20)),
+    "a list": (200, {}, b"[]"),
+    "another id": (200, {}, b'{"jsonrpc": "2.0", "id": 2, "result": "0x"}'),
+    "no result": (200, {}, b'{"jsonrpc": "2.0", "id": 1}'),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_an_answer_that_is_none_is_a_transient_failure_after_one_request(host: RemoteHost, what):
+    host.instead = ANSWERS[what]
+    with pytest.raises(TransientError):
+        RemoteSigner(host.place()).sign_transaction(CALL)
+    assert len(host.asked) == 1
+
+
+def test_nobody_is_followed_elsewhere(host: RemoteHost):
+    with served(RemoteHost(key=host.key)) as elsewhere:
+        host.instead = (307, {"Location": elsewhere.url}, b"")
+        with pytest.raises(TransientError):
+            RemoteSigner(host.place()).sign_transaction(CALL)
+        assert elsewhere.asked == []
+
+
+def test_what_takes_too_long_is_given_up_and_not_asked_again(host: RemoteHost):
+    host.gate = Event()
+    with pytest.raises(TransientError, match="asked again for the same"):
+        RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
+    assert len(host.asked) == 1
+
+
+def test_a_host_that_is_down_is_a_transient_failure(host: RemoteHost):
+    place = RemoteKey("http://127.0.0.1:1/token-in-the-path", host.address)
+    with pytest.raises(TransientError) as failure:
+        RemoteSigner(place).sign_transaction(CALL)
+    assert "token-in-the-path" not in f"{failure.value} {place!r} {RemoteSigner(place)!r}"
+
+
+POLICY = Policy(31337, CALL.to or "", frozenset({"0xabcdef01"}), most_fee=100)
+FORBIDDEN = {
+    "another chain": replace(CALL, chain_id=1),
+    "another contract": replace(CALL, to=Address("0x" + 40 * "8")),
+    "another function": replace(CALL, calldata="0xffffffff"),
+    "too dear": replace(CALL, fees=Fees(101, 1)),
+}
+
+
+@pytest.mark.parametrize("why", FORBIDDEN)
+def test_what_the_signers_policy_forbids_is_told_with_its_reason(host: RemoteHost, why):
+    host.policy = POLICY
+    remote = RemoteSigner(host.place())
+    with pytest.raises(SignerRefusedError, match=why):
+        remote.sign_transaction(FORBIDDEN[why])
+    assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+
+
+def test_a_bearer_token_comes_from_a_file_that_only_its_owner_can_read(host: RemoteHost, tmp_path):
+    host.token = "a-token-that-nobody-sees"  # noqa: S105  made for this test
+    file = tmp_path / "token"
+    file.write_text(host.token + "\n")
+    file.chmod(0o644)
+    with pytest.raises(InputError, match="can be read by others"):
+        RemoteSigner(host.place(token_file=file))
+    file.chmod(0o600)
+    signer = RemoteSigner(host.place(token_file=file))
+    assert signer.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+    with pytest.raises(TransientError):
+        RemoteSigner(host.place()).sign_transaction(CALL)
+
+
+def test_no_proxy_of_the_environment_comes_between(host: RemoteHost, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+
+
+@pytest.mark.parametrize("chain_id", [1, 10, 17000, 42161, 11155111])
+def test_a_key_in_the_environment_is_refused_but_on_development_chains(monkeypatch, chain_id):
+    monkeypatch.setenv("A_KEY", "01" * 32)
+    with pytest.raises(InputError, match="for development chains only"):
+        open_signer(VariableKey("A_KEY"), role="signer", chain_id=chain_id)
+    opened = open_signer(VariableKey("A_KEY"), role="signer", chain_id=31337)
+    assert opened.address == LOCAL.address
+
+
+@pytest.mark.parametrize("written", ["", "0x", "01" * 31, "0x" + "01" * 33, "00" * 32, "zz" * 32])
+def test_a_variable_without_a_key_is_named_and_not_repeated(monkeypatch, written):
+    monkeypatch.setenv("A_KEY", written)
+    with pytest.raises(InputError, match="A_KEY") as failure:
+        open_signer(VariableKey("A_KEY"), role="signer", chain_id=31337)
+    assert written == "" or json.dumps(written)[1:-1] not in str(failure.value)
