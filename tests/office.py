@@ -30,7 +30,7 @@ from oracle.services.reconciling import reconcile
 from oracle.services.refolding import Manner
 from oracle.services.reporting import Reporter
 from oracle.store.identity import Identity
-from oracle.store.outbox_rows import Intent, IntentKind
+from oracle.store.outbox_rows import Account, Intent, IntentKind, Stamp
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
 from tests.evm.chain import Chain
@@ -156,7 +156,11 @@ class Office:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
             unit.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
             epoch = unit.lease.take("test", 3600)
-        assert epoch is not None
+            assert epoch is not None
+            # It deployed the contract: the chain has seen it, and no database has.
+            account = Account(CHAIN_ID, self.premises.transmitter)
+            if unit.outbox.senders.next_nonce(account) is None:
+                unit.outbox.senders.adopt(account, self.premises.nonce, Stamp(0, epoch))
         self.epoch = epoch
         self.open()
 

@@ -1,37 +1,88 @@
 """Compares the outbox with the chain before anything is sent (publishing.md 3.4)."""
 
-from oracle.errors import InputError
-from oracle.publisher.receipts import nonce_at
+from collections.abc import Sequence
+
+from oracle.errors import InputError, TransientError
+from oracle.publisher.nonces import Count, counts_of
 from oracle.services.desk import Desk, Step
+
+_ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
+# So many missing nonces are named; the rest is counted.
+_NAMED = 5
 
 
 def reconcile(desk: Desk) -> Step | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
     Everything else heals by itself: what has a nonce and no bytes is signed, what has bytes is
-    sent, what was sent is looked for.
+    sent, what was sent is looked for. What does not heal is refused, and nothing is repaired
+    silently. What the chain has counted is believed where two endpoints say so, or the only one.
 
     Raises:
-        InputError: the chain has seen nonces that this database never gave out.
-        TransientError: no endpoint answers.
+        InputError: the chain has seen nonces that this database never gave out, or the database
+            has lost some that it did give out.
+        TransientError: no endpoint answers, or too few say the same.
     """
+    if not desk.publisher.has_payer:
+        return None
     account, lines = desk.account, desk.publisher.lines
-    mined = nonce_at(lines, account.address, "latest")
     with desk.store.reading() as unit:
         known = unit.outbox.senders.next_nonce(account)
         unfinished = len(unit.outbox.slots.watched(account))
+        missing = unit.outbox.slots.missing(account, known or 0)
+    if missing:
+        raise InputError(_of_gap(desk, missing))
+    counts = counts_of(lines, account.address)
+    _check_ahead(desk, counts, known)
     if known is None:
-        # What waits in the pool may be ours, from a database that is lost.
-        first = max(mined, nonce_at(lines, account.address, "pending"))
-        with desk.writing() as unit:
-            unit.outbox.senders.enroll(account, first, desk.stamp)
-        return Step("enrolled", None, f"{account.address} at nonce {first}")
-    if mined > known:
-        raise InputError(
-            f"{account.address} has used nonces up to {mined - 1}, this database gave out only "
-            f"those below {known}: it is an old copy, or the key is used elsewhere; "
-            "put the newest copy back, or use a new transmitter key"
-        )
+        return _enroll(desk, counts)
     if unfinished:
         return Step("reconciled", None, f"{unfinished} transactions are under way")
     return None
+
+
+def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None:
+    """Refuse a chain that has seen more of the account than this database gave out."""
+    # What only waits in the pool matters to a database that knows nothing of it.
+    seen = [(one.endpoint, one.pending if known is None else one.mined) for one in counts]
+    ahead = [(endpoint, count) for endpoint, count in seen if count > (known or 0)]
+    if not ahead:
+        return
+    endpoint, most = max(ahead, key=lambda one: one[1])
+    address, quorum = desk.account.address, desk.publisher.lines.quorum
+    if len(ahead) < quorum:
+        raise TransientError(
+            f"{endpoint} has counted {most} transactions of {address}, this database gave out "
+            f"{known or 0}; nothing is sent until another endpoint says the same, or it does not"
+        )
+    if known is None:
+        raise InputError(
+            f"{address} has sent {most} transactions, and this database knows of none: it is new "
+            f"or was lost; {_ADOPT}, or use a new key"
+        )
+    raise InputError(
+        f"{address} has used nonces up to {most - 1}, this database gave out only those below "
+        f"{known}: it is an old copy, or the key is used elsewhere; put the newest copy back, or "
+        f"{_ADOPT}"
+    )
+
+
+def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
+    quorum = desk.publisher.lines.quorum
+    if len(counts) < quorum:
+        raise TransientError(
+            f"only {counts[0].endpoint} says that {desk.account.address} has never sent anything; "
+            "nothing is sent until another endpoint says the same"
+        )
+    with desk.writing() as unit:
+        unit.outbox.senders.enroll(desk.account, 0, desk.stamp)
+    return Step("enrolled", None, f"{desk.account.address} at nonce 0")
+
+
+def _of_gap(desk: Desk, missing: Sequence[int]) -> str:
+    named = ", ".join(str(nonce) for nonce in missing[:_NAMED])
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return (
+        f"the outbox has lost nonces of {desk.account.address} that it gave out: {named}{more}; "
+        "the database was damaged or edited: put the newest copy back"
+    )

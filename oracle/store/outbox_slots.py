@@ -214,7 +214,7 @@ class Slots(SlotViews):
         """Write down a nonce that the chain has seen and this database never gave out.
 
         It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
-        was not found, or waits in the pool.
+        was not found, or waits in the pool. A call of ours that held the nonce has lost it.
         """
         wish = Wish(account, account.address, IntentKind.ADOPTED, f"adopted:nonce={nonce}", "0x")
         intent = self._named(self._intents.add(wish, stamp) or 0)
@@ -225,15 +225,21 @@ class Slots(SlotViews):
             "error_text": tx_hash and found,
         }
         self._intents.move(intent, IntentState.FINAL, stamp, values)
-        seen = stamp.at if mined is None or mined.time is None else mined.time
+        for rival in self._intents.bound_to(account, nonce):
+            if rival.id != intent.id and rival.state in _RIVALS:
+                lost = {"superseded_by": intent.id}
+                self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
+        self._close_adopted(account, nonce, intent.id, (mined, stamp))
+
+    def _close_adopted(
+        self, account: Account, nonce: int, intent_id: int, seen: tuple[Mined | None, Stamp]
+    ) -> None:
+        mined, stamp = seen
         row: dict[str, str | int | None] = {
-            "chain_id": account.chain_id,
-            "sender": account.address,
-            "nonce": nonce,
-            "intent_id": intent.id,
+            "intent_id": intent_id,
             "state": SlotState.FINAL.value,
-            "opened_at": seen,
             "finalised_at": stamp.at,
+            "opened_at": stamp.at if mined is None or mined.time is None else mined.time,
         }
         if mined is not None:
             row |= {
@@ -244,7 +250,10 @@ class Slots(SlotViews):
                 "gas_price_wei": mined.gas_price_wei,
                 "opened_block": mined.block_number,
             }
-        self._connection.execute(insert(pub_slot).values(row))
+        mine = of_account(account) & (pub_slot.c.nonce == nonce)
+        if self._connection.execute(update(pub_slot).where(mine).values(row)).rowcount == 0:
+            key = {"chain_id": account.chain_id, "sender": account.address, "nonce": nonce}
+            self._connection.execute(insert(pub_slot).values({**key, **row}))
 
     def _follow(self, intent_id: int, was: IntentState, to: IntentState, stamp: Stamp) -> None:
         intent = self._named(intent_id)
