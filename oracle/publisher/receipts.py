@@ -1,27 +1,19 @@
-"""Was it mined? Receipts by hash, checked against the chain that the endpoint now has."""
+"""What became of a transaction: receipts and counts, as the endpoints show and agree on them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.publisher.line import Line, Lines, RefusedError
+from oracle.publisher.line import Lines, RevertedError
 from oracle.publisher.refusals import refusal_of
+from oracle.publisher.sightings import Receipt, Sightings, look_for, place_of
 
+__all__ = ["OUT_OF_GAS", "Call", "Receipt", "Sightings", "look_for", "place_of"]
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """A transaction in a block of the canonical chain; `gas_price` in wei, as really paid."""
-
-    hash: Hash
-    block_number: int
-    block_hash: Hash
-    succeeded: bool
-    gas_used: int
-    gas_price: int
-    # What the transaction created, where it did.
-    contract: Address | None
+# The class of a call that was given too little gas.
+OUT_OF_GAS = "out_of_gas"
 
 
 class Call(NamedTuple):
@@ -35,24 +27,12 @@ class Call(NamedTuple):
 def receipts_of(lines: Lines, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
     """Return the receipts that any endpoint has; what none has is not there.
 
-    A null of one endpoint means nothing while another has it. One whose block is not the
-    endpoint's own block of that height is left out: it is being reorged.
-
     Raises:
         TransientError: no endpoint answers.
     """
-    found: dict[Hash, Receipt] = {}
-    silence: TransientError | None = None
-    answered = False
-    for line in lines.all:
-        try:
-            found = _receipts(line, hashes) | found
-            answered = True
-        except TransientError as error:
-            silence = error
-    if not answered and silence is not None:
-        raise silence
-    return found
+    seen = look_for(lines, hashes)
+    found = {one: seen.receipt([one]) for one in hashes}
+    return {one: receipt for one, receipt in found.items() if receipt is not None}
 
 
 def nonce_at(lines: Lines, sender: Address, block: str) -> int:
@@ -75,39 +55,58 @@ def block_hashes(lines: Lines, numbers: Sequence[int]) -> dict[int, Hash]:
     }
 
 
-def why_reverted(lines: Lines, receipt: Receipt, call: Call) -> str:
-    """Ask again, on the block before, why a mined call failed; a guess where state moved on."""
+def witnesses_of_count(lines: Lines, account: Address, block: BlockRef) -> dict[str, int]:
+    """Return the account's transaction count at the end of a block, by endpoint.
+
+    Those that know the block by its hash only: another fork, or a node that lags, says nothing.
+    """
+    found: dict[str, int] = {}
+    for place, line in enumerate(lines.all):
+        number = hex(block.number)
+        try:
+            count, known = line.ask_all(
+                [
+                    ("eth_getTransactionCount", (account, number)),
+                    ("eth_getBlockByNumber", (number, False)),
+                ]
+            )
+        except TransientError:
+            continue
+        if known is not None and known["hash"] == block.hash:
+            found[place_of(place)] = int(count, 16)
+    return found
+
+
+def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
+    """Tell whether endpoints show another block at this height, and none shows this one."""
+    shown = set()
+    for line in lines.all:
+        try:
+            block = line.ask("eth_getBlockByNumber", hex(number), False)
+        except TransientError:
+            continue
+        if block is not None:
+            shown.add(block["hash"])
+    return bool(shown) and block_hash not in shown
+
+
+def why_reverted(lines: Lines, receipt: Receipt, call: Call, gas_limit: int) -> str:
+    """Say why a mined call failed, after asking again on the block before.
+
+    A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
+    what it has) and the call has no reason of its own. Never raises.
+    """
     asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
+    refusal = None
     try:
         lines.ask("eth_call", asked, hex(receipt.block_number - 1))
-    except RefusedError as error:
-        return str(refusal_of(error.output))
+        guess = "reverted, though it works on the block before: overtaken in its own block"
+    except RevertedError as error:
+        refusal = refusal_of(error.output)
+        guess = str(refusal)
     except TransientError as error:
-        return f"reverted; {error}"
-    return "reverted, though it works on the block before: out of gas, or overtaken"
-
-
-def _receipts(line: Line, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
-    answers = line.ask_all([("eth_getTransactionReceipt", (one,)) for one in hashes])
-    mined = [_receipt(answer) for answer in answers if answer is not None]
-    blocks = line.ask_all(
-        [("eth_getBlockByNumber", (hex(one.block_number), False)) for one in mined]
-    )
-    return {
-        receipt.hash: receipt
-        for receipt, block in zip(mined, blocks, strict=True)
-        if block is not None and block["hash"] == receipt.block_hash
-    }
-
-
-def _receipt(answer: dict[str, Any]) -> Receipt:
-    created = answer.get("contractAddress")
-    return Receipt(
-        hash=Hash(answer["transactionHash"]),
-        block_number=int(answer["blockNumber"], 16),
-        block_hash=Hash(answer["blockHash"]),
-        succeeded=int(answer["status"], 16) == 1,
-        gas_used=int(answer["gasUsed"], 16),
-        gas_price=int(answer["effectiveGasPrice"], 16),
-        contract=Address(created.lower()) if created else None,
-    )
+        guess = f"reverted; {error}"
+    is_named = refusal is not None and bool(refusal.name)
+    if not is_named and 64 * receipt.gas_used >= 63 * gas_limit:
+        return f"{OUT_OF_GAS}(used {receipt.gas_used} of {gas_limit})"
+    return guess

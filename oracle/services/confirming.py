@@ -1,45 +1,56 @@
 """Watches every hash of every open nonce until it is final (publishing.md 3.3).
 
-State follows from receipts alone: a timeout, an error or a restart changes nothing.
+State follows from receipts alone: a timeout, an error or a restart changes nothing. What cannot
+be taken back needs two endpoints that agree (3.8, I7); until they do nothing happens.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
-from oracle.errors import FatalError
 from oracle.publisher.receipts import (
-    Call,
     Receipt,
+    Sightings,
     block_hashes,
+    is_block_gone,
+    look_for,
     nonce_at,
-    receipts_of,
-    why_reverted,
 )
-from oracle.services.deferring import close_report
 from oracle.services.desk import Desk, Step
-from oracle.services.publishing import send_attempt
-from oracle.store.outbox_rows import Attempt, Mined, PauseKind, Slot, SlotState
+from oracle.services.sending.broadcasting import send_attempt
+from oracle.services.settling import foreign, note_mined, note_taken_back, settle
+from oracle.store.outbox_rows import Attempt, Slot, SlotState
+from oracle.telemetry.send_metrics import UNDECIDED
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
+
+_Watched = tuple[Slot, list[Attempt]]
 
 
 def confirm_next(desk: Desk, heads: Heads) -> Step | None:
     """Take note of the next thing that happened to an open nonce; None: nothing did.
 
+    Lower nonces come first, so that what fell out of a pool goes back in their order.
+
     Raises:
         TransientError: no endpoint answers.
+        InputError: an endpoint is of another chain.
     """
+    desk.publisher.lines.check_chain(desk.account.chain_id)
     with desk.store.reading() as unit:
         watched = [
             (slot, unit.outbox.slots.attempts(slot))
             for slot in unit.outbox.slots.watched(desk.account)
         ]
-    hashes = [attempt.signed.tx_hash for _, attempts in watched for attempt in attempts]
-    receipts = receipts_of(desk.publisher.lines, hashes) if hashes else {}
+    watch = _Pass(desk, heads, watched)
     for slot, attempts in watched:
-        step = _look_at(desk, slot, attempts, receipts, heads)
+        step = watch.look_at(slot, attempts)
         if step is not None:
             return step
+    UNDECIDED.set(watch.undecided)
     return None
 
 
@@ -51,7 +62,9 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
 
     Raises:
         TransientError: no endpoint answers.
+        InputError: an endpoint is of another chain.
     """
+    desk.publisher.lines.check_chain(desk.account.chain_id)
     with desk.store.reading() as unit:
         slots = unit.outbox.slots.watched(desk.account)
     settled = _still_there(desk, slots, heads)
@@ -59,15 +72,12 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
         watched = [(one, unit.outbox.slots.attempts(one)) for one in slots if one not in settled]
     if not watched:
         return None
-    hashes = [attempt.signed.tx_hash for _, attempts in watched for attempt in attempts]
-    receipts = receipts_of(desk.publisher.lines, hashes) if hashes else {}
-    used = nonce_at(desk.publisher.lines, desk.account.address, hex(heads.final.number))
-    steps = [
-        _look_at(desk, slot, attempts, receipts, heads)
-        for slot, attempts in watched
-        if slot.nonce < used or not _may_wait(slot, attempts, receipts, heads)
-    ]
-    done = [step for step in steps if step is not None]
+    watch = _Pass(desk, heads, watched)
+    done: list[Step] = []
+    for slot, attempts in watched:
+        if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
+            step = watch.look_at(slot, attempts)
+            done += [step] if step is not None else []
     if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
         return done[0] if done else None
     kinds = [step.did for step in done]
@@ -75,14 +85,90 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
     return Step("confirmed", done[0].intent, counted)
 
 
-def _may_wait(
-    slot: Slot, attempts: list[Attempt], receipts: dict[Hash, Receipt], heads: Heads
-) -> bool:
-    """Tell whether nothing is to be done about a call that is in the pool, or not even sent."""
-    if any(one.signed.tx_hash in receipts for one in attempts) or slot.state is SlotState.MINED:
-        return False
-    sent_at = attempts[-1].last_sent_block if attempts else None
-    return sent_at is None or abs(heads.latest.number - sent_at) < _REPEAT_BLOCKS
+@dataclass
+class _Pass:
+    """One look at the open nonces of a desk, and what the endpoints show of them."""
+
+    desk: Desk
+    heads: Heads
+    watched: Sequence[_Watched]
+    # Nonces that would be decided, if enough endpoints agreed.
+    undecided: int = field(default=0, init=False)
+
+    @cached_property
+    def seen(self) -> Sightings:
+        """What the endpoints show of every attempt, in one batch for each."""
+        hashes = [one.signed.tx_hash for _, attempts in self.watched for one in attempts]
+        lines = self.desk.publisher.lines
+        return look_for(lines, hashes) if hashes else Sightings((), lines.quorum)
+
+    @cached_property
+    def used(self) -> int:
+        """How many of our nonces are used up at the final block, by the first that answers."""
+        account, final = self.desk.account, hex(self.heads.final.number)
+        return nonce_at(self.desk.publisher.lines, account.address, final)
+
+    def may_wait(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
+        """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
+        if slot.state is SlotState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
+            return False
+        return not attempts or not self._is_due(attempts[-1])
+
+    def look_at(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+        """Write down what happened to one nonce, or send it again; None: neither."""
+        receipt = self.seen.receipt(_hashes(attempts), slot.block_hash)
+        if receipt is None:
+            return self._missing(slot, attempts)
+        won = next(one for one in attempts if one.signed.tx_hash == receipt.hash)
+        if not _is_known(slot, won, receipt):
+            return note_mined(self.desk, slot, won, receipt)
+        if not self.desk.is_final(receipt.block_number, self.heads):
+            return None
+        if not self.seen.agree_on(receipt):
+            self.undecided += 1
+            return None
+        return settle(self.desk, slot, won, receipt)
+
+    def _missing(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+        """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
+        if slot.state is SlotState.MINED:
+            return note_taken_back(self.desk, slot) if self._is_gone(slot, attempts) else None
+        if self.used > slot.nonce:
+            step = foreign(self.desk, slot, attempts, self.seen, self.heads)
+            if step is not None:
+                return step
+            self.undecided += 1
+        is_live = slot.state is SlotState.LIVE and bool(attempts)
+        if not is_live or self.desk.is_stopped() or not self._is_due(attempts[-1]):
+            return None
+        return send_attempt(self.desk, slot, attempts[-1], self.heads)
+
+    def _is_due(self, newest: Attempt) -> bool:
+        """Tell whether it is to be sent again; a reorg may have put the head below that block."""
+        sent_at = newest.last_sent_block
+        return sent_at is not None and abs(self.heads.latest.number - sent_at) >= _REPEAT_BLOCKS
+
+    def _is_gone(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
+        """Tell whether a receipt is really gone: silence, or a node that lags, takes none away."""
+        if len(self.seen.without(_hashes(attempts))) == len(self.desk.publisher.lines.all):
+            return True
+        number, block_hash = slot.block_number, slot.block_hash
+        if number is None or block_hash is None:
+            return False
+        return is_block_gone(self.desk.publisher.lines, number, block_hash)
+
+
+def _is_known(slot: Slot, won: Attempt, receipt: Receipt) -> bool:
+    return (slot.state, slot.won_attempt, slot.block_hash, slot.succeeded) == (
+        SlotState.MINED,
+        won.id,
+        receipt.block_hash,
+        receipt.succeeded,
+    )
+
+
+def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
+    return [one.signed.tx_hash for one in attempts]
 
 
 def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:
@@ -95,80 +181,3 @@ def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:
     numbers = sorted({one.block_number for one in young if one.block_number is not None})
     hashes = block_hashes(desk.publisher.lines, numbers)
     return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]
-
-
-def _look_at(
-    desk: Desk,
-    slot: Slot,
-    attempts: list[Attempt],
-    receipts: dict[Hash, Receipt],
-    heads: Heads,
-) -> Step | None:
-    won = next((one for one in attempts if one.signed.tx_hash in receipts), None)
-    if won is None:
-        return _missing(desk, slot, attempts, heads)
-    receipt = receipts[won.signed.tx_hash]
-    is_known = slot.state is SlotState.MINED and slot.won_attempt == won.id
-    if not is_known or slot.block_hash != receipt.block_hash:
-        return _mined(desk, slot, won, receipt)
-    if desk.is_final(receipt.block_number, heads):
-        return _settle(desk, slot, receipt)
-    return None
-
-
-def _mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
-    mined = Mined(
-        receipt.block_number,
-        receipt.block_hash,
-        receipt.succeeded,
-        receipt.gas_used,
-        receipt.gas_price,
-    )
-    with desk.writing() as unit:
-        unit.outbox.slots.mined(slot, won, mined, desk.stamp)
-    outcome = "worked" if receipt.succeeded else "failed"
-    return Step("mined", won.intent_id, f"block {receipt.block_number}, {outcome}")
-
-
-def _settle(desk: Desk, slot: Slot, receipt: Receipt) -> Step:
-    with desk.store.reading() as unit:
-        intent = unit.outbox.intents.named(slot.intent_id)
-    if intent is None:
-        raise FatalError(f"outbox intent {slot.intent_id} is missing")
-    reason = None
-    if not receipt.succeeded:
-        call = Call(intent.wish.account.address, intent.wish.contract, intent.wish.calldata)
-        reason = why_reverted(desk.publisher.lines, receipt, call)
-    with desk.writing() as unit:
-        unit.outbox.slots.settle(slot, desk.stamp, reason)
-        close_report(unit, intent, reason)
-    did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
-    return Step(did, intent.id, reason or f"block {receipt.block_number}")
-
-
-def _missing(desk: Desk, slot: Slot, attempts: list[Attempt], heads: Heads) -> Step | None:
-    """No receipt: a reorg took it, somebody else used the nonce, or it still waits in the pool."""
-    if slot.state is SlotState.MINED:
-        with desk.writing() as unit:
-            unit.outbox.slots.unmined(slot, desk.stamp)
-        return Step("reorged", slot.intent_id, f"was in block {slot.block_number}")
-    final = hex(heads.final.number)
-    if nonce_at(desk.publisher.lines, desk.account.address, final) > slot.nonce:
-        return _foreign(desk, slot)
-    if slot.state is SlotState.LIVE and attempts and not desk.is_stopped():
-        newest = attempts[-1]
-        # A reorg may have put the head below the block that it was sent at.
-        if abs(heads.latest.number - (newest.last_sent_block or 0)) >= _REPEAT_BLOCKS:
-            return send_attempt(desk, slot, newest, heads)
-    return None
-
-
-def _foreign(desk: Desk, slot: Slot) -> Step:
-    reason = f"nonce {slot.nonce} was used by a transaction that is not ours"
-    with desk.writing() as unit:
-        intent = unit.outbox.intents.named(slot.intent_id)
-        unit.outbox.slots.lose_to_foreign(slot, desk.stamp)
-        unit.outbox.senders.pause(desk.account, PauseKind.FOREIGN, reason, desk.stamp)
-        if intent is not None:
-            close_report(unit, intent, reason)
-    return Step("foreign", slot.intent_id, reason)

@@ -78,7 +78,7 @@ def test_a_send_is_never_repeated_within_two_blocks(
     sqlite_office: Office, endpoint: FaultyEndpoint
 ):
     office = sqlite_office
-    endpoint.faults[SEND] = "too many requests"
+    endpoint.faults[SEND] = "internal error"
     office.period()
     for _ in range(5):
         office.tick()

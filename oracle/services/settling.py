@@ -1,0 +1,116 @@
+"""What is written down when a nonce comes to its end: final, reverted, without effect, foreign."""
+
+import structlog
+
+from oracle.chain.heads import Heads
+from oracle.errors import FatalError
+from oracle.publisher.effects import missing_effect
+from oracle.publisher.receipts import Call, Receipt, Sightings, why_reverted, witnesses_of_count
+from oracle.services.deferring import close_report
+from oracle.services.desk import Desk, Step
+from oracle.store.outbox_rows import Attempt, Intent, IntentState, Mined, PauseKind, Slot
+from oracle.store.store import Unit
+from oracle.telemetry.send_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
+
+# The class of a call that succeeded and did not do what it was sent for.
+WITHOUT_EFFECT_CLASS = "without_effect"
+
+
+def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
+    """Note a receipt, or another one after a reorg: not final yet."""
+    mined = Mined(
+        receipt.block_number,
+        receipt.block_hash,
+        receipt.succeeded,
+        receipt.gas_used,
+        receipt.gas_price,
+    )
+    with desk.writing() as unit:
+        unit.outbox.slots.mined(slot, won, mined, desk.stamp)
+    outcome = "worked" if receipt.succeeded else "failed"
+    return Step("mined", won.intent_id, f"block {receipt.block_number}, {outcome}")
+
+
+def note_taken_back(desk: Desk, slot: Slot) -> Step:
+    """Note that a reorg took the receipt away."""
+    with desk.writing() as unit:
+        unit.outbox.slots.unmined(slot, desk.stamp)
+    TAKEN_BACK.inc()
+    return Step("reorged", slot.intent_id, f"was in block {slot.block_number}")
+
+
+def settle(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
+    """Close a nonce by the receipt that the endpoints agree on, in a final block.
+
+    Status 1 without the event that the call was sent for is no success: it is held.
+    """
+    intent = _intent(desk, slot)
+    wish = intent.wish
+    if not receipt.succeeded:
+        call = Call(wish.account.address, wish.contract, wish.calldata)
+        limit = won.signed.gas_limit
+        return _closed(desk, slot, why_reverted(desk.publisher.lines, receipt, call, limit))
+    missing = missing_effect(receipt, wish.contract, wish.calldata, wish.digest)
+    if missing is None:
+        return _closed(desk, slot, None)
+    return _held(desk, slot, receipt, missing)
+
+
+def foreign(
+    desk: Desk, slot: Slot, attempts: list[Attempt], seen: Sightings, heads: Heads
+) -> Step | None:
+    """Note that somebody else used the nonce; None: too few endpoints show that.
+
+    Each of them has the final block, counts the nonce as used there, and knows none of our bytes.
+    """
+    counts = witnesses_of_count(desk.publisher.lines, desk.account.address, heads.final)
+    used = {place for place, count in counts.items() if count > slot.nonce}
+    if len(used & seen.without([one.signed.tx_hash for one in attempts])) < seen.quorum:
+        return None
+    reason = f"nonce {slot.nonce} was used by a transaction that is not ours"
+    with desk.writing() as unit:
+        bound = unit.outbox.intents.bound_to(desk.account, slot.nonce)
+        unit.outbox.slots.lose_to_foreign(slot, desk.stamp)
+        unit.outbox.senders.pause(desk.account, PauseKind.FOREIGN, reason, desk.stamp)
+        for intent in bound:
+            close_report(unit, intent, reason)
+    FOREIGN.inc()
+    structlog.get_logger().error("foreign_nonce", nonce=slot.nonce, sender=desk.account.address)
+    return Step("foreign", slot.intent_id, reason)
+
+
+def _intent(desk: Desk, slot: Slot) -> Intent:
+    with desk.store.reading() as unit:
+        return _named(unit, slot)
+
+
+def _named(unit: Unit, slot: Slot) -> Intent:
+    intent = unit.outbox.intents.named(slot.intent_id)
+    if intent is None:
+        raise FatalError(f"outbox intent {slot.intent_id} is missing")
+    return intent
+
+
+def _closed(desk: Desk, slot: Slot, reason: str | None) -> Step:
+    with desk.writing() as unit:
+        intent = _named(unit, slot)
+        unit.outbox.slots.settle(slot, desk.stamp, reason)
+        close_report(unit, intent, reason)
+    did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
+    return Step(did, intent.id, reason or f"block {slot.block_number}")
+
+
+def _held(desk: Desk, slot: Slot, receipt: Receipt, event: str) -> Step:
+    reason = f"{WITHOUT_EFFECT_CLASS}({receipt.hash} succeeded without our {event})"
+    with desk.writing() as unit:
+        unit.outbox.slots.settle(slot, desk.stamp)
+        intent = _named(unit, slot)
+        why: dict[str, str | int | None] = {
+            "error_class": WITHOUT_EFFECT_CLASS,
+            "error_text": reason,
+        }
+        unit.outbox.intents.move(intent, IntentState.HELD, desk.stamp, why)
+        close_report(unit, intent, reason)
+    WITHOUT_EFFECT.inc()
+    structlog.get_logger().error("sent_without_effect", intent=intent.id, event_missing=event)
+    return Step(f"{intent.wish.kind} held", intent.id, reason)
