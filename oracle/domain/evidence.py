@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from oracle.domain.block import Position
 from oracle.domain.fixed_point import decimal_text
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.domain.ledger import KickoutDue, ScoreEntry
 from oracle.domain.legacy_rules import LegacyRules
+from oracle.domain.low_rounds import Shown
 from oracle.domain.rules import Rules
 from oracle.domain.tallies import Tally
+
+# The arithmetic behind a score (scoring.md 1 to 8); raised with whatever changes a score.
+FORMULA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,33 @@ class Evidence:
         return Hash("0x" + hashlib.sha256(self.text.encode()).hexdigest())
 
 
-def evidence_of(spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules) -> Evidence:
+@dataclass(frozen=True, slots=True)
+class Accused:
+    """Whose kickout it is, and where: the lane `index` of a contract on a chain.
+
+    `rounds` showed the lane under the line, which is `kick_below` steps of QoS.
+    """
+
+    chain_id: int | None
+    contract: Address | None
+    index: int | None
+    rounds: tuple[Shown, ...]
+    kick_below: int
+
+
+def evidence_of(
+    spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
+) -> Evidence:
     """Write down why the node is to be kicked out (scoring.md 5, decision 10).
+
+    Every reporter writes the same bytes: nothing is in it but what the chain and the rules say.
 
     Args:
         spell: since when the predicate has held.
         entries: the node's last `rules.pool_size` scores at the spell's opening, oldest first;
             under legacy rules those of the window.
         rules: the rules that scored them.
+        accused: its lane, and the rounds that showed it low.
 
     Raises:
         ValueError: the entries are not a full pool, belong to another node, or do not lie below
@@ -47,11 +70,18 @@ def evidence_of(spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules) 
     if not is_low:
         raise ValueError(f"the scores of {spell.node} sum to {total}: no reason for a kickout")
     content = {
+        "chain_id": accused.chain_id,
+        "contract": accused.contract,
         "due_since": _where(spell.opened_at),
         "entries": [_entry(entry) for entry in entries],
+        "formula_version": FORMULA_VERSION,
+        "index": accused.index,
+        "kick_below": accused.kick_below,
         "kickout_below": _line(rules),
         "node": spell.node,
+        "rounds": [one._asdict() for one in accused.rounds],
         "rules": rules.name,
+        "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),
         "rules_version": rules.version,
         "sum": total,
     }

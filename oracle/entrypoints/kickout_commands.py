@@ -1,5 +1,7 @@
-"""`kickout list`, `evidence`, `propose` and `execute`: by hand what the daemon does by itself."""
+"""`kickout list`, `evidence`, `propose`, `execute`: by hand what the daemon does by itself."""
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,14 +21,13 @@ from oracle.entrypoints.options import (
 )
 from oracle.entrypoints.sending import published
 from oracle.errors import InputError
-from oracle.services.accusing import Look, evidence_at, looks_at
+from oracle.publisher.bucket import Bucket, bucket_of
+from oracle.publisher.contract import newest_block
+from oracle.services.accusing import Law, Look, evidence_at, looks_at
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
-from oracle.services.kicking import (
-    execute as plan_execution,
-    propose as plan_proposal,
-    rehearse,
-)
+from oracle.services.kicking import execute as plan_execution, rehearse
+from oracle.services.proposing import propose as plan_proposal
 
 kickout = typer.Typer(no_args_is_help=True)
 
@@ -42,18 +43,48 @@ def register(app: typer.Typer) -> None:
 
 
 @kickout.command("list", epilog="Example: qos-oracle kickout list --json")
-def list_kickouts(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """List the nodes whose kickout is due, and what stands against it."""
+def list_kickouts(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    ask_chain: Annotated[
+        bool, typer.Option("--ask-chain", help="Ask an endpoint too: what is left in the bucket.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the nodes whose kickout is due, how far each is, and what stands against it."""
     with open_folded(config) as app:
         looks = _looks(app)
+        bucket = _bucket(app) if ask_chain else None
+        needed = app.report_settings.kick_after_rounds
     if as_json:
-        print_json([_answer(look) for look in looks])
+        answers = [_answer(look) for look in looks]
+        print_json(answers if bucket is None else {"kickouts": answers, "bucket": asdict(bucket)})
         return
     if not looks:
         typer.echo("no kickout is due")
     for look in looks:
-        since = look.spell.opened_at.block
-        typer.echo(f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}")
+        for line in _lines(look, needed):
+            typer.echo(line)
+    if bucket is not None:
+        refill = f"{bucket.per_frame} more every {bucket.frame} s"
+        typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
+
+
+def _lines(look: Look, needed: int) -> Iterator[str]:
+    since = look.spell.opened_at.block
+    yield f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}"
+    yield f"  under the line in {look.shown} of {needed} rounds in a row"
+    if look.evidence is not None:
+        yield f"  evidence {look.evidence.hash}"
+    if look.kick is not None:
+        kick = look.kick
+        ready = f", ready at {kick.ready_at}" if kick.state is KickState.LIVE else ""
+        yield f"  {kick.state.value}: proposed in round {kick.round}{ready}"
+
+
+def _bucket(app: App) -> Bucket:
+    publisher = app.publisher
+    return bucket_of(publisher.lines, app.require_oracle(), newest_block(publisher.lines))
 
 
 @kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
@@ -69,7 +100,7 @@ def evidence(
     with open_folded(config) as app:
         look = _look(app, node)
         with app.store.reading() as unit:
-            found = look.evidence or evidence_at(unit, app.rules, look.spell)
+            found = look.evidence or evidence_at(unit, _law(app), look.spell)
     if to is None:
         typer.echo(found.text, nl=False)
     else:
@@ -123,10 +154,14 @@ def execute(
     )
 
 
+def _law(app: App) -> Law:
+    return Law(app.rules, app.report_settings)
+
+
 def _looks(app: App) -> list[Look]:
     with app.store.reading() as unit:
         level = min(Level.PROVEN, app.source.level_allowed())
-        return looks_at(unit, app.rules, app.report_settings.kick_below, level)
+        return looks_at(unit, _law(app), level)
 
 
 def _look(app: App, node: str) -> Look:
@@ -141,7 +176,11 @@ def _look(app: App, node: str) -> Look:
 
 def _proposed(desk: Desk, look: Look, heads: Heads) -> Step | None:
     _check_at_head(desk, heads)
-    return plan_proposal(desk, look, desk.publisher.contract.standing())
+    standing = desk.publisher.contract.standing()
+    signed = plan_proposal(desk, look, standing)
+    # The first step signs it, where nothing was signed yet; the next one plans the call.
+    is_planned = signed is None or signed.intent is not None
+    return signed if is_planned else plan_proposal(desk, look, standing) or signed
 
 
 def _executed(desk: Desk, kick: Kick, heads: Heads) -> Step | None:
@@ -171,6 +210,8 @@ def _answer(look: Look) -> dict[str, object]:
         "due_since": look.spell.opened_at._asdict(),
         "evidence": None if look.evidence is None else look.evidence.hash,
         "kickout": None if kick is None else kick.state.value,
+        "ready_at": None if kick is None else kick.ready_at,
+        "rounds_low": look.shown,
         "obstacle": look.obstacle,
     }
 

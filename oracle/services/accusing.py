@@ -1,16 +1,21 @@
 """Looks at every node whose kickout is due: what stands against proposing it, and the evidence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from oracle.domain.evidence import Evidence, evidence_of
+from oracle.domain.evidence import Accused, Evidence, evidence_of
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.ledger import KickoutDue, ScoreEntry
+from oracle.domain.low_rounds import Shown
 from oracle.domain.nodes import Membership
+from oracle.domain.report import ReportSettings
 from oracle.domain.rounds import Kick, KickState
 from oracle.domain.rules import Rules
 from oracle.domain.verification import Level
 from oracle.domain.views import is_kickout_due
+from oracle.services.low_rounds import first_low, low_now
 from oracle.services.proving import Proof, proof_of
 from oracle.store.store import Unit
 
@@ -18,11 +23,19 @@ from oracle.store.store import Unit
 _SLACK = 200
 
 
+class Law(NamedTuple):
+    """What a kickout is judged by: the rules that score, and the numbers of the reports."""
+
+    rules: Rules
+    settings: ReportSettings
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """A node whose kickout is due at the head.
 
-    `lane` is what the contract holds about it; `kick` the newest proposal about its lane.
+    `lane` is what the contract holds about it; `kick` the newest proposal about its lane; `shown`
+    how many of the newest rounds in a row showed it under the line, counted as far as they matter.
     `obstacle`: why it cannot be proposed now; None: it can. `proof`: how well the blocks behind it
     were verified, looked at where nothing else stands against it.
     """
@@ -35,15 +48,18 @@ class Look:
     evidence: Evidence | None
     obstacle: str | None
     proof: Proof | None = None
+    shown: int = 0
 
 
-def looks_at(unit: Unit, rules: Rules, kick_below: int, level: Level) -> list[Look]:
+def looks_at(unit: Unit, law: Law, level: Level) -> list[Look]:
     """Look at every open spell, the oldest first (decision 10).
 
     It can be proposed when the spell's opening is final, the node is a member whose lane on chain
-    is under `kick_below` (QoS steps), no kickout of it is live or was cancelled on the same
-    evidence, and the blocks behind it are verified to `level`.
+    is under `settings.kick_below` and was so in the last `settings.kick_after_rounds` rounds of
+    blocks since the opening, no kickout of it is live or was cancelled on the same evidence, and
+    the blocks behind it are verified to `level`.
     """
+    rules, settings = law
     spells = due_spells(unit, rules)
     if not spells:
         return []
@@ -54,15 +70,20 @@ def looks_at(unit: Unit, rules: Rules, kick_below: int, level: Level) -> list[Lo
     for spell in spells:
         index, lane = rounds.index_by_node.get(spell.node), rounds.lane_of_node(spell.node)
         kick = None if index is None else rounds.kicks.get(index)
-        obstacle = _of_spell(unit, spell, final) or _of_lane(index, lane, kick_below)
-        evidence, proof = None, None
+        obstacle = _of_spell(unit, spell, final) or _of_lane(index, lane, settings.kick_below)
+        evidence, proof, low = None, None, 0
+        if index is not None:
+            low = low_now(unit, spell, index, settings)
+            obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
+        if index is not None and obstacle is None:
+            obstacle = _of_first(first_low(unit, spell, index, settings), final)
         if obstacle is None:
-            evidence = evidence_at(unit, rules, spell)
+            evidence = evidence_at(unit, law, spell)
             obstacle = _of_kick(kick, evidence)
         if obstacle is None:
             proof = proof_behind(unit, rules, spell, level)
             obstacle = proof.reason
-        looks.append(Look(spell.node, spell, index, lane, kick, evidence, obstacle, proof))
+        looks.append(Look(spell.node, spell, index, lane, kick, evidence, obstacle, proof, low))
     return looks
 
 
@@ -85,19 +106,33 @@ def is_due(unit: Unit, index: int, rules: Rules) -> bool:
     return any(spell.node == node for spell in due_spells(unit, rules))
 
 
-def evidence_against(unit: Unit, index: int, rules: Rules) -> Hash:
+def evidence_against(unit: Unit, index: int, law: Law) -> Hash:
     """Return the hash of the evidence of a lane's open spell; zeros where there is none."""
     node = unit.rounds.node_at(index)
-    spells = [spell for spell in due_spells(unit, rules) if spell.node == node]
-    return (_hash_of(unit, rules, spells[0]) if spells else None) or ZERO_HASH
+    spells = [spell for spell in due_spells(unit, law.rules) if spell.node == node]
+    return (_hash_of(unit, law, spells[0], index) if spells else None) or ZERO_HASH
 
 
-def evidence_at(unit: Unit, rules: Rules, spell: KickoutDue) -> Evidence:
+def evidence_at(unit: Unit, law: Law, spell: KickoutDue) -> Evidence:
     """Write the evidence from the pool, or the window, as it stood where the spell opened.
 
-    The spell is one of `due_spells`.
+    The spell is one of `due_spells`. Before enough rounds have shown the node low it is not what
+    will be proposed: those are part of it.
     """
-    return evidence_of(spell, _entries_at(unit, rules, spell), rules)
+    index = unit.rounds.about([spell.node]).index_by_node.get(spell.node)
+    return _written(unit, law, spell, index)
+
+
+def _written(unit: Unit, law: Law, spell: KickoutDue, index: int | None) -> Evidence:
+    identity = unit.identity.get()
+    accused = Accused(
+        chain_id=None if identity is None else identity.chain_id,
+        contract=None if identity is None else identity.oracle,
+        index=index,
+        rounds=() if index is None else first_low(unit, spell, index, law.settings),
+        kick_below=law.settings.kick_below,
+    )
+    return evidence_of(spell, _entries_at(unit, law.rules, spell), law.rules, accused)
 
 
 def proof_behind(unit: Unit, rules: Rules, spell: KickoutDue, level: Level) -> Proof:
@@ -105,21 +140,22 @@ def proof_behind(unit: Unit, rules: Rules, spell: KickoutDue, level: Level) -> P
     return proof_of(unit, spell, _entries_at(unit, rules, spell), level)
 
 
-def is_founded(unit: Unit, rules: Rules, kick: Kick) -> bool:
+def is_founded(unit: Unit, law: Law, kick: Kick) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
     The spell may have ended and begun again since; under legacy rules only the open one tells.
     """
-    if rules.legacy is not None:
-        spells = [spell for spell in due_spells(unit, rules) if spell.node == kick.node]
+    if law.rules.legacy is not None:
+        spells = [spell for spell in due_spells(unit, law.rules) if spell.node == kick.node]
     else:
         spells = unit.kickouts.of_node(kick.node)
-    return any(_hash_of(unit, rules, spell) == kick.evidence for spell in reversed(spells))
+    hashes = (_hash_of(unit, law, spell, kick.index) for spell in reversed(spells))
+    return any(found == kick.evidence for found in hashes)
 
 
-def _hash_of(unit: Unit, rules: Rules, spell: KickoutDue) -> Hash | None:
+def _hash_of(unit: Unit, law: Law, spell: KickoutDue, index: int) -> Hash | None:
     try:
-        return evidence_at(unit, rules, spell).hash
+        return _written(unit, law, spell, index).hash
     except ValueError:
         # Scores that a repair took away: nothing is left to prove.
         return None
@@ -158,6 +194,19 @@ def _of_lane(index: int | None, lane: int, kick_below: int) -> str | None:
     if lane >= kick_below + LOWEST_SCORE:
         return f"its QoS on chain ({lane - LOWEST_SCORE}) is not below {kick_below}"
     return None
+
+
+def _of_rounds(low: int, needed: int) -> str | None:
+    if low >= needed:
+        return None
+    return f"{low} of {needed} rounds in a row have shown it under the line since it became due"
+
+
+def _of_first(first: Sequence[Shown], final: int) -> str | None:
+    """Evidence names these rounds: they have to stay."""
+    if first and first[-1].block <= final:
+        return None
+    return "the rounds that showed it under the line are not final yet"
 
 
 def _of_kick(kick: Kick | None, evidence: Evidence) -> str | None:

@@ -1,24 +1,24 @@
 """A planned call is tried on the newest block, priced, and held to the caps: planned -> ready."""
 
 from oracle.chain.heads import Heads
-from oracle.publisher.fees import gas_limit
 from oracle.publisher.preflight import Outcome, Verdict, preflight
 from oracle.publisher.receipts import balance_of
-from oracle.publisher.typed_data import KickStatement
-from oracle.services.accusing import evidence_against, is_due, is_founded
 from oracle.services.deferring import end, not_now, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import STARTS, is_unwanted
+from oracle.services.recanting import why_not_against
+from oracle.services.sending.budgets import role, room, show, why_not, why_poor
+from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for
+from oracle.services.sending.retargeting import stuck_push
+from oracle.services.timing.gating import is_holding
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
-from oracle.store.store import Unit
+from oracle.telemetry.sending_metrics import TOO_BIG
 
 _AGAINST = frozenset(AGAINST)
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
 # Why a call of the dispatcher is given up.
 NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
-# What a kickout call is about, before the number of its lane.
-LANE_SUBJECT = "ix="
 
 
 def look_again(
@@ -31,10 +31,9 @@ def look_again(
     obstacle = _overtaken(desk, intent, heads)
     if obstacle is not None:
         return None, end(desk, intent, *obstacle)
-    if _is_blind(desk, intent, heads):
-        return None, wait(desk, intent, heads, ("behind", "the database is behind the head"))
-    if heads.stalled and intent.wish.kind in _AGAINST:
-        return None, wait(desk, intent, heads, ("stalled", "the chain stands still"))
+    rest = _why_rest(desk, intent, heads)
+    if rest is not None:
+        return None, wait(desk, intent, heads, rest)
     publisher, wish = desk.publisher, intent.wish
     verdict = preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
     if verdict.outcome is not Outcome.OK:
@@ -57,37 +56,29 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
                 return IntentState.SUPERSEDED, NOT_WANTED
     if wish.kind in _AGAINST:
         with desk.store.reading() as unit:
-            reason = _why_not_against(desk, unit, wish)
+            reason = why_not_against(desk, unit, wish)
         if reason is not None:
             return IntentState.SUPERSEDED, reason
     return None
-
-
-def _why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
-    """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
-    index = int(wish.subject.removeprefix(LANE_SUBJECT))
-    if not is_due(unit, index, desk.rules):
-        return "the kickout is no longer due"
-    if wish.kind is IntentKind.PROPOSE_KICK:
-        evidence = evidence_against(unit, index, desk.rules)
-        said = KickStatement(wish.round or 0, index, evidence, wish.deadline or 0)
-        is_same = said.digest(desk.publisher.domain) == wish.digest
-    else:
-        kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
-        is_same = all(is_founded(unit, desk.rules, kick) for kick in kicks)
-    return None if is_same else "the evidence behind the kickout left the chain"
 
 
 def _is_too_late(wish: Wish, now: int) -> bool:
     return wish.deadline is not None and now > wish.deadline
 
 
-def _is_blind(desk: Desk, intent: Intent, heads: Heads) -> bool:
-    """Tell whether it rests on the state, and the fold cannot know yet how that is now."""
+def _why_rest(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str] | None:
+    """Tell why a call that rests on the state waits, as (class, text); None: it need not."""
     if intent.wish.kind not in _KICKS | STARTS:
-        return False
+        return None
     with desk.store.reading() as unit:
-        return not desk.is_at_head(unit, heads)
+        if not desk.is_at_head(unit, heads):
+            return "behind", "the database is behind the head"
+        if intent.wish.kind not in _AGAINST:
+            return None
+        if heads.stalled:
+            return "stalled", "the chain stands still"
+        # Scores look wrong: nobody is kicked out on them before a human has looked.
+        return ("gated", "a report is held for a human") if is_holding(unit) else None
 
 
 def ready_next(desk: Desk, heads: Heads) -> Step | None:
@@ -108,28 +99,35 @@ def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
     verdict, step = look_again(desk, intent, heads)
     if verdict is None:
         return step
-    limit = gas_limit(verdict.gas)
+    most = gas_of_block(desk)
+    limit = limit_for(verdict.gas, intent.wish.calldata, most)
+    TOO_BIG.labels(role(desk)).set(int(limit is None))
+    if limit is None:
+        too_big = ("too_big", f"takes {verdict.gas} gas, and a block has {most}")
+        return wait(desk, intent, heads, too_big)
     fees = desk.publisher.fees()
     if fees is None:
         return wait(desk, intent, heads, ("fee_cap", "gas costs more than max_fee_per_gas_wei"))
-    cost = limit * fees.max_fee
-    too_dear = _obstacle(desk, cost)
-    if too_dear is not None:
-        return wait(desk, intent, heads, too_dear)
+    cost = limit * fees.max_fee + l1_cost(desk, intent.wish.calldata)
+    obstacle = _obstacle(desk, intent, cost)
+    if obstacle is not None:
+        return wait(desk, intent, heads, obstacle)
     with desk.writing() as unit:
         unit.outbox.intents.make_ready(intent, limit, cost, desk.stamp)
     return Step(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
 
 
-def _obstacle(desk: Desk, cost: int) -> tuple[str, str] | None:
-    """Tell why we cannot pay `cost` wei now: the cap of one transaction, or our ether."""
-    most = desk.publisher.caps.cost_per_transaction
-    if cost > most:
-        return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}"
+def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:
+    """Tell why we cannot pay `cost` wei now: the budgets, or our ether.
+
+    A push that will take the nonce of a dead one needs no more than the dearer of the two.
+    """
     balance = balance_of(desk.publisher.lines, desk.account.address)
     with desk.store.reading() as unit:
-        reserved = unit.outbox.slots.reserved(desk.account)
-    if balance < reserved + cost:
-        needed = f"needs {reserved + cost} wei; send ether to it"
-        return "funds", f"{desk.account.address} has {balance} wei and {needed}"
-    return None
+        show(unit, desk)
+        stuck = stuck_push(unit, desk) if intent.wish.kind is IntentKind.PUSH else None
+        if stuck is None:
+            return why_not(unit, desk, cost) or why_poor(unit, desk, balance, cost)
+        if cost > room(unit, desk, stuck.slot):
+            return "cost_cap", f"up to {cost} wei, more than [limits] leave for this nonce"
+        return why_poor(unit, desk, balance, cost, stuck.slot)

@@ -16,7 +16,7 @@ from oracle.domain.rules import Rules
 from oracle.domain.verification import Level
 from oracle.entrypoints.answers import explain_answer, node_answer
 from oracle.entrypoints.explain_commands import _lines as explained
-from oracle.services.accusing import due_spells, evidence_at, looks_at
+from oracle.services.accusing import Law, due_spells, evidence_at, looks_at
 from oracle.services.explaining import Archive, explain
 from oracle.services.folding import Folder, Stretch
 from oracle.services.observing import census, node_rows, overview
@@ -126,7 +126,7 @@ def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, low(), later)
         open_, due = unit.kickouts.open(), due_spells(unit, RULES)
-        looks = looks_at(unit, RULES, 2000, Level.NOTHING)
+        looks = looks_at(unit, Law(RULES, SETTINGS), Level.NOTHING)
     assert [spell.node for spell in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [look.node for look in looks] == [spell.node for spell in due]
@@ -150,7 +150,7 @@ def test_the_evidence_is_the_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, low())
         (spell,) = unit.kickouts.open()
-        told = json.loads(evidence_at(unit, RULES, spell).text)
+        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -165,7 +165,7 @@ def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history)
         (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, RULES, spell).text)
+        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
 
 
@@ -176,7 +176,7 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history)
         (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, RULES, spell).text)
+        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
 
 
@@ -187,7 +187,7 @@ def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history)
         (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, RULES, spell).text)
+        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
 
 
@@ -198,7 +198,7 @@ def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(ne
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history, rules=rules)
         (spell,) = due_spells(unit, rules)
-        told = json.loads(evidence_at(unit, rules, spell).text)
+        told = json.loads(evidence_at(unit, Law(rules, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2]
 
 

@@ -1,0 +1,69 @@
+"""Reads which accepted rounds showed an accused node under the kickout line."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.lanes import NEVER_REPORTED, lane_in, word_of
+from oracle.domain.ledger import KickoutDue
+from oracle.domain.low_rounds import Shown, first_run, newest_run, shown
+from oracle.domain.report import ReportSettings
+from oracle.store.store import Unit
+
+_PAGE = 50
+
+
+def first_low(
+    unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings
+) -> tuple[Shown, ...]:
+    """Return the first rounds in a row, of blocks since the spell's opening, that showed it low.
+
+    They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
+    does not change them: they are what every reporter's evidence names.
+    """
+    line, count = settings.bands.kick_below, settings.kick_after_rounds
+    return first_run(_since(unit, spell, index), line, count)
+
+
+def low_now(unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
+    """Count the newest rounds in a row that showed it low while the spell was open.
+
+    No more than `settings.kick_after_rounds` are looked at.
+    """
+    newest = unit.rounds.accepted(settings.kick_after_rounds)
+    rounds = [one for one in newest if one.as_of >= spell.opened_at.block]
+    if not rounds:
+        return 0
+    before = _lane_before(unit, rounds[0].round, index)
+    return newest_run(list(shown(rounds, index, before)), settings.bands.kick_below)
+
+
+def _since(unit: Unit, spell: KickoutDue, index: int) -> Iterator[Shown]:
+    pages = _pages(unit, spell.opened_at.block)
+    first = next(pages, [])
+    if not first:
+        return
+    lane = _lane_before(unit, first[0].round, index)
+    for page in chain([first], pages):
+        for one in shown(page, index, lane):
+            lane = one.lane
+            yield one
+
+
+def _pages(unit: Unit, as_of: int) -> Iterator[list[RoundAccepted]]:
+    after = 0
+    while page := unit.rounds.since(as_of, after, _PAGE):
+        yield page
+        after = page[-1].round
+
+
+def _lane_before(unit: Unit, number: int, index: int) -> int:
+    """Return what the lane held before round `number`: what the last round with its word said."""
+    word = word_of(index)
+    while page := unit.rounds.until(number - 1, _PAGE):
+        for one in page:
+            for held, value in one.words:
+                if held == word:
+                    return lane_in(value, index)
+        number = page[-1].round
+    return NEVER_REPORTED

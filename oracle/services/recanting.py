@@ -1,0 +1,53 @@
+"""Tells when a kickout call must not go on, and ends what was not sent (case F56)."""
+
+from oracle.publisher.typed_data import KickStatement
+from oracle.services.accusing import Law, evidence_against, is_due, is_founded
+from oracle.services.deferring import end
+from oracle.services.desk import Desk, Step
+from oracle.services.withdrawing import AGAINST
+from oracle.store.outbox_rows import IntentKind, IntentState, Wish
+from oracle.store.store import Unit
+
+# What a kickout call is about, before the number of its lane.
+LANE_SUBJECT = "ix="
+_NOT_SENT = (IntentState.PLANNED, IntentState.READY)
+
+
+def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
+    """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
+    index = lane_of(wish)
+    law = Law(desk.rules, desk.settings)
+    if not is_due(unit, index, desk.rules):
+        return "the kickout is no longer due"
+    if wish.kind is IntentKind.PROPOSE_KICK:
+        evidence = evidence_against(unit, index, law)
+        said = KickStatement(wish.round or 0, index, evidence, wish.deadline or 0)
+        is_same = said.digest(desk.publisher.domain) == wish.digest
+    else:
+        kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
+        is_same = all(is_founded(unit, law, kick) for kick in kicks)
+    return None if is_same else "the evidence behind the kickout left the chain"
+
+
+def drop_next(desk: Desk) -> Step | None:
+    """End a call that was not sent and is not wanted any more; None: there is none.
+
+    It would be found out before its signature too. But one that waits for its time, such as the
+    bucket's, would stand in the way of the cancellation until then.
+    """
+    with desk.store.reading() as unit:
+        waiting = [
+            one
+            for one in unit.outbox.intents.in_states(desk.account, _NOT_SENT)
+            if one.wish.kind in AGAINST
+        ]
+        found = [(one, why_not_against(desk, unit, one.wish)) for one in waiting]
+    for intent, reason in found:
+        if reason is not None:
+            return end(desk, intent, IntentState.SUPERSEDED, reason)
+    return None
+
+
+def lane_of(wish: Wish) -> int:
+    """Return the lane that a kickout call is about."""
+    return int(wish.subject.removeprefix(LANE_SUBJECT))
