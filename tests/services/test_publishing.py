@@ -139,7 +139,7 @@ def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_o
         office.index()
         office.repeat(plan_push)
         assert [_step(office).did for _ in range(2)] == ["push ready", "push assigned"]
-        endpoint.faults["eth_call"] = "rate limit exceeded"
+        endpoint.faults["eth_call"] = "internal error"
         office.repeat(publish_next)
         (waiting,) = office.intents()
         assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
