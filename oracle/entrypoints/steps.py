@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.app import App
+from oracle.entrypoints.census_steps import SendingCensus, balance_at
 from oracle.entrypoints.endpoint_views import look
 from oracle.entrypoints.integrity_steps import AUDIT_SECONDS, COUNTERS_SECONDS, IntegrityWork
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
-from oracle.publisher.receipts import balance_of
 from oracle.scheduler import Step
 from oracle.services.confirming import confirm_all, confirm_next
 from oracle.services.convoying import convoy_next
@@ -49,6 +49,7 @@ class Work:
     # How to wait inside a turn; None: the next turn comes by itself.
     wait: Callable[[float], None] | None = None
     integrity: IntegrityWork = field(init=False)
+    sent: SendingCensus = field(default_factory=SendingCensus)
 
     def __post_init__(self) -> None:
         self.integrity = IntegrityWork(self.app, self.epoch, self.pace)
@@ -150,20 +151,18 @@ class Work:
         self.integrity.count()
         self.watch.endpoints = look(self.app)
         self.app.facts.flush(self.epoch)
-        balance = None
-        if self.desk is not None:
-            balance = balance_of(self.desk.publisher.lines, self.desk.account.address)
-        seen = census(self.app.store, self.app.rules, balance)
+        seen = census(self.app.store, self.app.rules, balance_at(self.desk))
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
+        desks = {"transmitter": self.desk, "dispatcher": self.starts}
+        self.sent.count({role: one for role, one in desks.items() if one}, self.pace.heads)
         return None
 
     def _dispatching(self) -> metrics.DispatchCensus | None:
         if self.app.dispatch_settings is None:
             return None
-        left, starts = None, self.starts
-        if starts is not None:
-            left = balance_of(starts.publisher.lines, starts.account.address)
+        left, starts = balance_at(self.starts), self.starts
+        if starts is not None and left is not None:
             self.watch.dispatcher = Purse(starts.account.address, left)
         return dispatch_census(self.app.store, left)
 

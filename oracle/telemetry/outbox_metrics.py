@@ -4,11 +4,12 @@ Counters are recounts: a restart changes none of them (invariant I14).
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -22,6 +23,14 @@ _Labelled = Mapping[Any, float]
 SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
 BLOCKS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 64.0, 128.0)
 BUMPS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
+
+
+SIMULATIONS = Counter(
+    "oracle_publisher_simulations_total",
+    "Calls that were tried before they were signed, by what they would do.",
+    ["kind", "result"],
+    registry=REGISTRY,
+)
 
 
 class Distribution:
@@ -60,9 +69,9 @@ class Totals:
     `outcomes` by (kind, `success` | `reverted` | `superseded` | `foreign`); amounts in wei.
     """
 
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    gas: Counter[str] = field(default_factory=Counter)
-    wei: Counter[str] = field(default_factory=Counter)
+    outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
+    gas: Tally[str] = field(default_factory=Tally)
+    wei: Tally[str] = field(default_factory=Tally)
     to_mined: dict[str, Distribution] = field(default_factory=dict)
     to_final: dict[str, Distribution] = field(default_factory=dict)
     blocks: dict[str, Distribution] = field(default_factory=dict)
@@ -85,6 +94,8 @@ class AccountFigures:
     final: int | None = None
     balance_wei: int | None = None
     runway_seconds: float | None = None
+    # Why it rests: the kind of its pause; None: it does not.
+    paused: str | None = None
 
     @property
     def gap(self) -> int | None:
@@ -201,6 +212,12 @@ def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
         known = {(role,): read(one) for role, one in accounts.items()}
         shown = {labels: value for labels, value in known.items() if value is not None}
         yield _gauges(f"oracle_publisher_{name}", text, ("account",), shown)
+    yield _gauges(
+        "oracle_publisher_paused",
+        "1: it sends nothing, and why.",
+        ("account", "kind"),
+        {(role, one.paused): 1 for role, one in accounts.items() if one.paused is not None},
+    )
 
 
 # Name, meaning, and what to read; None: not known now.

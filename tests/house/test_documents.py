@@ -11,8 +11,15 @@ from pydantic import BaseModel
 from oracle import telemetry
 from oracle.config import Config, load
 from oracle.shipped import shipped
-from oracle.telemetry import metrics
+from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import Census, DispatchCensus
+from oracle.telemetry.outbox_metrics import (
+    AccountFigures,
+    ContractFigures,
+    OutboxFigures,
+    ReportFigures,
+    Totals,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATING = (ROOT / "docs" / "operating.md").read_text("utf-8")
@@ -30,6 +37,17 @@ def settings() -> list[str]:
     return names
 
 
+def full_outbox() -> OutboxFigures:
+    """Figures with nothing left out."""
+    return OutboxFigures(
+        Totals(),
+        accounts={"transmitter": AccountFigures(1, 0, 0, 1, 1, 1, 1.0, "funds")},
+        contract=ContractFigures(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
+        report=ReportFigures(1, 1),
+        heartbeat_seconds=3600,
+    )
+
+
 def metric_names() -> list[str]:
     """Every series that the daemon can show, histograms by their own name."""
     full = Census(
@@ -44,10 +62,12 @@ def metric_names() -> list[str]:
     for module in pkgutil.iter_modules(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
     metrics.show(full)
+    outbox_metrics.show(full_outbox())
     try:
         families = list(metrics.REGISTRY.collect())
     finally:
         metrics.show(None)
+        outbox_metrics.show(None)
     return [
         f"{family.name}_total" if family.type == "counter" else family.name for family in families
     ]

@@ -1,26 +1,84 @@
-"""What Prometheus is given can be read by it."""
+"""What Prometheus is given can be read by it; every alert fires when it should, and not else."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.house.alert_cases import ALWAYS, CASES, AlertCase
+
 FOLDER = Path(__file__).resolve().parents[2] / "ops" / "prometheus"
+ALERTS = FOLDER / "alerts.yml"
 
-
-@pytest.mark.skipif(
+with_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ,
     reason="promtool is not installed; CI has it",
 )
-@pytest.mark.parametrize(("what", "name"), [("rules", "alerts.yml"), ("config", "prometheus.yml")])
-def test_promtool_accepts_what_we_ship(what, name):
-    checked = subprocess.run(
-        [shutil.which("promtool") or "promtool", "check", what, name],
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [shutil.which("promtool") or "promtool", *arguments],
         cwd=FOLDER,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@with_promtool
+@pytest.mark.parametrize(("what", "name"), [("rules", "alerts.yml"), ("config", "prometheus.yml")])
+def test_promtool_accepts_what_we_ship(what, name):
+    checked = promtool("check", what, name)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_every_alert_has_one_case():
+    shipped = re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text("utf-8"), re.MULTILINE)
+    assert sorted(shipped) == sorted(case.alert for case in CASES)
+
+
+@pytest.mark.slow
+@with_promtool
+def test_every_alert_fires_when_it_should_and_rests_when_it_should(tmp_path):
+    written = tmp_path / "cases.yml"
+    # Prometheus reads YAML, and JSON is YAML.
+    written.write_text(json.dumps(_as_promtool_wants()), "utf-8")
+    tested = promtool("test", "rules", str(written))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def _as_promtool_wants() -> dict[str, Any]:
+    return {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": "1m",
+        "tests": [test for case in CASES for test in _histories(case)],
+    }
+
+
+def _histories(case: AlertCase) -> Iterator[dict[str, Any]]:
+    yield _history(case, case.fires, 1)
+    if case.alert not in ALWAYS:
+        yield _history(case, case.rests, 0)
+
+
+def _history(case: AlertCase, series: dict[str, str], firing: int) -> dict[str, Any]:
+    asked = f'count(ALERTS{{alertname="{case.alert}", alertstate="firing"}}) or vector(0)'
+    return {
+        "name": f"{case.alert} {'fires' if firing else 'rests'}",
+        "interval": "1m",
+        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": asked,
+                "eval_time": f"{case.minute}m",
+                "exp_samples": [{"labels": "{}", "value": firing}],
+            }
+        ],
+    }

@@ -1,0 +1,210 @@
+"""When each alert of ops/prometheus must fire, and when it must not; read by test_prometheus."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCase:
+    """Series as promtool writes them, one sample a minute, and the minute to look at.
+
+    `fires`: the alert fires then. `rests`: it does not, though something of it is there.
+    """
+
+    alert: str
+    fires: dict[str, str]
+    rests: dict[str, str]
+    minute: int = 10
+
+
+def _case(alert: str, series: str, fires: str, rests: str, minute: int = 10) -> AlertCase:
+    """One series, in two histories."""
+    return AlertCase(alert, {series: fires}, {series: rests}, minute)
+
+
+# Values: `0x10` is 0 eleven times, `0+1x10` counts up by 1.
+CASES = (
+    _case("OracleDown", 'up{job="qos-oracle"}', "0x10", "0x1 1x10"),
+    _case("OracleBehind", "oracle_lag_seconds", "301x10", "300x10"),
+    _case("OracleStepFails", 'oracle_step_failures_total{step="index"}', "0+3x10", "0+1x10"),
+    AlertCase(
+        "OracleRpcFails",
+        {"oracle_rpc_errors_total": "0+30x30", "oracle_rpc_calls_total": "0+100x30"},
+        {"oracle_rpc_errors_total": "0+10x30", "oracle_rpc_calls_total": "0+100x30"},
+        25,
+    ),
+    _case("OracleFinalityViolation", "oracle_finality_violation", "1x10", "0x10"),
+    _case(
+        "OracleForksDenied",
+        'oracle_reorgs_rejected_total{reason="outvoted"}',
+        "0+1x10",
+        "0+0x8 1x2",
+    ),
+    _case(
+        "OracleKickoutWithdrawn",
+        'oracle_kickouts_withdrawn_total{when="after"}',
+        "0x5 1x5",
+        "0x10",
+    ),
+    _case(
+        "OracleEndpointQuarantined", 'oracle_endpoint_quarantined{endpoint="a"}', "1x10", "0x10"
+    ),
+    _case("OracleEndpointsDown", "oracle_endpoints_usable", "0x10", "1x10"),
+    _case(
+        "OracleEndpointInconsistent",
+        'oracle_endpoint_inconsistent_total{endpoint="a",check="head"}',
+        "0x5 1x5",
+        "3x10",
+    ),
+    _case("OracleChainStalled", "oracle_chain_stalled", "1x10", "0x9 1x1"),
+    _case(
+        "OracleLogsMissing",
+        'oracle_verify_missing_logs_total{endpoint="a"}',
+        "0x5 2x5",
+        "2x10",
+    ),
+    _case("OracleTrustLost", 'oracle_chain_trust_lost_total{trait="bloom"}', "0x5 1x5", "1x10"),
+    _case("OracleAuditUnproven", 'oracle_audits_total{result="unproven"}', "0x5 1x5", "1x10"),
+    _case(
+        "OracleCountersDiffer",
+        'oracle_counter_difference{counter="rounds"}',
+        "1x150",
+        "1x90 0x60",
+        140,
+    ),
+    _case("OracleDeadLetters", "oracle_dead_letters", "1x10", "0x10"),
+    _case("OracleUncovered", "oracle_uncovered_blocks", "5x20", "5x5 0x15", 15),
+    AlertCase(
+        "OracleRoundStale",
+        {"oracle_round_age_seconds": "5401x10", "oracle_publisher_heartbeat_seconds": "3600x10"},
+        # A longer heartbeat allows more.
+        {"oracle_round_age_seconds": "5401x10", "oracle_publisher_heartbeat_seconds": "7200x10"},
+    ),
+    _case(
+        "OracleOutboxStuck",
+        'oracle_publisher_intent_age_seconds{kind="push",state="live"}',
+        "0+100x10",
+        "0+50x10",
+    ),
+    _case("OracleOutboxHeld", 'oracle_outbox_intents{kind="push",state="held"}', "1x10", "0x10"),
+    _case(
+        "OracleTransactionReverted",
+        'oracle_publisher_transactions_final_total{kind="push",outcome="reverted"}',
+        "0x5 1x5",
+        "1x10",
+    ),
+    _case("OracleTransmitterLow", "oracle_transmitter_balance_wei", "4e16x20", "6e16x20", 15),
+    _case("OracleStartsStuck", "oracle_oldest_draw_blocks", "21x10", "20x10"),
+    _case("OracleDispatcherLow", "oracle_dispatcher_balance_wei", "9e15x10", "2e16x10"),
+    _case("OracleKickoutDue", 'oracle_kickouts{state="due"}', "1x10", "0x10"),
+    AlertCase(
+        "OracleDeepReorg",
+        {
+            "oracle_reorg_depth_blocks_count": "0x5 1x5",
+            'oracle_reorg_depth_blocks_bucket{le="8.0"}': "0x10",
+        },
+        {
+            "oracle_reorg_depth_blocks_count": "0x5 1x5",
+            'oracle_reorg_depth_blocks_bucket{le="8.0"}': "0x5 1x5",
+        },
+    ),
+    _case(
+        "OracleForeignNonce",
+        'oracle_publisher_transactions_final_total{kind="push",outcome="foreign"}',
+        "0x5 1x5",
+        "0x10",
+    ),
+    _case(
+        "OracleNonceGap", 'oracle_publisher_nonce_gap{account="transmitter"}', "1x10", "1x3 0x7"
+    ),
+    _case(
+        "OracleFeeCapped", 'oracle_publisher_fee_capped{account="transmitter"}', "1x20", "0x20", 20
+    ),
+    _case(
+        "OracleAttemptsExhausted",
+        'oracle_publisher_attempts_exhausted{account="dispatcher"}',
+        "1x20",
+        "1x10 0x10",
+        20,
+    ),
+    _case(
+        "OracleTransactionTooBig",
+        'oracle_publisher_too_big{account="transmitter"}',
+        "1x10",
+        "0x10",
+    ),
+    _case(
+        "OracleRunwayLow",
+        'oracle_publisher_runway_seconds{account="transmitter"}',
+        "259199x20",
+        "259200x20",
+        15,
+    ),
+    _case(
+        "OracleRunwayEmpty",
+        'oracle_publisher_runway_seconds{account="transmitter"}',
+        "43199x20",
+        "43200x20",
+        15,
+    ),
+    _case(
+        "OracleBudgetUsed",
+        'oracle_publisher_budget_used_ratio{account="transmitter",window="day"}',
+        "0.81x10",
+        "0.8x10",
+    ),
+    _case(
+        "OracleBudgetSpent",
+        'oracle_publisher_budget_used_ratio{account="transmitter",window="hour"}',
+        "1x10",
+        "0.9x10",
+    ),
+    _case(
+        "OracleSenderPaused",
+        'oracle_publisher_paused{account="transmitter",kind="foreign"}',
+        "1x10",
+        "0x10",
+    ),
+    _case(
+        "OracleSimulationUnknown",
+        'oracle_publisher_simulations_total{kind="push",result="unknown"}',
+        "0+2x15",
+        "0x10 1x5",
+        15,
+    ),
+    _case(
+        "OracleUnknownAnswer",
+        'oracle_publisher_broadcasts_total{endpoint="a",result="unknown"}',
+        "0+1x10",
+        "0x8 1x2",
+    ),
+    _case("OracleUndecided", "oracle_publisher_undecided_nonces", "1x40", "1x20 0x20", 40),
+    _case("OracleWithoutEffect", "oracle_publisher_without_effect_total", "0x5 1x5", "0x10"),
+    _case("OracleReportHeld", "oracle_publisher_report_held", "1x10", "0x10"),
+    _case(
+        "OracleReportDisagreement",
+        'oracle_publisher_report_disagreement_total{signer="0x1"}',
+        "0x5 1x5",
+        "4x10",
+    ),
+    _case("OracleNoQuorum", "oracle_publisher_disagreement_hold", "1x10", "0x9 1x1"),
+    _case(
+        "OracleEquivocation",
+        'oracle_publisher_equivocations_total{signer="0x1"}',
+        "0x5 1x5",
+        "0x10",
+    ),
+    _case("OracleRulesMismatch", "oracle_publisher_rules_agree", "0x10", "1x10"),
+    _case("OracleContractPaused", "oracle_publisher_contract_paused_until", "601x10", "600x10"),
+    _case("OracleKickProposed", 'oracle_publisher_kickouts{state="live"}', "1x10", "0x10"),
+    _case("OracleKickBucketEmpty", "oracle_publisher_kick_tokens", "0x20", "1x20", 15),
+    AlertCase(
+        "OracleNoLeader",
+        {'oracle_lease_held{instance="a"}': "0x10", 'oracle_lease_held{instance="b"}': "0x10"},
+        {'oracle_lease_held{instance="a"}': "0x10", 'oracle_lease_held{instance="b"}': "1x10"},
+    ),
+    _case("OracleLeaseFlapping", "oracle_lease_epoch", "1+1x10", "1x5 2x5"),
+    AlertCase("OracleWatchdog", {}, {}),
+)
+
+# Nothing keeps it from firing: that it stops is what is heard.
+ALWAYS = frozenset({"OracleWatchdog"})
