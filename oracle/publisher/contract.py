@@ -7,7 +7,7 @@ from oracle.chain.calldata import call_input, call_output
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
-from oracle.publisher.line import Lines, RefusedError
+from oracle.publisher.line import Lines, RevertedError
 from oracle.publisher.refusals import CONTRACT
 from oracle.publisher.typed_data import KickStatement, ReportStatement
 
@@ -125,9 +125,7 @@ class OracleContract:
         ]
         try:
             answers = self._lines.ask_all(asked)
-        except RefusedError as error:
-            if "revert" not in error.message.lower():
-                raise
+        except RevertedError:
             raise InputError(self._stranger) from None
         if any(answer in {"0x", None} for answer in answers):
             raise InputError(f"there is no QoSOracle at {self.address}: check oracle.address")

@@ -77,9 +77,9 @@ def _of_keys(found: Constitution, expected: Expected) -> list[Difference]:
     if expected.signer is not None and expected.signer not in found.signers:
         signers = ", ".join(found.signers)
         different.append(Difference("signers", f"{expected.signer} among them", signers))
-    if found.quorum != 1:
-        # Signatures of other reporters are not gathered yet.
-        different.append(Difference("quorum", "1", str(found.quorum)))
+    if not 1 <= found.quorum <= len(found.signers):
+        most = f"1 to {len(found.signers)}, as many as there are signers"
+        different.append(Difference("quorum", most, str(found.quorum)))
     for role, holder in (("admin", found.admin), ("pauser", found.pauser)):
         ours = {expected.signer, expected.transmitter} - {None}
         if holder in ours and holder != ZERO_ADDRESS:

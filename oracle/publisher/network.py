@@ -6,7 +6,7 @@ from oracle.chain.abi import load
 from oracle.chain.calldata import call_input, call_output
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.errors import InputError
-from oracle.publisher.line import Lines, RefusedError
+from oracle.publisher.line import Lines, RevertedError
 
 CONTRACT = "TaskNetwork"
 
@@ -62,7 +62,7 @@ def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> Non
     try:
         (found,) = call_output(CONTRACT, "dispatcher", lines.ask("eth_call", asked, "latest"))
     # A revert, or bytes that are no address: the decoder has an error for every way to be wrong.
-    except (RefusedError, ValueError, OverflowError) as error:
+    except (RevertedError, ValueError, OverflowError) as error:
         raise InputError(f"{network} does not answer as a TaskNetwork") from error
     if found.lower() != dispatcher.lower():
         raise InputError(

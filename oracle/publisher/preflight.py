@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.publisher.line import Json, Line, Lines, RefusedError
+from oracle.publisher.line import Json, Line, Lines, RefusedError, RevertedError
 from oracle.publisher.receipts import Call
 from oracle.publisher.refusals import Refusal, refusal_of
 
@@ -91,7 +91,7 @@ def _verdict(tried: Json | RefusedError, gas: Json | RefusedError) -> Verdict:
 
 
 def _refused(error: RefusedError) -> Verdict:
-    if error.output is None and "revert" not in error.message.lower():
+    if not isinstance(error, RevertedError):
         # A rate limit, a method that is off: no word of the contract.
         return Verdict(Outcome.UNKNOWN, reason=str(error))
     refusal = refusal_of(error.output)

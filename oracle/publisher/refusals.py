@@ -75,7 +75,24 @@ ACTIONS: Mapping[str, Action] = {
     "NoEvidence": Action.HOLD,
     "BadSignature": Action.HOLD,
     "BadSignatureLength": Action.HOLD,
+    "BadReason": Action.HOLD,
+    # A kickout is executed at the network contract, which listens to its own oracle alone.
+    "NotOracle": Action.HOLD,
 }
+
+# Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
+NOT_OURS = frozenset(
+    {
+        "AlreadyMember", "AlreadyPaused", "BadGroupSize", "BadKind", "BadLimits", "BadName",
+        "BadRules", "BadSettings", "BadSigners", "BadSize", "BadTimeout", "GroupFull",
+        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "MembersPresent", "NoCode",
+        "NotAdmin", "NotCreator", "NotItsTask", "NotKickedOut", "NotOffered", "NotPaused",
+        "NotRegistered", "NothingToWithdraw", "OracleAlreadySet", "PauseCoolDown",
+        "PauseTooLong", "PaymentRefused", "QuitPending", "RejoinTooEarly", "StakeTooLow",
+        "StillTime", "TaskExists", "TooEarly", "TooLate", "TooManyModels", "UnknownGroup",
+        "WrongMembers", "ZeroAddress", "ZeroResult",
+    }
+)  # fmt: skip
 
 # The errors whose first argument is the time, in unix seconds, from which it may work.
 _TELLS_WHEN = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
