@@ -48,12 +48,21 @@ class ReportStatement:
     deadline: int
     records: bytes
 
-    def digest(self, domain: Domain) -> Hash:
-        """Return what is signed, and what the contract names it by."""
+    @property
+    def data_hash(self) -> Hash:
+        """keccak256 of the records: all that is signed of them."""
+        return Hash("0x" + keccak(self.records).hex())
+
+    def digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
+        """Return what is signed, and what the contract names it by.
+
+        `data_hash` where the records themselves are not known.
+        """
+        words = _raw(data_hash or self.data_hash)
         kinds = ("bytes32", "uint32", "uint16", "bytes32", "bytes32", "uint48", "bytes32")
         values = (
             *(_REPORT, self.round, self.rules, _raw(self.rules_hash), _raw(self.prev)),
-            *(self.as_of, _raw(self.as_of_hash), self.deadline, keccak(self.records)),
+            *(self.as_of, _raw(self.as_of_hash), self.deadline, words),
         )
         return _digest(domain, encode((*kinds, "uint40", "bytes32"), values))
 
@@ -86,7 +95,7 @@ def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[st
             "asOf": statement.as_of,
             "asOfHash": statement.as_of_hash,
             "deadline": statement.deadline,
-            "dataHash": "0x" + keccak(statement.records).hex(),
+            "dataHash": statement.data_hash,
         }
     else:
         kind, written = "Kick", _KICK_TYPE

@@ -12,6 +12,8 @@ from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.domain.sanity import Sanity
 from oracle.domain.worth import Patience
+from oracle.publisher.board import Board
+from oracle.publisher.peers import Peers
 from oracle.publisher.publisher import Publisher
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.latching import why_stopped
@@ -43,7 +45,9 @@ class Desk:
     `sending`: when to pay more, and how many at once.
     `dispatch`: only at the dispatcher's own desk, whose publisher calls the network contract.
     `prover` verifies what a kickout rests on; without one every kickout waits. `patience`: when
-    a report is worth its gas; `sanity`: when it waits for a human.
+    a report is worth its gas; `sanity`: when it waits for a human. `board` shows what is signed
+    here to the other reporters, `peers`; one who transmits waits `head_start` seconds of the
+    chain for those of a lower rank.
     """
 
     store: Store
@@ -61,6 +65,9 @@ class Desk:
     prover: Prover | None = None
     patience: Patience = field(default_factory=Patience)
     sanity: Sanity = field(default_factory=Sanity)
+    board: Board | None = None
+    peers: Peers | None = None
+    head_start: int = 0
 
     @property
     def account(self) -> Account:

@@ -10,6 +10,11 @@ from oracle.store.outbox_rows import SignedStatement
 REPORT, KICK = "report", "kick"
 
 
+def kick_subject(index: int | str) -> str:
+    """Return what a kickout of a lane is filed under."""
+    return f"ix={index}"
+
+
 def statement_of(report: Report, standing: Standing) -> ReportStatement:
     """Bind a report to the round that it would become, under the rules in force."""
     return ReportStatement(

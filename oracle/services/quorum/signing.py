@@ -8,6 +8,7 @@ from oracle.publisher.contract import Standing
 from oracle.publisher.signer import Statement
 from oracle.services.desk import Desk
 from oracle.services.quorum.dying import why_dead
+from oracle.services.quorum.offering import offer
 from oracle.store.outbox_rows import SignedStatement
 from oracle.store.store import Unit
 from oracle.telemetry import quorum_metrics
@@ -30,10 +31,12 @@ def sign_once(
     """
     with desk.store.reading() as unit:
         earlier = unit.outbox.signatures.live(record)
-        if earlier is not None and earlier.digest == record.digest:
-            return earlier
-        if not _may_sign(unit, record, earlier, now):
+        is_signed = earlier is not None and earlier.digest == record.digest
+        if not is_signed and not _may_sign(unit, record, earlier, now):
             return None
+    if earlier is not None and is_signed:
+        offer(desk, statement, earlier)
+        return earlier
     signer = desk.publisher.signer
     signature = signer.sign_statement(statement, desk.publisher.domain)
     signed = replace(record, signer=signer.address, signature=signature)
@@ -46,6 +49,7 @@ def sign_once(
             reason = why_dead(unit, earlier, now) or "expired"
             unit.outbox.signatures.bury(earlier.digest, reason, desk.stamp)
         unit.outbox.signatures.add(signed, desk.stamp)
+    offer(desk, statement, signed)
     return signed
 
 
