@@ -46,6 +46,10 @@ class Books:
         """Let the time of the lease be over, which the database's clock decides."""
         self._rows.execute("UPDATE lease SET until_ms = 0")
 
+    def fold_to(self, block: Block) -> None:
+        """Stand where the indexer would: it has its own tests, and is always at the head here."""
+        self._rows.execute("UPDATE cursor SET number = ?, time = ?", (block.number, block.time))
+
     # --- what planners ask ---
 
     def wishes(self) -> dict[str, Wished]:

@@ -8,7 +8,7 @@ from typing import cast
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address, Hash
 from oracle.domain.report import ReportSettings
-from oracle.errors import FatalError, TransientError
+from oracle.errors import FatalError, InputError, TransientError
 from oracle.publisher.contract import OracleContract
 from oracle.publisher.fees import Caps
 from oracle.publisher.publisher import Keys, Publisher
@@ -18,8 +18,17 @@ from oracle.services.desk import Desk, Step
 from oracle.services.leasing import renew, take
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
+from oracle.services.sending.bumping import bump_now
+from oracle.services.sending.retargeting import cancel
 from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import IntentKind, Wish
+from oracle.store.outbox_rows import (
+    ON_ITS_WAY,
+    Intent,
+    IntentKind,
+    IntentState,
+    PauseKind,
+    Wish,
+)
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
 from tests.simulation.books import Books, Wished
@@ -33,8 +42,10 @@ CONTRACT = Address("0x" + "0c" * 20)
 SETTINGS = ReportSettings(
     period_seconds=60, heartbeat_seconds=600, ttl_seconds=600, kick_below=2000
 )
+_MEDDLED = (IntentState.PLANNED, IntentState.READY, IntentState.LIVE, IntentState.HELD)
 _STEPS_A_BLOCK = 6
-_TTL = 400
+# A statement is good for that long, in seconds.
+_TTLS = (120, 300, 600)
 
 
 @dataclass
@@ -100,9 +111,12 @@ class Replica:
 
     def _work(self, desk: Desk) -> None:
         renew(desk.store, desk.epoch)
+        self.books.fold_to(self.world.chain.head)
         if not self._reconciled:
             reconcile(desk)
             self._reconciled = True
+        if self.world.weather.strikes("operator", 0.05):
+            self._operate(desk)
         for _ in range(_STEPS_A_BLOCK):
             heads = self.world.heads()
             step = publish_next(desk, heads) or self._plan(desk, heads)
@@ -112,6 +126,39 @@ class Replica:
             if step is None and seen is None:
                 break
             self.books.check()
+        if self.world.weather.noise == 0:
+            self._release_all(desk)
+
+    def _operate(self, desk: Desk) -> None:
+        """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
+        with desk.store.reading() as unit:
+            found = unit.outbox.intents.in_states(desk.account, _MEDDLED)
+        if not found:
+            return
+        intent = self.world.dice.choice(found)
+        try:
+            if intent.state is IntentState.LIVE:
+                verb = self.world.dice.choice((bump_now, cancel))
+                self.log(f"  operator: {verb(desk, self.world.heads(), intent.id)}")
+            else:
+                self._hold_or_release(desk, intent)
+        except InputError as error:
+            self.log(f"  operator is told: {error}")
+
+    def _release_all(self, desk: Desk) -> None:
+        """When all is calm the operator lets everything go."""
+        with desk.store.reading() as unit:
+            held = unit.outbox.intents.in_states(desk.account, [IntentState.HELD])
+        for intent in held:
+            if intent.nonce is None:
+                self._hold_or_release(desk, intent)
+
+    def _hold_or_release(self, desk: Desk, intent: Intent) -> None:
+        with desk.writing() as unit:
+            if intent.state is IntentState.HELD:
+                unit.outbox.intents.release(intent, desk.stamp)
+            else:
+                unit.outbox.intents.hold(intent, PauseKind.OPERATOR, "by hand", desk.stamp)
 
     def _end(self, error: BaseException) -> None:
         """Be gone for a while; a lease that it held stands until its time is over."""
@@ -133,9 +180,15 @@ class Replica:
 
         One that came to an end without its effect is wanted again, under another key.
         """
-        known = self.books.wishes()
+        known, now = self.books.wishes(), heads.latest.time
         with desk.store.reading() as unit:
-            is_busy = unit.outbox.intents.push_on_its_way(desk.account) is not None
+            under_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+        # Beside one that can no longer land the next is planned, which then takes its nonce.
+        is_busy = any(
+            one.wish.kind is IntentKind.PUSH
+            and not (one.state is IntentState.LIVE and (one.wish.deadline or 0) < now)
+            for one in under_way
+        )
         wanted = None if is_busy else self.goals.next_push(known)
         kind = IntentKind.PUSH
         if wanted is None:
@@ -150,7 +203,7 @@ class Replica:
             dedup_key=f"{kind}:{wanted}:{tries}",
             calldata=wanted,
             subject="" if kind is IntentKind.PUSH else f"ix={int(wanted, 16)}",
-            deadline=heads.latest.time + _TTL,
+            deadline=now + self.world.dice.choice(_TTLS),
         )
         with desk.writing() as unit:
             added = unit.outbox.intents.add(wish, desk.stamp)

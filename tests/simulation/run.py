@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,8 @@ SETTINGS = {
         Setting("no noise", noise=0.0),
     )
 }
+# Where there is a file system in memory, a commit costs no disk.
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - folders of our own
 _BLOCKS_A_ROUND = 60
 _CALM_BLOCKS = 400
 _LEASE_BLOCKS = 3
@@ -107,14 +110,14 @@ def play_naive(setting: Setting, seed: int, log: Log = _silent) -> Played:
 
 @contextmanager
 def _database(template: Path) -> Iterator[tuple[Path, Store]]:
-    """A fresh database whose fold is at the head, and always will be."""
-    with tempfile.TemporaryDirectory(prefix="simulation-") as folder:
+    """A fresh database, with a cursor for `Books.fold_to` to move."""
+    with tempfile.TemporaryDirectory(prefix="simulation-", dir=_MEMORY) as folder:
         path = Path(folder) / "oracle.sqlite"
         path.write_bytes(template.read_bytes())
         with Store.open(f"sqlite:///{path}") as store:
-            far = BlockRef(10**9, Hash("0x" + 64 * "f"), Hash("0x" + 64 * "e"), 0)
+            first = BlockRef(0, Hash("0x" + 64 * "f"), Hash("0x" + 64 * "e"), 0)
             with store.transaction() as unit:
-                unit.cursor.move_to(far, None, 0)
+                unit.cursor.move_to(first, None, 0)
             yield path, store
 
 
@@ -194,15 +197,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="only this one; else from 1 up")
     parser.add_argument("--log", action="store_true", help="say what happens, block by block")
     parser.add_argument("--naive", action="store_true", help="the naive publisher instead")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     asked = parser.parse_args()
     chosen = [SETTINGS[asked.setting]] if asked.setting else list(SETTINGS.values())
+    if asked.log:
+        asked.jobs = 1
     worlds = -(-asked.rounds // sum(one.rounds for one in chosen))
     seeds = range(1, worlds + 1) if asked.seed is None else [asked.seed]
     total = [0, 0, 0, 0, 0]
     began = time.monotonic()
-    with template() as made:
+    with template() as made, ProcessPoolExecutor(asked.jobs) as pool:
         for setting in chosen:
-            found = [_one(setting, seed, made, asked) for seed in seeds]
+            worlds_of = [pool.submit(_one, setting, seed, made, asked) for seed in seeds]
+            found = [world.result() for world in worlds_of]
             total = [old + new for old, new in zip(total, _sum(setting.name, found), strict=True)]
     seconds = time.monotonic() - began
     _say(f"{total[0] / seconds:.1f} rounds a second")
@@ -234,7 +241,7 @@ def _sum(name: str, found: Sequence[Played]) -> list[int]:
 @contextmanager
 def template() -> Iterator[Path]:
     """A migrated database without rows."""
-    with tempfile.TemporaryDirectory(prefix="simulation-") as folder:
+    with tempfile.TemporaryDirectory(prefix="simulation-", dir=_MEMORY) as folder:
         path = Path(folder) / "template.sqlite"
         migrate(f"sqlite:///{path}")
         yield path
