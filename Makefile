@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending machine soak bench cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending machine soak fuzz bench cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -55,6 +55,9 @@ machine:  ## Let anything happen to an index, a thousand times (EXAMPLES=100 for
 
 soak:  ## Index a million events from endpoints that fail by lot (ARGS="--events 100000")
 	python -m tests.soak.run $(ARGS)
+
+fuzz:  ## Call the oracle contract a hundred thousand times at random (CALLS=3000 SEED=2)
+	python tests/contracts/fuzz/run.py --calls $(or $(CALLS),100000) --seed $(or $(SEED),1)
 
 bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)

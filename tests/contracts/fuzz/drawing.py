@@ -1,0 +1,214 @@
+"""Who does what next: every function of the contract, by right and by wrong callers."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from tests.contracts.fuzz.evm import GAS
+from tests.contracts.fuzz.reports import push, quorum, twisted
+from tests.contracts.fuzz.signing import ring
+from tests.contracts.fuzz.start import ADMIN, PAUSER, SPARE, STRANGER, VETOER, WEEK, limits
+from tests.contracts.fuzz.state import Place, State
+from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
+
+NODES = 40
+EVERYBODY = (ADMIN, PAUSER, VETOER, STRANGER, SPARE)
+EVIDENCE = 0xE1 << 248
+# Old steps are sent again now and then; as many are remembered.
+REMEMBERED = 40
+
+
+class Hand:
+    """Draws the next step for a state; what it drew before may come again."""
+
+    def __init__(self, chosen: Random, place: Place) -> None:
+        self._chosen = chosen
+        self._place = place
+        self._drawn: list[Step] = []
+
+    def draw(self, state: State) -> Step:
+        if self._drawn and self._chosen.random() < 0.03:
+            return replace(self._chosen.choice(self._drawn), blocks=1, seconds=1)
+        wanted = self._chosen.choices(*_WEIGHED)[0]
+        blocks, seconds = self._pass(state)
+        if wanted is Hand.execute:
+            seconds = self._until_ready(state, seconds)
+        later = replace(state, number=state.number + blocks, time=state.time + seconds)
+        step = replace(wanted(self, later), blocks=blocks, seconds=seconds)
+        if not step.caller:
+            step = replace(step, caller=self._chosen.choice((*EVERYBODY, ring()[0].address)))
+        if step.name not in OF_THE_NETWORK:
+            self._drawn = [*self._drawn[-REMEMBERED:], step]
+        return step
+
+    def _pass(self, state: State) -> tuple[int, int]:
+        some = self._chosen
+        blocks = some.choices((1, 2, 10, 300, 5_000), (60, 20, 10, 6, 2))[0]
+        limit = state.limits
+        waits = (limit.veto_delay, limit.kick_window, limit.max_age, state.bucket.frame)
+        far = (*waits, limit.max_age + 1, WEEK, state.paused_until - state.time)
+        near = (0, 1, limit.min_interval, limit.min_interval, limit.veto_delay)
+        return blocks, max(some.choice(near if some.random() < 0.97 else far), 0)
+
+    def _until_ready(self, state: State, seconds: int) -> int:
+        """Mostly the seconds until a kickout can be executed, or one more or less."""
+        live = [k for k in state.kicks.values() if k.is_live and state.time <= k.dies_at]
+        if not live or self._chosen.random() < 0.4:
+            return seconds
+        kick = self._chosen.choice(live)
+        edge = self._chosen.choice((*5 * (kick.ready_at,), kick.dies_at))
+        return max(edge - state.time + self._chosen.choice((-1, 0, 0, 1)), 0)
+
+    def _by(self, holder: int) -> int:
+        """Mostly the one whose right it is."""
+        return holder if self._chosen.random() < 0.8 else self._chosen.choice(EVERYBODY)
+
+    # --- rounds and kickouts ---
+
+    def push(self, later: State) -> Step:
+        if not later.nodes:
+            return self.join(later)
+        return push(self._chosen, self._place, later)
+
+    def propose(self, later: State) -> Step:
+        some = self._chosen
+        low = [i for i in range(len(later.nodes)) if later.is_low(i) and later.is_member(i)]
+        good = (later.round, self._index(low, later), EVIDENCE, later.time + some.choice((0, 600)))
+        words = list(good)
+        if some.random() < 0.15:
+            wrong = ((later.round - 1, later.round + 1), (len(later.nodes),), (0,))
+            at = some.randrange(4)
+            words[at] = max((some.choice(wrong[at]) if at < 3 else later.time - 1), 0)
+        signed = list(words)
+        if some.random() < 0.05:
+            signed[some.randrange(4)] += 1
+        signatures = quorum(some, later, self._place.domain.of_kick(tuple(signed)))
+        if some.random() < 0.1:
+            signatures = twisted(some, later, signatures)
+        is_forwarded = some.random() < 0.1
+        return Step(
+            "proposeKick", words=tuple(words), signatures=signatures, is_forwarded=is_forwarded
+        )
+
+    def execute(self, later: State) -> Step:
+        some = self._chosen
+        live = {index: kick for index, kick in later.kicks.items() if kick.is_live}
+        young = [index for index, kick in live.items() if later.time <= kick.dies_at]
+        index = self._index(young or list(live), later)
+        gas = some.randint(30_000, 130_000) if some.random() < 0.1 else GAS
+        is_forwarded = some.random() < 0.1
+        return Step("executeKick", words=(index,), gas=gas, is_forwarded=is_forwarded)
+
+    def cancel(self, later: State) -> Step:
+        live = [i for i, kick in later.kicks.items() if kick.is_live]
+        return Step("cancelKick", self._by(later.vetoer), (self._index(live, later), EVIDENCE))
+
+    def _index(self, wanted: list[int], later: State) -> int:
+        """Mostly one of the wanted ones."""
+        if wanted and self._chosen.random() < 0.9:
+            return self._chosen.choice(wanted)
+        return self._chosen.randrange(len(later.nodes) + 1)
+
+    # --- nodes ---
+
+    def join(self, later: State) -> Step:
+        outside = [node for node in range(1, NODES) if node not in later.members]
+        return Step("join", words=(self._chosen.choice(outside),)) if outside else Step(WAIT)
+
+    def quit(self, later: State) -> Step:
+        inside = sorted(later.members)
+        return Step("quit", words=(self._chosen.choice(inside),)) if inside else Step(WAIT)
+
+    def refuse(self, later: State) -> Step:
+        return Step("setRefuses", words=(int(not later.refuses and self._chosen.random() < 0.4),))
+
+    def register(self, _: State) -> Step:
+        words = (self._chosen.choice((0, 1, 2, NODES)),)
+        return Step("register", words=words, is_forwarded=self._chosen.random() < 0.3)
+
+    # --- roles ---
+
+    def signers(self, later: State) -> Step:
+        some = self._chosen
+        count = some.randint(1, 7)
+        wanted = tuple(key.address for key in some.sample(ring(), count))
+        needed = some.choice((count // 2 + 1, count // 2 + 1, count, count // 2, count + 1))
+        if some.random() < 0.2:
+            wanted = some.choice(((), (*wanted, 0), (*wanted, wanted[0]), tuple(range(1, 257))))
+            needed = len(wanted) % 256
+        return Step("setSigners", self._by(later.admin), (needed,), wanted)
+
+    def limits(self, later: State) -> Step:
+        some = self._chosen
+        wanted = list(limits(some, self._place.farthest))
+        if some.random() < 0.3:
+            out = ((0, 0), (0, 10_001), (1, 0), (3, 0), (3, 1), (4, 0), (5, 10_001), (8, 0))
+            at, value = some.choice((*out, (3, self._place.farthest + 1)))
+            wanted[at] = value
+        return Step("setLimits", self._by(later.admin), tuple(wanted))
+
+    def rules(self, later: State) -> Step:
+        counter = max(later.rules + self._chosen.choice((1, 1, 1, 0, -1)), 0)
+        wanted = (counter, self._chosen.choice((0, EVIDENCE, EVIDENCE)))
+        return Step("setRules", self._by(later.admin), wanted)
+
+    def bucket(self, later: State) -> Step:
+        some = self._chosen
+        wanted = (some.choice((0, 1, 3, 9)), some.choice((0, 1, 2)), some.choice((0, 1, 600, 600)))
+        return Step("setBucket", self._by(later.admin), wanted)
+
+    def role(self, later: State) -> Step:
+        name = self._chosen.choice(("setPauser", "setVetoer", "transferAdmin", "transferAdmin"))
+        # Mostly to whom it belongs: a walk without a pauser sees no pause.
+        usual = {"setPauser": PAUSER, "setVetoer": VETOER, "transferAdmin": SPARE}[name]
+        to = self._chosen.choice((usual, usual, 0, STRANGER))
+        return Step(name, self._by(later.admin), (to,))
+
+    def accept(self, later: State) -> Step:
+        return Step("acceptAdmin", self._by(later.pending_admin or STRANGER))
+
+    def pause(self, later: State) -> Step:
+        seconds = self._chosen.choice((1, 1, 60, 600, WEEK, 0, WEEK + 1))
+        return Step("pauseFor", self._by(later.pauser or STRANGER), (seconds,))
+
+    def plain(self, later: State) -> Step:
+        name = self._chosen.choice(("resume", "resumeKicks", "resumeKicks", "pauseKicks"))
+        if later.kicks_paused or later.time < later.paused_until:
+            name = "resumeKicks" if later.kicks_paused else "resume"
+        holder = later.pauser if name == "pauseKicks" else later.admin
+        return Step(name, self._by(holder or STRANGER))
+
+    # --- the chain ---
+
+    def wait(self, _: State) -> Step:
+        return Step(WAIT)
+
+    def mark(self, _: State) -> Step:
+        return Step(MARK)
+
+    def reorg(self, _: State) -> Step:
+        return Step(REORG)
+
+
+_WEIGHTS: dict[Callable[[Hand, State], Step], int] = {
+    Hand.push: 300,
+    Hand.propose: 180,
+    Hand.execute: 200,
+    Hand.cancel: 25,
+    Hand.join: 45,
+    Hand.quit: 15,
+    Hand.refuse: 8,
+    Hand.register: 10,
+    Hand.signers: 10,
+    Hand.limits: 10,
+    Hand.rules: 6,
+    Hand.bucket: 8,
+    Hand.role: 8,
+    Hand.accept: 6,
+    Hand.pause: 10,
+    Hand.plain: 50,
+    Hand.wait: 5,
+    Hand.mark: 8,
+    Hand.reorg: 6,
+}
+_WEIGHED = (list(_WEIGHTS), list(_WEIGHTS.values()))

@@ -1,0 +1,174 @@
+"""The oracle and its network in an EVM of this process: bytes go in, plain words come out."""
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+from eth_abi.abi import encode
+from eth_utils.abi import (
+    collapse_if_tuple,
+    event_abi_to_log_topic,
+    function_abi_to_4byte_selector,
+)
+from pyrevm import EVM, AccountInfo, BlockEnv
+
+from tests.evm.artifacts import artifact
+
+# What a caller gives unless it wants to starve a call.
+GAS = 12_000_000
+DEPLOYER = "0x" + "d0" * 20
+ARB_SYS = "0x" + "00" * 19 + "64"
+
+# EIP-2935: the history contract as every chain with Prague has it, and who writes to it.
+HISTORY = "0x0000f90827f1c53a10cb7a02335b175320002935"
+HISTORY_CODE = bytes.fromhex(
+    "3373fffffffffffffffffffffffffffffffffffffffe14604657602036036042575f35600143038111604257"
+    "611fff81430311604257611fff9006545f5260205ff35b5f5ffd5b5f35611fff60014303065500"
+)
+SYSTEM = "0xfffffffffffffffffffffffffffffffffffffffe"
+
+_OUTPUT = re.compile(r"output: 0x([0-9a-f]*)")
+
+
+class Said(NamedTuple):
+    """An event: its arguments as words, in the order of the ABI; dynamic ones as encoded."""
+
+    name: str
+    words: tuple[int, ...]
+
+
+class Answer(NamedTuple):
+    """What a call came to: the error's name, or None and what was said."""
+
+    error: str | None
+    said: tuple[Said, ...] = ()
+    output: bytes = b""
+
+
+class Names:
+    """Selectors, topics and errors of some artifacts."""
+
+    def __init__(self, *artifacts: str) -> None:
+        self.selectors: dict[str, bytes] = {}
+        self.errors: dict[bytes, str] = {}
+        self.events: dict[bytes, tuple[str, list[bool]]] = {}
+        for part in (part for name in artifacts for part in artifact(name)["abi"]):
+            if part["type"] == "function":
+                self.selectors[part["name"]] = function_abi_to_4byte_selector(part)
+            elif part["type"] == "error":
+                self.errors[function_abi_to_4byte_selector(part)] = part["name"]
+            elif part["type"] == "event":
+                indexed = [given["indexed"] for given in part["inputs"]]
+                self.events[event_abi_to_log_topic(part)] = (part["name"], indexed)
+
+    def encoded(self, function: str, *given: int | bytes | list[int]) -> bytes:
+        """Encode a call; bytes and lists are dynamic arguments, everything else is one word."""
+        heads, tail = [], b""
+        for one in given:
+            if isinstance(one, int):
+                heads.append(one)
+                continue
+            heads.append(32 * len(given) + len(tail))
+            tail += _dynamic(one)
+        return self.selectors[function] + b"".join(map(_word, heads)) + tail
+
+
+def _dynamic(given: bytes | list[int]) -> bytes:
+    size = _word(len(given))
+    if isinstance(given, list):
+        return size + b"".join(map(_word, given))
+    return size + given + bytes(-len(given) % 32)
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(32)
+
+
+def words_in(output: bytes) -> tuple[int, ...]:
+    return tuple(int.from_bytes(output[at : at + 32]) for at in range(0, len(output), 32))
+
+
+@cache
+def known_names() -> Names:
+    """Of the oracle, of the network it stands in, and of the stand-in for ArbSys."""
+    return Names("QoSOracle", "testing/PlainNetwork", "testing/ArbSysDouble")
+
+
+class Machine:
+    """One chain of its own, with neither fees nor blocks but the ones it is told of."""
+
+    def __init__(self) -> None:
+        self._evm = EVM(spec_id="PRAGUE", gas_limit=30_000_000)
+        self.number = self.time = 0
+        self.names = known_names()
+
+    def turn(self, number: int, time: int) -> None:
+        """The next calls are in this block, at this second."""
+        self.number, self.time = number, time
+        self._evm.set_block_env(BlockEnv(number=number, timestamp=time, gas_limit=10**9))
+
+    def remember(self, number: int, block_hash: bytes) -> None:
+        """What the chain itself does in the block after `number`: keep its hash."""
+        now = self.number
+        self.turn(number + 1, self.time)
+        self._evm.message_call(SYSTEM, HISTORY, block_hash)
+        self.turn(now, self.time)
+
+    def put(self, address: str, code: bytes) -> None:
+        self._evm.insert_account_info(address, AccountInfo(nonce=1, code=code))
+
+    def deploy(self, name: str, *arguments: Any) -> str:
+        """Raises: RuntimeError: the constructor refuses."""
+        compiled = artifact(name)
+        code = bytes.fromhex(compiled["bytecode"][2:])
+        made = [part for part in compiled["abi"] if part["type"] == "constructor"]
+        kinds = [collapse_if_tuple(given) for part in made for given in part["inputs"]]
+        return self._evm.deploy(DEPLOYER, code + encode(kinds, arguments)).lower()
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """The events of the last call."""
+        result = self._evm.result
+        return tuple(self._read(log.data) for log in result.logs) if result else ()
+
+    def _read(self, log: Any) -> Said:
+        (topic, *indexed), rest = log
+        name, places = self.names.events[bytes(topic)]
+        topics = (int.from_bytes(word) for word in indexed)
+        plain = iter(words_in(bytes(rest)))
+        ordered = [next(topics if is_indexed else plain) for is_indexed in places]
+        return Said(name, (*ordered, *plain))
+
+    def call(self, caller: str, to: str, given: bytes, gas: int = GAS) -> Answer:
+        """Send a transaction; what fails leaves nothing behind."""
+        try:
+            output = self._evm.message_call(caller, to, given, gas=gas)
+        except RuntimeError as error:
+            return Answer(self._reason(str(error)))
+        return Answer(None, self.said, bytes(output))
+
+    def _reason(self, text: str) -> str:
+        output = _OUTPUT.search(text)
+        if output is None:
+            return "halt"
+        raw = bytes.fromhex(output[1])
+        return self.names.errors.get(raw[:4], f"unnamed 0x{raw.hex()}")
+
+    def view(self, to: str, function: str, *given: int) -> tuple[int, ...]:
+        return words_in(self._evm.message_call(DEPLOYER, to, self.names.encoded(function, *given)))
+
+    def mark(self) -> Any:
+        """A place to go back to."""
+        return self._evm.snapshot()
+
+    def back(self, mark: Any) -> None:
+        """Everything since never happened."""
+        self._evm.revert(mark)
+
+
+def as_int(address: str) -> int:
+    return int(address, 16)
+
+
+def as_address(number: int) -> str:
+    return f"0x{number:040x}"

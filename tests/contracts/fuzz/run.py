@@ -1,0 +1,107 @@
+"""Calls a QoSOracle at random and sees after each call that everything holds.
+
+Run: .venv/bin/python tests/contracts/fuzz/run.py [--calls 100000] [--seed 1]
+Exit code 1: something did not hold; the shortest way to it is printed. The same seed walks the
+same ways again.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
+
+from tests.contracts.fuzz.shrinking import fault, shortest  # noqa: E402
+from tests.contracts.fuzz.walk import Walk  # noqa: E402
+from tests.evm.artifacts import artifact  # noqa: E402
+
+# Then another oracle begins, with other limits, on another kind of chain.
+CALLS_OF_A_WALK = 500
+# Nobody joins 2^24 times; and what the network's own guards say.
+UNREACHED = {"IndexSpaceFull", "NotRegistered"}
+
+
+class Tally:
+    """What all walks came to."""
+
+    def __init__(self) -> None:
+        self.ends: Counter[str] = Counter()
+        self.heard: Counter[str] = Counter()
+
+    def add(self, walk: Walk) -> None:
+        self.ends += walk.ends
+        self.heard += walk.heard
+
+    @property
+    def calls(self) -> int:
+        return self.ends.total()
+
+    @property
+    def accepted(self) -> int:
+        return sum(count for end, count in self.ends.items() if end.endswith(": done"))
+
+    def missing(self) -> list[str]:
+        """Errors and events of the contract that no call came to."""
+        parts = artifact("QoSOracle")["abi"]
+        kinds = {"error": self.ends, "event": self.heard}
+        return sorted(
+            part["name"]
+            for part in parts
+            if part["type"] in kinds
+            and part["name"] not in UNREACHED
+            and not kinds[part["type"]][part["name"]]
+        )
+
+
+def walked(seed: int, calls: int) -> Tally:
+    """Make so many calls, in walks of CALLS_OF_A_WALK.
+
+    Raises:
+        AssertionError: something does not hold; seed, walk, and the shortest way to it are in it.
+    """
+    tally, number = Tally(), 0
+    while tally.calls < calls:
+        walk = Walk(seed, number)
+        try:
+            walk.run(min(CALLS_OF_A_WALK, calls - tally.calls))
+        except AssertionError as error:
+            raise AssertionError(_told(seed, number, walk, error)) from error
+        tally.add(walk)
+        number += 1
+    return tally
+
+
+def _told(seed: int, number: int, walk: Walk, error: AssertionError) -> str:
+    steps = shortest(seed, number, walk.steps)
+    end = fault(seed, number, steps)
+    why = end[0] if end else str(error)
+    head = f"seed {seed}, walk {number}, step {len(walk.steps)}: {error}"
+    return "\n".join((head, f"the shortest way to a fault ({why}):", *map(str, steps)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Call a QoSOracle at random; all must hold.")
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    begun = time.perf_counter()
+    try:
+        tally = walked(asked.seed, asked.calls)
+    except AssertionError as error:
+        sys.stdout.write(f"{error}\n")
+        return 1
+    seconds = time.perf_counter() - begun
+    for end, count in sorted(tally.ends.items(), key=lambda pair: -pair[1]):
+        sys.stdout.write(f"{count:>9,}  {end}\n")
+    sys.stdout.write(
+        f"{tally.calls:,} calls, {tally.accepted:,} of them accepted, in {seconds:.0f} s; "
+        f"not come to: {', '.join(tally.missing()) or 'nothing'}\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Random calls on the oracle: each is foretold, and what must always hold holds after each.
+
+`make fuzz` makes a hundred thousand of them. pyrevm has no wheel for every machine
+(docs/decisions/0094).
+"""
+
+from typing import Any
+
+import pytest
+
+fuzz: Any = pytest.importorskip("tests.contracts.fuzz.run", exc_type=ModuleNotFoundError)
+walk: Any = pytest.importorskip("tests.contracts.fuzz.walk", exc_type=ModuleNotFoundError)
+
+pytestmark = pytest.mark.slow
+
+SEED, CALLS = 1, 3_000
+
+
+def test_after_each_of_three_thousand_calls_everything_holds():
+    tally = fuzz.walked(SEED, CALLS)
+    assert tally.calls == CALLS
+    # Every error and every event of the contract was met on the way.
+    assert tally.missing() == []
+
+
+def test_the_same_seed_walks_the_same_way():
+    walks = [walk.Walk(SEED, 7) for _ in range(2)]
+    for one in walks:
+        one.run(100)
+    assert walks[0].steps == walks[1].steps
+    assert walks[0].state == walks[1].state
+
+
+def test_a_contract_that_does_otherwise_is_shown_a_shorter_way(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Here the model is the one that is wrong: it knows nothing of evidence."""
+    told = walk.refusals
+    monkeypatch.setattr(walk, "refusals", lambda *asked: told(*asked) - {"NoEvidence"})
+    with pytest.raises(AssertionError, match="NoEvidence") as caught:
+        fuzz.walked(SEED, CALLS)
+    head, *lines = str(caught.value).splitlines()
+    steps = [line for line in lines if line.startswith("Step(")]
+    assert 0 < len(steps) < int(head.partition("step ")[2].partition(":")[0])
+    assert "proposeKick" in steps[-1]
