@@ -39,7 +39,7 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
         TransientError: no endpoint answers.
         InputError: an endpoint is of another chain.
     """
-    desk.publisher.lines.check_chain(desk.account.chain_id)
+    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
     with desk.store.reading() as unit:
         watched = [
             (slot, unit.outbox.slots.attempts(slot))
@@ -64,7 +64,7 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
         TransientError: no endpoint answers.
         InputError: an endpoint is of another chain.
     """
-    desk.publisher.lines.check_chain(desk.account.chain_id)
+    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
     with desk.store.reading() as unit:
         slots = unit.outbox.slots.watched(desk.account)
     settled = _still_there(desk, slots, heads)

@@ -20,9 +20,10 @@ def reconcile(desk: Desk) -> Step | None:
 
     Raises:
         InputError: the chain has seen nonces that this database never gave out, or the database
-            has lost some that it did give out.
+            has lost some that it did give out; or an endpoint is of another chain.
         TransientError: no endpoint answers, or too few say the same.
     """
+    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
     if not desk.publisher.has_payer:
         return None
     account, lines = desk.account, desk.publisher.lines

@@ -15,6 +15,7 @@ def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees, limit: int =
     `limit` in gas; 0: the intent's own. Ask for it outside of a transaction.
     """
     wish, limit = intent.wish, limit or intent.gas_limit or 0
+    desk.publisher.lines.check_chain(wish.account.chain_id)
     signed = desk.publisher.payer.sign_transaction(
         Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
     )
