@@ -33,6 +33,7 @@ from oracle.entrypoints import (
     run_commands,
     select_commands,
     status_commands,
+    verify_round_commands,
 )
 from oracle.entrypoints.terminal import escaped
 from oracle.errors import InputError, OracleError
@@ -55,6 +56,7 @@ _COMMANDS = (
     endpoint_commands,
     report_commands,
     release_commands,
+    verify_round_commands,
     kickout_commands,
     kickout_cancel,
     latch_commands,

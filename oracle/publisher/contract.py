@@ -1,5 +1,6 @@
 """The oracle contract as the publisher sees it: how it stands, and the calls we make of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,28 @@ class OracleContract:
         """
         (bucket,) = self._read(newest_block(self._lines), "bucket")
         return int(bucket[0][1])
+
+    def words(self, indexes: Sequence[int], block: BlockRef) -> dict[int, int]:
+        """Return the words of lanes that the contract holds at a block, by their index.
+
+        Raises:
+            TransientError: no endpoint answers.
+        """
+        asked = [
+            (
+                "eth_call",
+                (
+                    {"to": self.address, "data": call_input(CONTRACT, "wordsAt", index, 1)},
+                    hex(block.number),
+                ),
+            )
+            for index in indexes
+        ]
+        answers = self._lines.ask_all(asked) if asked else []
+        return {
+            index: int(call_output(CONTRACT, "wordsAt", answer)[0][0])
+            for index, answer in zip(indexes, answers, strict=True)
+        }
 
     def constitution(self) -> Constitution:
         """Return who may do what, and under which code."""
