@@ -11,7 +11,7 @@ from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
-from tests.services.test_kicking import bad_pool, kick
+from tests.services.test_kicking import bad_pool, kick, shown_low
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
@@ -20,10 +20,7 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"
 def office(sqlite_office):
     """Node 2 is due and reported; the daemon proposed nothing, and has gone home."""
     bad_pool(sqlite_office)
-    sqlite_office.period()
-    sqlite_office.tick()
-    sqlite_office.mine(FINALITY + 1)
-    sqlite_office.index()
+    shown_low(sqlite_office)
     sqlite_office.repeat(confirm_next)
     with sqlite_office.store.transaction() as unit:
         unit.lease.release(sqlite_office.epoch)

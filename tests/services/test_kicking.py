@@ -14,7 +14,7 @@ from oracle.store.rounds import RoundRoom
 from tests.evm.fixtures import chain
 from tests.evm.groups import answer, compare, members
 from tests.evm.network import Standing, word
-from tests.office import FINALITY, LIMITS, Office
+from tests.office import FINALITY, LIMITS, SETTINGS, Office
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -28,6 +28,8 @@ pytestmark = pytest.mark.slow
 __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
 
 POOL = 4
+# Rounds in a row that have to show a node low.
+ROUNDS = SETTINGS.kick_after_rounds
 
 
 def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
@@ -56,10 +58,11 @@ def standing(office: Office) -> Standing:
 def proposed(office: Office) -> None:
     """Node 2 is due, reported, and its kickout is on chain."""
     bad_pool(office)
-    office.pushed()
+    for _ in range(ROUNDS):
+        office.pushed()
     office.until_final()
     office.mine()
-    office.tick()
+    office.until_final()
     assert office.states()[-1] == "final", office.steps
     assert kick(office)["live"]
 
@@ -73,6 +76,14 @@ def pushed_without_kickouts(office: Office) -> None:
     office.mine()
     office.index()
     office.repeat(confirm_next)
+
+
+def shown_low(office: Office) -> None:
+    """As many rounds have shown it as are asked for, and all of it is final."""
+    for _ in range(ROUNDS):
+        pushed_without_kickouts(office)
+    office.mine(FINALITY + 1)
+    office.index()
 
 
 def kick(office: Office) -> dict[str, object]:
@@ -129,9 +140,7 @@ def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):
 def test_nobody_is_proposed_while_the_fold_is_behind_the_head(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
-    pushed_without_kickouts(office)
-    office.mine(FINALITY + 1)
-    office.index()
+    shown_low(office)
     group(office, 99, (2, 0, 1))
 
     assert office.repeat(plan_kick) == []
@@ -204,6 +213,7 @@ def test_a_node_that_left_is_not_proposed(sqlite_office: Office):
     bad_pool(office)
     network = office.premises.network
     network.by(network.nodes[2], network.does.quit())
-    office.pushed()
+    for _ in range(ROUNDS):
+        office.pushed()
     office.until_final()
     assert "propose_kick" not in kinds(office)
