@@ -1,0 +1,173 @@
+"""Keys that are another's, guards that are slow, down or wrong, and runs that must not sign."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from oracle.errors import OracleError, TransientError
+from oracle.publisher.keys import unlock
+from oracle.publisher.publisher import Keys
+from oracle.publisher.signer import WrongSignatureError
+from oracle.publisher.signers.remote import RemoteSigner
+from oracle.store.outbox_rows import Slot
+from tests.office import CHAIN_ID, Office
+from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
+from tests.sending.proxy import SEND, Proxy
+
+SECONDS = 0.3
+
+
+@dataclass
+class Guarded:
+    """An office whose keys lie on two other hosts, and the endpoints that it sends to."""
+
+    office: Office
+    signer: RemoteHost
+    transmitter: RemoteHost
+    proxies: tuple[Proxy, Proxy]
+
+    @property
+    def sent(self) -> int:
+        return sum(proxy.count(SEND) for proxy in self.proxies)
+
+    def slots(self) -> list[Slot]:
+        """Nonces that were given out and are not settled."""
+        with self.office.store.reading() as unit:
+            return unit.outbox.slots.watched(self.office.desk.account)
+
+    def attempts(self) -> int:
+        """How many signed transactions are stored."""
+        with self.office.store.reading() as unit:
+            return sum(len(unit.outbox.slots.attempts(slot)) for slot in self.slots())
+
+    def statements(self) -> int:
+        """How many signatures of statements are stored."""
+        with self.office.store.reading() as unit:
+            return len(
+                unit.outbox.signatures.of_round(
+                    self.office.premises.address, "report", self.office.premises.round + 1
+                )
+            )
+
+
+def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
+    """A host that has the key of a role."""
+    key = unlock(folder / f"{role}.json", folder / f"{role}.password")
+    return RemoteHost(key="0x" + key.hex(), **settings)
+
+
+@pytest.fixture
+def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Guarded]:
+    premises = proxied_office.premises
+    with (
+        served(host_of(premises.key_folder, "signer")) as signer,
+        served(host_of(premises.key_folder, "transmitter")) as transmitter,
+    ):
+        wire = {"timeout_seconds": SECONDS}
+        keys = Keys(RemoteSigner(signer.place(**wire)), RemoteSigner(transmitter.place(**wire)))
+        proxied_office.restart(premises=replace(premises, keys=keys))
+        proxied_office.period()
+        yield Guarded(proxied_office, signer, transmitter, proxies)
+
+
+def lands(guarded: Guarded, nonce: int) -> None:
+    """The round comes on chain, by the nonce that was given out before, and no other."""
+    office, before = guarded.office, guarded.office.premises.round
+    office.tick()
+    (slot,) = guarded.slots()
+    assert slot.nonce == nonce
+    office.mine()
+    office.tick()
+    assert (office.premises.round, office.premises.nonce) == (before + 1, nonce + 1)
+
+
+def test_case_f70_of_a_guard_that_is_slow_nothing_is_stored_and_the_nonce_is_kept(
+    guarded: Guarded,
+):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.transmitter.gate = Event()
+
+    with pytest.raises(TransientError, match="asked again for the same"):
+        office.tick()
+
+    # It may have signed. The bytes never came to us, and so nobody can send them.
+    assert [method for method, _ in guarded.transmitter.asked] == ["eth_signTransaction"]
+    assert [slot.nonce for slot in guarded.slots()] == [nonce]
+    assert (guarded.attempts(), guarded.sent) == (0, 0)
+    guarded.transmitter.gate.set()
+    lands(guarded, nonce)
+
+
+def test_case_f70_a_guard_that_is_down_keeps_everything_as_it_is(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.signer.instead = (503, {}, b"")
+    for _ in range(3):
+        with pytest.raises(TransientError):
+            office.tick()
+    assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
+
+    guarded.signer.instead = None
+    lands(guarded, nonce)
+
+
+OTHER = "0x" + "77" * 32
+WRONG_TRANSACTIONS = {
+    "another key": Wrong(key=OTHER),
+    "another nonce": Wrong(fields=lambda asked: {**asked, "nonce": "0x63"}),
+    "another contract": Wrong(fields=lambda asked: {**asked, "to": "0x" + 40 * "8"}),
+    "ether along": Wrong(fields=lambda asked: {**asked, "value": "0x1"}),
+    "another call": Wrong(fields=lambda asked: {**asked, "data": asked["data"] + "00"}),
+    "a higher fee": Wrong(fields=lambda asked: {**asked, "maxFeePerGas": hex(10**15)}),
+    "another chain": Wrong(fields=lambda asked: {**asked, "chainId": "0x1"}),
+    "garbage": Wrong(result=lambda _: "0x02c0"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_TRANSACTIONS)
+def test_case_f70_a_transaction_that_was_not_asked_for_is_neither_stored_nor_sent(
+    guarded: Guarded, what: str
+):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.transmitter.wrong = WRONG_TRANSACTIONS[what]
+
+    with pytest.raises(WrongSignatureError):
+        office.tick()
+
+    assert (guarded.attempts(), guarded.sent) == (0, 0)
+    assert [slot.nonce for slot in guarded.slots()] == [nonce]
+    guarded.transmitter.wrong = Wrong()
+    lands(guarded, nonce)
+
+
+WRONG_STATEMENTS = {
+    "another key": Wrong(key=OTHER),
+    "another round": Wrong(
+        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 99}}
+    ),
+    "the high s": Wrong(result=high_s),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_STATEMENTS)
+def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Guarded, what: str):
+    guarded.signer.wrong = WRONG_STATEMENTS[what]
+    with pytest.raises(WrongSignatureError):
+        guarded.office.tick()
+    assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
+
+
+def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    contract = office.premises.address
+    guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
+    with pytest.raises(OracleError, match="another function"):
+        office.tick()
+    assert (guarded.attempts(), guarded.sent) == (0, 0)
+
+    (_, (asked,)) = guarded.transmitter.asked[-1]
+    guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
+    lands(guarded, nonce)
