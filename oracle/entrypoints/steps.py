@@ -24,6 +24,7 @@ from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
 from oracle.services.rewinding import Rewound
+from oracle.services.timing.starting import first_hole
 from oracle.telemetry import metrics
 
 _CENSUS_SECONDS = 10.0
@@ -82,6 +83,7 @@ class Work:
             self.watch.saw(self.pace.heads)
         with self.app.store.reading() as unit:
             self.watch.latch = why_stopped(unit)
+            self.watch.hole = None if self.integrity.mender.is_sound else first_hole(unit)
         vigil = self.pace.vigil
         self.watch.is_in_doubt = vigil.is_open()
         self.watch.dispute = vigil.held_up(self.pace.clock())

@@ -36,6 +36,10 @@ class Watch:
     is_in_doubt: bool = False
     # What endpoints say against each other, while nothing of either is taken in.
     dispute: str | None = None
+    # The lowest block that was never read; None: there is none.
+    hole: int | None = None
+    # Who leads while this process stands by; None: it leads, or does not know yet.
+    standby_of: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     _heads: Heads | None = None
     _seen_at: float | None = None
@@ -74,6 +78,9 @@ class Watch:
             if count >= READY_WITHIN_FAILURES
         ]
         silent = [f"{name}: has not turned for too long" for name in self.beats.silent()]
+        if self.standby_of is not None:
+            # The leader indexes, into the same database.
+            return [*failing, *silent]
         return [*self._held(), *failing, *silent, *self._behind()]
 
     def _held(self) -> list[str]:
@@ -86,6 +93,8 @@ class Watch:
                 f"index: {self.dispute}, and nothing new came from who is believed: take the one "
                 "that is wrong out of [chain] endpoints, or name a third"
             )
+        if self.hole is not None:
+            found.append(f"index: block {self.hole} was never read: `qos-oracle resync gaps`")
         if self.is_stalled:
             found.append("chain: no endpoint shows a new block")
         if self._seen_at is not None:

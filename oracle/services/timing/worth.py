@@ -8,6 +8,7 @@ from oracle.domain.rounds import Word
 from oracle.domain.worth import Bounds, News, Worth, change_between, worth_of
 from oracle.publisher.contract import Standing
 from oracle.services.desk import Desk
+from oracle.services.timing.gating import hold, why_held
 from oracle.store.store import Unit
 
 
@@ -15,9 +16,15 @@ def is_worth(desk: Desk, report: Report, standing: Standing) -> Worth:
     """Tell whether to send a report now, and the most wei per gas to pay (publishing.md 3.5).
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
+    What the sanity gate holds is not sent, whoever signed it; that is written down here.
     """
     with desk.store.reading() as unit:
-        return worth_in(desk, unit, report, standing)
+        reason = why_held(desk, unit, report)
+        worth = worth_in(desk, unit, report, standing)
+    if reason is None:
+        return worth
+    hold(desk, report, reason)
+    return Worth(now=False, why=f"held: {reason}", most_per_gas=0)
 
 
 def worth_in(desk: Desk, unit: Unit, report: Report, standing: Standing) -> Worth:
