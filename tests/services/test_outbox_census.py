@@ -1,0 +1,79 @@
+"""The figures of what was sent are recounted from rows: they are the same after every restart."""
+
+import pytest
+
+from oracle.services.outbox_census import OutboxCensus, with_accounts, with_contract
+from tests.evm.fixtures import chain
+from tests.office import Office
+from tests.services.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+SUCCESS = ("push", "success")
+
+
+def counted(census, office):
+    return census.count(office.store, int(office.premises.chain.time))
+
+
+def plain(figures):
+    """What can be compared of them."""
+    totals = figures.totals
+    spreads = (totals.to_mined, totals.to_final, totals.blocks, totals.bumps)
+    return (
+        dict(totals.outcomes),
+        dict(totals.gas),
+        dict(totals.wei),
+        [{kind: list(one.buckets()) for kind, one in spread.items()} for spread in spreads],
+        figures.attempts,
+    )
+
+
+def test_a_census_that_has_watched_all_the_way_says_what_one_that_starts_now_says(
+    sqlite_office: Office,
+):
+    office, watching = sqlite_office, OutboxCensus()
+    for _ in range(3):
+        office.pushed()
+        office.until_final()
+        counted(watching, office)
+
+    assert plain(counted(watching, office)) == plain(counted(OutboxCensus(), office))
+    assert counted(watching, office).totals.outcomes[SUCCESS] == office.premises.round
+
+
+def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
+    office = sqlite_office
+    chain, sender = office.premises.chain, office.premises.keys.transmitter.address
+    before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
+    office.pushed()
+    office.until_final()
+
+    lost = before - int(chain.rpc("eth_getBalance", sender, "latest"), 16)
+    totals = counted(OutboxCensus(), office).totals
+    assert totals.wei["push"] == lost
+    assert totals.gas["push"] > 21_000
+
+
+def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    figures = with_accounts(
+        counted(OutboxCensus(), office), {"transmitter": office.desk}, office.source.heads()
+    )
+    ours = figures.accounts["transmitter"]
+    assert (ours.latest, ours.gap) == (ours.next_nonce, 0)
+    assert ours.open_slots == 1  # mined, not final yet
+    assert ours.balance_wei > ours.reserved_wei
+
+    contract = with_contract(figures, office.desk).contract
+    assert (contract.round, contract.rules_agree) == (office.premises.round, True)
+    assert contract.kick_tokens == 3
