@@ -15,7 +15,8 @@ from oracle.app import App
 from oracle.chain.failures import NoneAnswersError
 from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
-from oracle.entrypoints.awaiting import Stop, await_chain
+from oracle.entrypoints.awaiting import Stop, await_chain, await_lease
+from oracle.entrypoints.lease_keeping import give_back, leading
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -27,14 +28,15 @@ from oracle.entrypoints.options import (
 from oracle.entrypoints.steps import Work, steps_of
 from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build, serving
-from oracle.errors import FatalError, InputError, OracleError, TransientError
+from oracle.errors import FatalError, InputError, TransientError
 from oracle.publisher.inspection import differences
 from oracle.scheduler import Beats, Waker, run as run_steps, run_once
 from oracle.services import latching
-from oracle.services.leasing import release, take
+from oracle.services.leasing import take
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 from oracle.telemetry import logs, metrics
 
+_COMMAND = "qos-oracle run"
 _MADE_BEFORE_A_LOOK = 50_000
 
 # What a shell adds to the number of the signal that ended a command.
@@ -74,12 +76,16 @@ def run(
     ] = False,
     publish: _SendOption = None,
     dispatch: _StartOption = None,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Where another daemon leads, wait, and take over from it."),
+    ] = False,
 ) -> None:
     """Be the daemon: index the chain, score its nodes, report, give out tasks; until SIGTERM.
 
     It sends only what --publish, --dispatch or their settings say; the rest is computed and kept.
-    Makes the tables of an empty database. One process works on a database at a time. Exit codes:
-    1 may be started again by itself, 2 needs a person.
+    Makes the tables of an empty database. One process works on a database at a time; others may
+    stand by. Exit codes: 1 may be started again by itself, 2 needs a person.
     """
     with open_app(config) as app, _on_signals(_leave):
         told = app.config
@@ -89,6 +95,8 @@ def run(
             app.require_store()
         if dispatch and publish is False:
             raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
+        if once and standby:
+            raise InputError("--once leaves when all is done, and --standby waits: give one")
         sends = _Sends(
             reports=told.oracle.publish if publish is None else publish,
             starts=(told.dispatch.enabled and publish is not False)
@@ -96,7 +104,7 @@ def run(
             else dispatch,
         )
         if not once:
-            _until_told(app, sends)
+            _until_told(app, sends, is_standby=standby)
             return
         app.require_chain()
         app.create_store()
@@ -118,29 +126,49 @@ class _Sends(NamedTuple):
     starts: bool
 
 
-def _until_told(app: App, sends: _Sends) -> None:
+def _until_told(app: App, sends: _Sends, *, is_standby: bool) -> None:
     """Be the daemon."""
-    told, stop = app.config, Stop()
+    stop = Stop()
     _wait_for_chain(app, stop)
     if stop.reason is None:
         app.create_store()
         # The lease before the port: a second daemon hears who the first one is.
-        with _leased(app) as epoch:
-            work = _prepared(app, epoch, sends)
-            with _serving(app, work.watch) as address, _on_signals(stop.tell):
-                structlog.get_logger().info(
-                    "started",
-                    version=__version__,
-                    chain_id=told.chain.id,
-                    web=address,
-                    publishing=sends.reports,
-                    dispatching=sends.starts,
-                )
-                metrics.STARTED.set_to_current_time()
-                waker = Waker()
-                with _woken(app, waker):
-                    run_steps(steps_of(work), stop.event, work.watch.beats, waker)
+        epoch = _stood_by(app, sends, stop) if is_standby else take(app.store, _COMMAND)
+        if epoch is not None:
+            with leading(app.store, epoch, stop.event.set):
+                _lead(app, epoch, sends, stop)
     structlog.get_logger().info("stopped", by=stop.reason)
+
+
+def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
+    """Do the work of the one that writes."""
+    work = _prepared(app, epoch, sends)
+    with _serving(app, work.watch) as address, _on_signals(stop.tell):
+        structlog.get_logger().info(
+            "started",
+            version=__version__,
+            chain_id=app.config.chain.id,
+            web=address,
+            publishing=sends.reports,
+            dispatching=sends.starts,
+            epoch=epoch,
+        )
+        metrics.STARTED.set_to_current_time()
+        waker = Waker()
+        with _woken(app, waker):
+            # The lease is kept beside the worker, not by it.
+            steps = [step for step in steps_of(work) if step.name != "lease"]
+            run_steps(steps, stop.event, work.watch.beats, waker)
+
+
+def _stood_by(app: App, sends: _Sends, stop: Stop) -> int | None:
+    """Wait for the lease, with everything checked that can be; None: told to end first."""
+    if sends.reports:
+        _check_contract(app)
+    watch = Watch(Beats(time.monotonic))
+    with _serving(app, watch) as address, _on_signals(stop.tell):
+        structlog.get_logger().info("standing_by", web=address)
+        return await_lease(app, watch, stop, _COMMAND)
 
 
 def _wait_for_chain(app: App, stop: Stop) -> None:
@@ -204,13 +232,17 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     if sends.starts:
         work.starts = app.dispatch_desk(epoch, _unix_seconds)
     if sends.reports:
-        found = differences(app.publisher.contract.constitution(), app.expected)
-        if found:
-            lines = "".join(f"\n  {difference.line()}" for difference in found)
-            raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
+        _check_contract(app)
         work.desk = app.desk(epoch, _unix_seconds)
     settle()
     return work
+
+
+def _check_contract(app: App) -> None:
+    found = differences(app.publisher.contract.constitution(), app.expected)
+    if found:
+        lines = "".join(f"\n  {difference.line()}" for difference in found)
+        raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
 
 
 @contextmanager
@@ -236,15 +268,12 @@ def _woken(app: App, waker: Waker) -> Iterator[None]:
 
 @contextmanager
 def _leased(app: App) -> Iterator[int]:
-    """Hold the lease; where it cannot be given back, it runs out by itself."""
-    epoch = take(app.store, "qos-oracle run")
+    """Hold the lease around work that renews it by itself."""
+    epoch = take(app.store, _COMMAND)
     try:
         yield epoch
     finally:
-        try:
-            release(app.store, epoch)
-        except OracleError as error:
-            structlog.get_logger().warning("lease_kept", reason=str(error))
+        give_back(app.store, epoch)
 
 
 @contextmanager

@@ -40,6 +40,8 @@ def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
         body = {
             "ready": not reasons,
             "reasons": reasons,
+            "standby": watch.standby_of is not None,
+            "leader": watch.standby_of,
             "head": watch.newest,
             "folded": watch.folded.number if watch.folded else None,
             "lag_blocks": watch.lag_blocks,

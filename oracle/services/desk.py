@@ -61,7 +61,7 @@ class Desk:
     level: Literal["soft", "safe"]
     evidence_folder: Path
     dispatch: DispatchSettings | None = None
-    sending: SendingSettings = SendingSettings()
+    sending: SendingSettings = field(default_factory=SendingSettings)
     prover: Prover | None = None
     patience: Patience = field(default_factory=Patience)
     sanity: Sanity = field(default_factory=Sanity)
@@ -89,6 +89,18 @@ class Desk:
         with self.store.transaction() as unit:
             unit.lease.guard(self.epoch)
             yield unit
+
+    def before_sending(self) -> None:
+        """Make sure that bytes may leave now: we lead, and can note that they left.
+
+        A database that cannot be written would have them sent again and again.
+
+        Raises:
+            FatalError: another process has taken over the lease.
+            TransientError: nothing can be written now; nothing may be sent.
+        """
+        with self.store.transaction() as unit:
+            unit.lease.prove(self.epoch)
 
     def is_stopped(self) -> bool:
         """Tell whether a latch is closed: then nothing is planned, signed or sent."""

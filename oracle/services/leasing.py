@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from oracle.errors import FatalError
+from oracle.store.lease import Held
 from oracle.store.store import Store
 
 # A holder that died is waited for this long; one that lives renews three times in between.
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 10.0
+# Not renewed for so long, the holder has to end: well before another one may take over.
+GIVE_UP_SECONDS = 20.0
 
 
 def holder_name(command: str) -> str:
@@ -41,15 +44,30 @@ def take(store: Store, command: str) -> int:
     Raises:
         FatalError: another process holds it; the message names the holder.
     """
+    epoch, held = try_take(store, command)
+    if epoch is None:
+        raise FatalError(
+            f"another process works on this database: {held.holder}; stop it, or wait "
+            f"{max(1, round(held.seconds_left))} s if it is dead"
+        )
+    return epoch
+
+
+def try_take(store: Store, command: str) -> tuple[int | None, Held]:
+    """Take the lease where it is free or over; return its epoch or None, and how it stands.
+
+    Where another holds it, nothing is written: whoever stands by may ask often.
+
+    Raises:
+        TransientError: the database is away, or another process is writing to it.
+    """
+    with store.reading() as unit:
+        held = unit.lease.current()
+    if held.holder is not None and held.seconds_left >= 0:
+        return None, held
     with store.transaction() as unit:
         epoch = unit.lease.take(holder_name(command), LEASE_SECONDS)
-        if epoch is None:
-            held = unit.lease.current()
-            raise FatalError(
-                f"another process works on this database: {held.holder}; stop it, or wait "
-                f"{max(1, round(held.seconds_left))} s if it is dead"
-            )
-    return epoch
+        return epoch, unit.lease.current()
 
 
 def renew(store: Store, epoch: int) -> None:

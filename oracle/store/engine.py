@@ -15,6 +15,8 @@ from oracle.errors import InputError
 BUSY_SECONDS = 5.0
 # Any number: PostgreSQL's writers meet at this lock, as SQLite's do at the file's.
 _WRITER_LOCK = 0x716F73
+# As long as a lease: a writer that says nothing in its transaction has lost it anyway.
+_STALLED_SECONDS = 30
 _CACHE_KIB = 65_536
 # SQLite moves pages from the WAL into the file when it is this long, 16 MB: a page that changes in
 # every window is moved once for several of them...
@@ -56,7 +58,13 @@ def writing_engine(url: URL) -> Engine:
         engine = _sqlite(url)
         event.listen(engine, "begin", _begin_immediate)
         return engine
-    engine = create_engine(url, pool_size=1, max_overflow=4, pool_timeout=BUSY_SECONDS)
+    engine = create_engine(
+        url,
+        pool_size=1,
+        max_overflow=4,
+        pool_timeout=BUSY_SECONDS,
+        connect_args=_alive(url),
+    )
     event.listen(engine, "begin", _take_writer_lock)
     return engine
 
@@ -75,6 +83,7 @@ def reading_engine(url: URL) -> Engine:
         pool_timeout=BUSY_SECONDS,
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
+        connect_args=_alive(url),
     )
 
 
@@ -114,6 +123,19 @@ def _refuse_writes(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> 
     cursor.close()
 
 
+def _alive(url: URL) -> dict[str, int]:
+    """Notice within ten seconds or so that a server, or the way to it, is gone."""
+    wanted = {
+        "connect_timeout": round(BUSY_SECONDS),
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+    }
+    # What the user wrote into the URL is meant.
+    return {name: value for name, value in wanted.items() if name not in url.query}
+
+
 def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -124,4 +146,8 @@ def _begin(connection: Connection) -> None:
 
 def _take_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
+    # Whoever stalls inside a transaction, or whose host is gone, keeps no standby out for long.
+    connection.exec_driver_sql(
+        f"SET LOCAL idle_in_transaction_session_timeout = '{_STALLED_SECONDS}s'"
+    )
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")

@@ -13,6 +13,7 @@ from oracle.errors import FatalError
 from oracle.store.outbox_tables import lease
 
 _ROW = 1
+_OVERTAKEN = "another process has taken over the lease of this database"
 _SECOND = 1000
 # Days between the Julian epoch and 1970, and milliseconds in a day (SQLite's clock).
 _JULIAN_1970, _DAY = 2440587.5, 86_400_000
@@ -76,7 +77,18 @@ class Lease:
         """
         mine = select(lease.c.id).where((lease.c.epoch == epoch) & lease.c.holder.is_not(None))
         if self._connection.execute(mine.with_for_update()).one_or_none() is None:
-            raise FatalError("another process has taken over the lease of this database")
+            raise FatalError(_OVERTAKEN)
+
+    def prove(self, epoch: int) -> None:
+        """Write, and change nothing: only who holds the lease can, and only where writing works.
+
+        Raises:
+            FatalError: see `guard`.
+        """
+        mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
+        same = update(lease).where(mine).values(until_ms=lease.c.until_ms)
+        if self._connection.execute(same).rowcount != 1:
+            raise FatalError(_OVERTAKEN)
 
     def _lay_row(self) -> None:
         """Write the one row, free, where it is not there yet; two first starts do not clash."""

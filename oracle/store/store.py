@@ -8,8 +8,10 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
 
 from oracle.domain.ledger import Changes
+from oracle.errors import InputError, TransientError
 from oracle.store.blocks import BlockRoom
 from oracle.store.calls import CallRoom
 from oracle.store.coverage import CoverageRoom
@@ -108,6 +110,8 @@ class Store:
     def __init__(self, url: URL) -> None:
         """Use `open`, which checks what it opens."""
         self._url = url
+        # Whether this process has ever written to it.
+        self._was_written = False
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -127,11 +131,18 @@ class Store:
         """Write: committed on a clean exit, rolled back by any exception.
 
         Raises:
-            TransientError: another writer holds the database, or the connection was lost.
-            InputError: the database cannot be written.
+            TransientError: another writer holds the database, the connection was lost, or it
+                could be written a while ago and cannot now: a disk, or a server, that comes back.
+            InputError: the database could never be written.
         """
-        with self._translating(), self._writing.begin() as connection:
-            yield Unit(connection)
+        try:
+            with self._translating(), self._writing.begin() as connection:
+                yield Unit(connection)
+        except InputError as error:
+            if self._was_written and isinstance(error.__cause__, DBAPIError):
+                raise TransientError(str(error)) from error
+            raise
+        self._was_written = True
 
     @contextmanager
     def reading(self) -> Iterator[Unit]:

@@ -26,6 +26,7 @@ def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step
     Raises:
         FatalError: the endpoints are of another chain than the bytes.
     """
+    desk.before_sending()
     sent = send(desk.publisher.lines, attempt.signed.raw)
     with desk.writing() as unit:
         _note(unit, desk, (slot, attempt), sent, heads)
@@ -41,6 +42,7 @@ def send_attempts(
     Raises:
         FatalError: see there.
     """
+    desk.before_sending()
     answers = send_all(desk.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
     with desk.writing() as unit:
         for pair, sent in zip(unsent, answers, strict=True):
