@@ -68,6 +68,7 @@ class ReadingRooms:
             ttl_seconds=told.report_ttl_seconds,
             kick_below=kick_below_of(self.rules),
             kick_after_rounds=told.kick_after_rounds,
+            max_words=told.max_words,
         )
 
     @cached_property

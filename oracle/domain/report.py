@@ -27,7 +27,8 @@ from oracle.domain.rules import Rules
 
 # One record is the word's number and the word: 3 + 32 bytes (decision 11).
 RECORD_BYTES = 35
-# Words a report may carry: about 6.5 million gas. What does not fit leads the next report.
+# Words a report may carry where nothing else is set: about 6.5 million gas, 24 million where all
+# of them are new. What does not fit leads the next report.
 MAX_WORDS = 1024
 # Rounds in a row under the kickout line, unless an operator says otherwise (publishing.md 3.5).
 KICK_AFTER_ROUNDS = 3
@@ -42,7 +43,7 @@ class ReportSettings:
     `ttl_seconds`: how long after the as-of block the contract still takes it. `kick_below`: the
     contract's kickout line in QoS steps, 2000 for 0.2. `kick_after_rounds`: accepted rounds in a
     row that must have shown a node under it before its kickout is proposed; they are part of the
-    evidence.
+    evidence. `max_words`: words of a report; the next one carries the rest (decision 0084).
     """
 
     period_seconds: int = 60
@@ -51,10 +52,11 @@ class ReportSettings:
     ttl_seconds: int = 600
     kick_below: int = 2000
     kick_after_rounds: int = KICK_AFTER_ROUNDS
+    max_words: int = MAX_WORDS
 
     def __post_init__(self) -> None:
         lengths = ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds")
-        for name in (*lengths, "kick_after_rounds"):
+        for name in (*lengths, "kick_after_rounds", "max_words"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 0 <= self.kick_below <= HIGHEST_SCORE - LOWEST_SCORE:
@@ -112,6 +114,8 @@ def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     # Contracts deployed before there was this number hold an id without it.
     if settings.kick_after_rounds != KICK_AFTER_ROUNDS:
         content["kick_after_rounds"] = settings.kick_after_rounds
+    if settings.max_words != MAX_WORDS:
+        content["max_words"] = settings.max_words
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
@@ -179,7 +183,7 @@ def decode(records: bytes) -> list[tuple[int, int]]:
 def _chosen(
     as_of: BlockRef, rounds: Rounds, wanted: Mapping[int, int], settings: ReportSettings
 ) -> list[int]:
-    """Return the words to send: urgent ones first, then the longest unsent, at most MAX_WORDS.
+    """Return the words to send: urgent ones first, then the longest unsent, at most `max_words`.
 
     One word as old as the heartbeat brings all the others along, so that they stay in step.
     """
@@ -192,9 +196,8 @@ def _chosen(
         urgency = _urgency(0 if on_chain is None else on_chain.value, word, settings)
         ranked.append((urgency, written, index))
     ranked.sort()
-    return [
-        index for urgency, _, index in ranked[:MAX_WORDS] if is_heartbeat or urgency < _UNCHANGED
-    ]
+    fitting = ranked[: settings.max_words]
+    return [index for urgency, _, index in fitting if is_heartbeat or urgency < _UNCHANGED]
 
 
 _CROSSED, _DEVIATED, _UNCHANGED = 0, 1, 2

@@ -6,8 +6,8 @@ import msgspec
 from eth_utils.crypto import keccak
 
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
-from oracle.domain.lanes import HIGHEST_SCORE, LOWEST_SCORE
-from oracle.domain.report import MAX_WORDS, ReportSettings
+from oracle.domain.lanes import HIGHEST_SCORE, LANES_PER_WORD, LOWEST_SCORE
+from oracle.domain.report import ReportSettings
 from oracle.publisher.contract import Constitution
 from oracle.publisher.refusals import CONTRACT
 from oracle.shipped import shipped
@@ -96,9 +96,10 @@ def _of_limits(found: Constitution, expected: Expected) -> list[Difference]:
     # Reports do not spread a fall over rounds: a failing node must be excluded at once.
     if limits.max_step != WHOLE_RANGE:
         different.append(Difference("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step)))
-    if limits.max_words < MAX_WORDS and found.standing.head.node_count > 16 * limits.max_words:
-        most = f"room for all of {found.standing.head.node_count} nodes"
-        different.append(Difference("limits.maxWords", most, str(limits.max_words)))
+    words_there_are = -(-found.standing.head.node_count // LANES_PER_WORD)
+    if limits.max_words < min(settings.max_words, words_there_are):
+        least = f"at least oracle.max_words, {settings.max_words}"
+        different.append(Difference("limits.maxWords", least, str(limits.max_words)))
     if limits.min_interval > settings.period_seconds:
         most = f"at most the period of {settings.period_seconds} s"
         different.append(Difference("limits.minInterval", most, f"{limits.min_interval} s"))

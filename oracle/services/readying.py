@@ -3,12 +3,13 @@
 from oracle.chain.heads import Heads
 from oracle.publisher.preflight import Outcome, Verdict, preflight
 from oracle.publisher.receipts import balance_of
-from oracle.services.deferring import end, not_now, wait
+from oracle.services.deferring import end, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import STARTS, is_unwanted
 from oracle.services.recanting import why_not_against
 from oracle.services.sending.budgets import role, room, show, why_not, why_poor
 from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for
+from oracle.services.sending.recollecting import refused
 from oracle.services.sending.retargeting import stuck_push
 from oracle.services.timing.gating import is_holding
 from oracle.services.withdrawing import AGAINST
@@ -37,7 +38,7 @@ def look_again(
     publisher, wish = desk.publisher, intent.wish
     verdict = preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
     if verdict.outcome is not Outcome.OK:
-        return None, not_now(desk, intent, verdict, heads)
+        return None, refused(desk, intent, verdict, heads)
     return verdict, None
 
 

@@ -26,6 +26,8 @@ class Oracle(Section):
     evidence_folder: Path = Path("evidence")
     # Accepted rounds in a row that must have shown a node under the line before it is proposed.
     kick_after_rounds: int = Field(default=3, ge=1, le=100)
+    # Words of sixteen nodes in a report; the next one carries the rest. Of all reporters the same.
+    max_words: int = Field(default=1024, ge=1, le=1024)
     # Wei per gas paid at once for ordinary news; it grows to the cap until the heartbeat.
     cheap_fee_wei: int | None = Field(default=None, ge=1)
     # Below both of these, news waits for the heartbeat.

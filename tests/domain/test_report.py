@@ -163,10 +163,11 @@ def test_the_rules_id_changes_with_everything_that_reporters_must_share():
                 "ttl_seconds",
                 "kick_below",
                 "kick_after_rounds",
+                "max_words",
             )
         ),
     }
-    assert len(ids) == 9
+    assert len(ids) == 10
 
 
 @pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])

@@ -7,24 +7,22 @@ nothing, takes the nonce of a call that an operator cancels.
 from dataclasses import replace
 
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.errors import FatalError, InputError
 from oracle.publisher.contract import Standing
 from oracle.publisher.fees import PLAIN_GAS, gas_limit
 from oracle.publisher.preflight import Outcome, preflight
-from oracle.services.deferring import not_now
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
 from oracle.services.sending.bumping import Waiting, replacing_fees, send_newest
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
+from oracle.services.sending.recollecting import refused, statement_behind
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
     IntentKind,
     IntentState,
     SignedCall,
-    SignedStatement,
     SlotState,
     Wish,
 )
@@ -65,7 +63,7 @@ def why_hopeless(unit: Unit, push: Intent, standing: Standing) -> str | None:
     accepted = unit.rounds.accepted_round(wish.round or 0)
     if accepted is not None and accepted.digest == wish.digest:
         return None
-    return why_dead(unit, _statement_of(unit, push, standing), standing)
+    return why_dead(unit, statement_behind(unit, push, standing), standing)
 
 
 def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
@@ -101,7 +99,7 @@ def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step
     wish, slot = fresh.wish, waiting.slot
     verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
     if verdict.outcome is not Outcome.OK:
-        return not_now(desk, fresh, verdict, heads)
+        return refused(desk, fresh, verdict, heads)
     limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
     fees = None
     if limit is not None:
@@ -173,31 +171,6 @@ def _take_over(
 def _ready_push(unit: Unit, desk: Desk) -> Intent | None:
     ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
     return next((one for one in ready if one.wish.kind is IntentKind.PUSH), None)
-
-
-def _statement_of(unit: Unit, push: Intent, standing: Standing) -> SignedStatement:
-    """Return what the push says, as it was signed or told; else as its own row has it."""
-    wish = push.wish
-    about = (wish.contract, "report", wish.round or 0)
-    said = [*unit.outbox.signatures.of_round(*about), *unit.outbox.peers.of(*about)]
-    known = next((one for one in said if one.digest == wish.digest), None)
-    if known is not None:
-        return known
-    return SignedStatement(
-        chain_id=wish.account.chain_id,
-        contract=wish.contract,
-        signer=ZERO_ADDRESS,
-        kind="report",
-        round=wish.round or 0,
-        subject="",
-        digest=wish.digest or ZERO_HASH,
-        signature=b"",
-        expires_at=wish.deadline or 0,
-        # Not known: not held against it.
-        prev_digest=standing.last_report,
-        as_of_block=wish.as_of_block,
-        as_of_hash=wish.as_of_hash,
-    )
 
 
 def _planned(wish: Wish) -> Intent:
