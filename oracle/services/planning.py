@@ -1,23 +1,44 @@
-"""The newest report that is due becomes a signed push in the outbox, or is missed with a reason.
+"""A report is signed when it has the turn; a quorum of signatures of it becomes a push.
 
-One round, one signature: what was signed is written down in the commit that plans its push.
+What is signed follows from the chain alone (`domain.turns`, decision 0088); when it is sent, and
+whether it is worth its gas, is the transmitter's affair and changes no byte of it.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
 from oracle.domain.report import Report
+from oracle.domain.turns import Cut, Moment, slot_length, turn_at
 from oracle.errors import TransientError
 from oracle.publisher.contract import Standing, push_call
 from oracle.publisher.typed_data import ReportStatement
 from oracle.services.desk import Desk, Step
+from oracle.services.quorum.collecting import signatures
+from oracle.services.quorum.comparing import tally
+from oracle.services.quorum.landing import settle_next
+from oracle.services.quorum.records import report_record, statement_of
+from oracle.services.quorum.signing import sign_once
+from oracle.services.timing.gating import hold, why_held
+from oracle.services.timing.starting import why_blind
+from oracle.services.timing.worth import is_worth
 from oracle.store.outbox_rows import IntentKind, SignedStatement, Wish
-from oracle.store.reports import ReportState, StoredReport
+from oracle.store.reports import ReportState, StoredCut
 from oracle.store.store import Unit
+from oracle.telemetry import quorum_metrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The report that has the turn, bound to its round, and how the contract stands."""
+
+    report: Report
+    standing: Standing
+    statement: ReportStatement
+    record: SignedStatement
 
 
 def plan_push(desk: Desk, heads: Heads) -> Step | None:
-    """Plan a push of the newest report that is deep enough; None: nothing to plan now.
+    """Sign the report that has the turn, gather a quorum, plan its push; None: nothing to do now.
 
     Raises:
         TransientError: no endpoint answers; or the contract's rules are not ours.
@@ -25,140 +46,166 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
     if desk.is_stopped():
         return None
     with desk.store.reading() as unit:
-        waiting = _waiting(desk, unit, heads)
-        is_busy = unit.outbox.intents.push_on_its_way(desk.account) is not None
-    if not waiting:
+        cuts = _cuts(desk, unit)
+        is_busy = _is_pushing(desk, unit)
+    if not any(one.state is ReportState.DUE for one in cuts):
         return None
-    *overtaken, newest = waiting
-    if overtaken:
-        return _miss(desk, [one.report.period for one in overtaken], "overtaken")
-    if is_busy:
-        return None
-    return _plan(desk, newest.report)
-
-
-def _waiting(desk: Desk, unit: Unit, heads: Heads) -> list[StoredReport]:
-    """Return the due reports that nothing was signed for, oldest first."""
-    limit = desk.newest_as_of(heads)
-    return [
-        one
-        for one in unit.reports.due()
-        if one.digest is None and one.report.as_of.number <= limit
-    ]
-
-
-def _plan(desk: Desk, report: Report) -> Step | None:
+    settled = settle_next(desk, heads, cuts)
+    if settled is not None or is_busy:
+        return settled
     standing = desk.publisher.contract.standing()
-    reason = why_missed(report, standing)
-    if reason is not None:
-        return _miss(desk, [report.period], reason)
-    if not _is_our_turn(desk, report, standing):
-        return None
-    return _sign(desk, report, standing)
+    return _miss(desk, cuts, standing) or _plan(desk, heads, cuts, standing)
 
 
-def why_missed(report: Report, standing: Standing) -> str | None:
+def _cuts(desk: Desk, unit: Unit) -> list[StoredCut]:
+    """Return what was cut in the slots that may still have the turn."""
+    newest = unit.reports.newest_period()
+    if newest is None:
+        return []
+    length = slot_length(desk.settings)
+    return unit.reports.cuts_since((newest // length - 2) * length)
+
+
+def _is_pushing(desk: Desk, unit: Unit) -> bool:
+    """Tell whether a push of ours is on its way: nothing is planned beside it."""
+    if not desk.publisher.has_payer:
+        return False
+    return unit.outbox.intents.push_on_its_way(desk.account) is not None
+
+
+def why_missed(report: Cut, standing: Standing) -> str | None:
     """Tell why a report can never be accepted any more; None: it still can."""
     head = standing.head
     if (head.round, standing.last_report) != (report.head_round, report.prev):
         # A lower round is an endpoint that lags behind.
         return "predecessor changed" if head.round >= report.head_round else None
-    if standing.block.number + 1 - report.as_of.number > standing.limits.anchor_window:
+    if standing.block.number + 1 - report.as_of > standing.limits.anchor_window:
         return "as-of left the anchor window"
     if standing.block.time > report.deadline:
         return "its deadline passed"
     return None
 
 
-def _is_our_turn(desk: Desk, report: Report, standing: Standing) -> bool:
-    """Tell whether the contract would listen now; an unsigned report may wait and be overtaken."""
-    head, now = standing.head, standing.block.time
+def _miss(desk: Desk, cuts: list[StoredCut], standing: Standing) -> Step | None:
+    """Mark what nothing was signed for and can never be accepted any more."""
+    unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
+    missed = [(cut.period, why_missed(cut, standing)) for cut in unsigned]
+    gone = [(period, reason) for period, reason in missed if reason is not None]
+    if not gone:
+        return None
+    with desk.writing() as unit:
+        for period, reason in gone:
+            unit.reports.mark(period, ReportState.MISSED, reason)
+    told = "; ".join(f"period {period}: {reason}" for period, reason in gone)
+    return Step("report missed", None, told)
+
+
+def _plan(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -> Step | None:
+    with desk.store.reading() as unit:
+        if why_blind(desk, unit, heads, standing) is not None:
+            return None
+    turn = _whose_turn(desk, heads, cuts, standing)
+    if turn is None:
+        return None
     if standing.rules_hash != desk.rules_hash:
         raise TransientError(
             f"the contract asks for rules {standing.rules_hash}, ours are {desk.rules_hash}: "
             "nothing is published until they agree"
         )
-    is_running = now >= head.paused_until and now >= head.pushed_at + standing.limits.min_interval
-    return is_running and head.round == report.head_round
+    return _sign(desk, turn) or _push(desk, turn)
 
 
-def _sign(desk: Desk, report: Report, standing: Standing) -> Step | None:
-    publisher = desk.publisher
-    statement = statement_of(report, standing)
-    digest = statement.digest(publisher.domain)
-    signed = SignedStatement(
-        chain_id=publisher.domain.chain_id,
-        contract=publisher.domain.contract,
-        signer=publisher.signer.address,
-        kind="report",
-        round=statement.round,
-        subject="",
-        digest=digest,
-        signature=b"",
-        expires_at=report.deadline,
-        prev_digest=report.prev,
-        as_of_block=report.as_of.number,
-        as_of_hash=report.as_of.hash,
-    )
+def _whose_turn(
+    desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing
+) -> _Turn | None:
     with desk.store.reading() as unit:
-        earlier = unit.outbox.signatures.live(signed)
-    why_dead = None if earlier is None else _why_dead(desk, earlier, standing)
-    if earlier is not None and why_dead is None:
-        # It may still land: a second statement about this round would be equivocation.
+        cursor = unit.cursor.get()
+        if cursor is None:
+            return None
+        moment = Moment(
+            number=cursor.number,
+            time=cursor.time,
+            head_round=standing.head.round,
+            last_report=standing.last_report,
+            anchor_window=standing.limits.anchor_window,
+        )
+        chosen = turn_at(
+            [one.cut for one in cuts], unit.reports.complete_from(), moment, desk.settings
+        )
+        stored = None if chosen is None else unit.reports.at(chosen.period)
+    if stored is None or stored.report.as_of.number > desk.newest_as_of(heads):
         return None
-    signature = publisher.signer.sign_statement(statement, publisher.domain)
-    signed = replace(signed, signature=signature)
+    statement = statement_of(stored.report, standing)
+    return _Turn(stored.report, standing, statement, report_record(desk, statement))
+
+
+def _sign(desk: Desk, turn: _Turn) -> Step | None:
+    """Sign it, where there is a signer and nothing holds it; None: nothing new was signed."""
+    if not desk.publisher.has_signer:
+        return None
+    with desk.store.reading() as unit:
+        live = unit.outbox.signatures.live(turn.record)
+        reason = None if live is not None else why_held(desk, unit, turn.report)
+        stored = unit.reports.at(turn.report.period)
+    if reason is not None:
+        return hold(desk, turn.report, reason)
+    signed = sign_once(desk, turn.statement, turn.record, turn.standing)
+    if signed is None or (stored is not None and stored.digest == signed.digest):
+        return None
+    with desk.writing() as unit:
+        unit.reports.bind(turn.report.period, signed.round, signed.digest)
+    detail = f"round {signed.round}, period {turn.report.period}"
+    return Step("report signed", None, detail)
+
+
+def _push(desk: Desk, turn: _Turn) -> Step | None:
+    """Plan the push of a report that a quorum has signed, where we transmit."""
+    gathered = signatures(desk, turn.record, turn.standing)
+    if gathered is None:
+        return _look_for_dissent(desk, turn)
+    quorum_metrics.HELD.set(0)
+    if not desk.publisher.has_payer or not _is_open(turn.standing):
+        return None
+    if not is_worth(desk, turn.report, turn.standing).now:
+        return None
+    report, record = turn.report, turn.record
+    now = turn.standing.block.time
+    with desk.store.reading() as unit:
+        # A fork may take back the round that ended an earlier try.
+        forks = unit.reorgs.count()
     wish = Wish(
         account=desk.account,
-        contract=publisher.domain.contract,
+        contract=record.contract,
         kind=IntentKind.PUSH,
-        dedup_key=f"push:round={statement.round}:period={report.period}",
-        calldata=push_call(statement, signed.signature),
+        dedup_key=f"push:round={record.round}:{record.digest}:forks={forks}",
+        calldata=push_call(turn.statement, gathered),
         period=report.period,
-        round=statement.round,
+        round=record.round,
         as_of_block=report.as_of.number,
         as_of_hash=report.as_of.hash,
-        digest=digest,
+        digest=record.digest,
+        not_before=now + desk.head_start if desk.head_start else None,
         deadline=report.deadline,
     )
     with desk.writing() as unit:
-        if earlier is not None and why_dead is not None:
-            unit.outbox.signatures.bury(earlier.digest, why_dead, desk.stamp)
-        unit.outbox.signatures.add(signed, desk.stamp)
+        unit.reports.bind(report.period, record.round, record.digest)
         intent_id = unit.outbox.intents.add(wish, desk.stamp)
-        unit.reports.bind(report.period, statement.round, digest)
-    return Step("push planned", intent_id, f"round {statement.round}, period {report.period}")
+    if intent_id is None:
+        # Once a statement: what came of it is in the outbox.
+        return None
+    return Step("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def statement_of(report: Report, standing: Standing) -> ReportStatement:
-    """Bind a report to the round that it would become, under the rules in force."""
-    return ReportStatement(
-        round=standing.head.round + 1,
-        rules=standing.head.rules,
-        rules_hash=standing.rules_hash,
-        prev=report.prev,
-        as_of=report.as_of.number,
-        as_of_hash=report.as_of.hash,
-        deadline=report.deadline,
-        records=report.records,
-    )
+def _is_open(standing: Standing) -> bool:
+    """Tell whether the contract would listen now."""
+    head, now = standing.head, standing.block.time
+    return now >= head.paused_until and now >= head.pushed_at + standing.limits.min_interval
 
 
-def _why_dead(desk: Desk, earlier: SignedStatement, standing: Standing) -> str | None:
-    """Tell why an earlier statement about this round can no longer land."""
-    if standing.block.time > earlier.expires_at:
-        return "expired"
-    if earlier.prev_digest != standing.last_report:
-        return "prev_reorged"
-    if earlier.as_of_block is not None:
-        block = desk.publisher.lines.ask("eth_getBlockByNumber", hex(earlier.as_of_block), False)
-        if block is not None and block["hash"] != earlier.as_of_hash:
-            return "anchor_reorged"
-    return None
-
-
-def _miss(desk: Desk, periods: list[int], reason: str) -> Step:
-    with desk.writing() as unit:
-        for period in periods:
-            unit.reports.mark(period, ReportState.MISSED, reason)
-    return Step("report missed", None, f"period {', '.join(map(str, periods))}: {reason}")
+def _look_for_dissent(desk: Desk, turn: _Turn) -> Step | None:
+    """Hold a report that can get no quorum any more; None: it still may, or is held already."""
+    if turn.standing.head.quorum == 1:
+        return None
+    reason = tally(desk, turn.record, turn.standing).why_hopeless
+    quorum_metrics.HELD.set(0 if reason is None else 1)
+    return None if reason is None else hold(desk, turn.report, reason)

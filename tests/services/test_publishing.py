@@ -61,34 +61,36 @@ def test_a_round_does_not_wait_for_the_finality_of_the_one_before(sqlite_office:
     assert office.states()[-1] == "mined"
 
 
-def test_the_newest_report_overtakes_one_that_was_never_signed(sqlite_office: Office):
+def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
+    with office.store.reading() as unit:
+        first = unit.reports.due()[0].report.period
     office.period()
     office.tick()
 
-    assert ("missed", "overtaken") in office.reports()
-    assert len(office.states()) == 1
+    assert [intent.wish.period for intent in office.intents()] == [first]
 
 
 def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     office = sqlite_office
-    office.pushed()
-    contract = office.desk.publisher.contract
-    standing = contract.standing()
-    with office.store.transaction() as unit:
-        (stored,) = [one for one in unit.reports.latest(10) if one.digest is not None]
-        late = replace(
-            stored.report,
-            period=stored.report.period + 1,
-            as_of=standing.block._replace(number=standing.block.number - 2),
-        )
-        unit.reports.add(late)
+    office.period()
+    office.period()
+    office.index()
+    with office.store.reading() as unit:
+        due = [one.report.period for one in unit.reports.due()]
+    office.tick()
+    office.mine()
     office.tick()
 
-    assert ("missed", "predecessor changed") in office.reports()
-    assert len(office.states()) == 1
+    (landing,) = office.intents()
+    assert landing.wish.period == due[0]
+    with office.store.reading() as unit:
+        missed = [unit.reports.at(period) for period in due[1:]]
+    assert {(one.state, one.reason) for one in missed if one is not None} == {
+        ("missed", "predecessor changed")
+    }
 
 
 def test_a_report_is_never_signed_while_the_contract_rests(sqlite_office: Office):

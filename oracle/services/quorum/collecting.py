@@ -4,6 +4,7 @@ from oracle.domain.ids import Address
 from oracle.publisher.contract import Standing
 from oracle.publisher.membership import signers_of
 from oracle.services.desk import Desk
+from oracle.services.quorum.gathering import ask_peers
 from oracle.store.outbox_rows import SignedStatement
 from oracle.store.store import Unit
 
@@ -13,12 +14,14 @@ def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes
 
     Counted are our own signature and those that peers told us, of exactly `record.digest`, by
     those who are the contract's signers at this moment: one that was removed counts no more.
+    Peers are asked as long as there are too few.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    with desk.store.reading() as unit:
-        found = gathered(unit, record)
+    found = _found(desk, record)
+    if len(found) < standing.head.quorum and ask_peers(desk, record, standing):
+        found = _found(desk, record)
     if len(found) < standing.head.quorum:
         return None
     signers = signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block)
@@ -26,6 +29,11 @@ def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes
     if len(counted) < standing.head.quorum:
         return None
     return b"".join(found[signer] for signer in counted[: standing.head.quorum])
+
+
+def _found(desk: Desk, record: SignedStatement) -> dict[Address, bytes]:
+    with desk.store.reading() as unit:
+        return gathered(unit, record)
 
 
 def gathered(unit: Unit, record: SignedStatement) -> dict[Address, bytes]:

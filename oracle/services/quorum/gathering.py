@@ -8,6 +8,7 @@ from oracle.publisher.contract import Standing
 from oracle.publisher.membership import signers_of
 from oracle.publisher.statement_wire import Told, ToldReport
 from oracle.services.desk import Desk
+from oracle.services.quorum.comparing import compare
 from oracle.services.quorum.records import KICK, REPORT, kick_subject
 from oracle.store.outbox_rows import SignedStatement
 
@@ -16,7 +17,7 @@ def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
     Kept is what is genuine, about the same contract, round and subject, by one who is a signer
-    of the contract at this moment; whatever it says.
+    of the contract at this moment; whatever it says. What is ahead of us is left for later.
 
     Raises:
         TransientError: no endpoint says who the signers are.
@@ -30,32 +31,45 @@ def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
         for host, told in desk.peers.ask(f"/v1/{place}")
         if place_of(told) == place and _is_here(told, about)
     ]
-    if not heard:
+    new = _unknown(desk, [(host, _statement(told, about)) for host, told in heard])
+    if not new:
         return 0
     signers = signers_of(desk.publisher.lines, about.contract, standing.block)
-    statements = []
-    for host, told in heard:
-        if told.signer in signers:
-            statements.append((host, _statement(told, about)))
-        else:
-            structlog.get_logger().warning("stranger_signed", host=host, signer=told.signer)
-    return _kept(desk, statements)
+    for host, said in new:
+        if said.signer not in signers:
+            structlog.get_logger().warning("stranger_signed", host=host, signer=said.signer)
+    return _kept(desk, [(host, said) for host, said in new if said.signer in signers], standing)
 
 
-def _kept(desk: Desk, statements: list[tuple[str, SignedStatement]]) -> int:
+def _unknown(
+    desk: Desk, heard: list[tuple[str, SignedStatement]]
+) -> list[tuple[str, SignedStatement]]:
+    """Return what we have not kept yet, and have come far enough to judge."""
     with desk.store.reading() as unit:
-        new = [
-            (host, one)
-            for host, one in statements
-            if all(
-                (known.signer, known.digest) != (one.signer, one.digest)
-                for known in unit.outbox.peers.of(one.contract, one.kind, one.round, one.subject)
+        cursor = unit.cursor.get()
+        height = -1 if cursor is None else cursor.number
+        return [
+            (host, said)
+            for host, said in heard
+            if (said.as_of_block or 0) < height
+            and all(
+                (known.signer, known.digest) != (said.signer, said.digest)
+                for known in unit.outbox.peers.of(
+                    said.contract, said.kind, said.round, said.subject
+                )
             )
         ]
+
+
+def _kept(desk: Desk, new: list[tuple[str, SignedStatement]], standing: Standing) -> int:
     if not new:
         return 0
     with desk.writing() as unit:
-        return sum(unit.outbox.peers.add(one, host, desk.stamp) for host, one in new)
+        for host, said in new:
+            # Before it is kept: what its signer said until now.
+            compare(desk, unit, said, standing)
+            unit.outbox.peers.add(said, host, desk.stamp)
+    return len(new)
 
 
 def _place(desk: Desk, about: SignedStatement) -> str:

@@ -38,6 +38,7 @@ def sign_once(
         offer(desk, statement, earlier)
         return earlier
     signer = desk.publisher.signer
+    desk.publisher.lines.check_chain(record.chain_id)
     signature = signer.sign_statement(statement, desk.publisher.domain)
     signed = replace(record, signer=signer.address, signature=signature)
     with desk.writing() as unit:
