@@ -1,0 +1,132 @@
+"""A process that dies where a test says: around every commit, every signature and every send.
+
+A fuse burns once, at the n-th point that is passed or at the first of a name.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.publisher.door import Door
+from oracle.publisher.publisher import Keys
+from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.publisher.typed_data import Domain
+from oracle.store.store import Store, Unit
+from tests.office import Office
+from tests.sending.proxy import SEND
+
+
+class Crash(BaseException):
+    """The process is gone: nothing catches it, nothing runs after it."""
+
+
+class Fuse:
+    """Burns at one of the points that it is told of: a number from 0, or a name; then never again.
+
+    `unstored`: bytes that left before the database had them (I3).
+    """
+
+    def __init__(self, at: int | str | None = None) -> None:
+        self.passed: list[str] = []
+        self.unstored: list[str] = []
+        self._at = at
+
+    def point(self, name: str) -> None:
+        """Pass a point.
+
+        Raises:
+            Crash: it is the one to die at.
+        """
+        place = len(self.passed)
+        self.passed.append(name)
+        if self._at in {place, name}:
+            self._at = None
+            raise Crash(name)
+
+
+class FusedStore:
+    """A store whose writer may die just before and just after each commit."""
+
+    def __init__(self, store: Store, fuse: Fuse) -> None:
+        self._store = store
+        self._fuse = fuse
+
+    def reading(self) -> AbstractContextManager[Unit]:
+        return self._store.reading()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        with self._store.transaction() as unit:
+            yield unit
+            self._fuse.point("before a commit")
+        self._fuse.point("after a commit")
+
+
+class FusedSigner:
+    """A key whose process may die once it has signed, before anybody has the signature."""
+
+    def __init__(self, signer: Signer, fuse: Fuse) -> None:
+        self._signer = signer
+        self._fuse = fuse
+
+    @property
+    def address(self) -> Address:
+        return self._signer.address
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        """Sign, and pass a point."""
+        signed = self._signer.sign_statement(statement, domain)
+        self._fuse.point("after signing a statement")
+        return signed
+
+    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+        """Sign, and pass a point."""
+        signed = self._signer.sign_transaction(transaction)
+        self._fuse.point("after signing a transaction")
+        return signed
+
+
+@contextmanager
+def fused(office: Office, fuse: Fuse) -> Iterator[None]:
+    """The publishing side runs on the fuse; indexing, which has tests of its own, does not."""
+    whole, post = office.desk, Door.post
+    keys = whole.publisher.keys
+    assert keys.signer is not None
+    assert keys.transmitter is not None
+
+    def fused_post(self: Door, body: Any, method: str) -> Any:
+        if method != SEND:
+            return post(self, body, method)
+        fuse.unstored += [raw for raw in _sent(body) if not _is_stored(office, raw)]
+        fuse.point("before a send")
+        answer = post(self, body, method)
+        fuse.point("after a send")
+        return answer
+
+    with pytest.MonkeyPatch.context() as patched:
+        signer, payer = FusedSigner(keys.signer, fuse), FusedSigner(keys.transmitter, fuse)
+        patched.setattr(Door, "post", fused_post)
+        patched.setattr(whole.publisher, "_keys", Keys(signer, payer))
+        patched.setattr(whole.publisher, "_payer", payer)
+        office.desk = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
+        yield
+    office.desk = whole
+
+
+def _sent(body: Any) -> list[str]:
+    asked = body if isinstance(body, list) else [body]
+    return [one["params"][0] for one in asked]
+
+
+def _is_stored(office: Office, raw: str) -> bool:
+    """Look with eyes of one's own: not in the transaction of whoever sends."""
+    with office.store.reading() as unit:
+        return any(
+            attempt.signed.raw.hex() == raw[2:]
+            for slot in unit.outbox.slots.watched(office.desk.account)
+            for attempt in unit.outbox.slots.attempts(slot)
+        )
