@@ -47,12 +47,22 @@ class App(ReadingRooms):
             InputError: a file is missing, readable by others or no keystore, a password is wrong,
                 a key is another address's than configured, or both are the same.
         """
-        signer, transmitter = self._key("signer"), self._key("transmitter")
+        signer, transmitter = self.key("signer"), self.key("transmitter")
         if signer is None and transmitter is None:
             return None
         return Keys(signer, transmitter)
 
-    def _key(self, role: Role) -> Signer | None:
+    def key(self, role: Role) -> Signer | None:
+        """Return one role's key, opened once, or None. Raises as `open_signer`."""
+        if role not in self._signers:
+            self._signers[role] = self._opened_key(role)
+        return self._signers[role]
+
+    @cached_property
+    def _signers(self) -> dict[Role, Signer | None]:
+        return {}
+
+    def _opened_key(self, role: Role) -> Signer | None:
         told = self.config.keys
         place = told.place(role)
         if place is None:
@@ -72,7 +82,7 @@ class App(ReadingRooms):
     @cached_property
     def dispatcher(self) -> Signer | None:
         """The key that starts tasks, or None. Raises InputError: see `keys`."""
-        return self._key("dispatcher")
+        return self.key("dispatcher")
 
     @cached_property
     def dispatch_publisher(self) -> Publisher:

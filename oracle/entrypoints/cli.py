@@ -20,6 +20,7 @@ from oracle.entrypoints import (
     draws_commands,
     endpoint_commands,
     explain_commands,
+    key_commands,
     kickout_cancel,
     kickout_commands,
     latch_commands,
@@ -32,6 +33,7 @@ from oracle.entrypoints import (
     rules_commands,
     run_commands,
     select_commands,
+    selftest_commands,
     status_commands,
     verify_round_commands,
 )
@@ -62,6 +64,8 @@ _COMMANDS = (
     latch_commands,
     outbox_commands,
     contract_commands,
+    key_commands,
+    selftest_commands,
 )
 
 

@@ -38,6 +38,7 @@ CHANGING = {
     "kickout execute",
     "contract deploy",
     "outbox release",
+    "keys create",
 }
 # Commands whose output is not a report: streams, or something that runs.
 WITHOUT_JSON = {"run", "devnet", "replay", "export", "kickout evidence", "outbox release"}

@@ -2,6 +2,7 @@
 
 import os
 import re
+from urllib.parse import urlsplit
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -38,6 +39,19 @@ def open_signer(
             f"{signer.address}: one of the two is wrong; nothing was signed"
         )
     return signer
+
+
+def whereabouts(place: KeyPlace) -> str:
+    """Say where a key lies, for people: of a URL its host alone."""
+    match place:
+        case KeyFiles():
+            return f"keystore {place.keystore}"
+        case KmsKey():
+            return f"KMS key {place.key_id}"
+        case RemoteKey():
+            return f"remote signer at {urlsplit(place.url).hostname}"
+        case VariableKey():
+            return f"environment variable {place.variable}"
 
 
 def _opened(place: KeyPlace, role: str, chain_id: int) -> Signer:

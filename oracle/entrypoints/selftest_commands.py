@@ -1,0 +1,158 @@
+"""`selftest`: tries everything that publishing needs, signs what is void, and sends nothing."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from oracle.app import App
+from oracle.domain.ids import Address, TaskKey
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.entrypoints.terminal import print_table
+from oracle.errors import FatalError, InputError, OracleError
+from oracle.publisher.contract import push_call
+from oracle.publisher.inspection import differences
+from oracle.publisher.line import Line, Lines
+from oracle.publisher.network import start_call
+from oracle.publisher.receipts import balance_of
+from oracle.publisher.signer import Signer
+from oracle.publisher.signers.trying import VOID_STATEMENT, try_statement, try_transaction
+from oracle.publisher.typed_data import Domain
+from oracle.settings.keys import ROLES, Role
+
+# A task that there is not.
+_NO_TASK = TaskKey("0x" + 64 * "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was tried."""
+
+    check: str
+    passed: bool
+    detail: str
+
+
+@dataclass(slots=True)
+class _Checks:
+    made: list[Check] = field(default_factory=list)
+
+    def attempt(self, name: str, attempt: Callable[[], str]) -> None:
+        """Note what was found, or why not; go on either way."""
+        try:
+            self.made.append(Check(name, passed=True, detail=attempt()))
+        except OracleError as error:
+            self.made.append(Check(name, passed=False, detail=str(error)))
+
+
+def register(app: typer.Typer) -> None:
+    """Put `selftest` on the command line."""
+    app.command("selftest", epilog="Example: qos-oracle selftest --offline --json")(selftest)
+
+
+def selftest(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no endpoint: keys and the database only.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Try keys, endpoints, contract, database and balances; exit code 1 where anything fails.
+
+    Each key signs what no contract would take: a report of round 0, a call with a nonce that no
+    account comes to. Nothing is sent and nothing is written.
+    """
+    checks = _Checks()
+    with open_app(config) as app:
+        checks.attempt("database", partial(_lease, app))
+        if not offline:
+            _ask_chain(app, checks)
+        for role in ROLES:
+            if app.config.keys.has(role):
+                checks.attempt(role, partial(_key, app, role))
+                if role != "signer" and not offline:
+                    checks.attempt(f"{role}'s balance", partial(_balance, app, role))
+    if as_json:
+        print_json([asdict(check) for check in checks.made])
+    else:
+        rows = [[one.check, "ok" if one.passed else "FAILED", one.detail] for one in checks.made]
+        print_table(("check", "result", "detail"), rows, left=("check", "result", "detail"))
+    failed = sum(not one.passed for one in checks.made)
+    if failed:
+        raise FatalError(f"{config}: {failed} of {len(checks.made)} checks failed")
+
+
+def _ask_chain(app: App, checks: _Checks) -> None:
+    for place, url in enumerate(app.config.chain.endpoints, start=1):
+        checks.attempt(f"endpoint {place}", partial(_endpoint, app, url))
+    if app.config.oracle.address is not None:
+        checks.attempt("contract", partial(_contract, app))
+
+
+def _lease(app: App) -> str:
+    """Say who works on the database: it must be there, and be of this version."""
+    with app.store.reading() as unit:
+        held = unit.lease.current()
+    if held.holder is None or held.seconds_left <= 0:
+        return "the lease is free"
+    return f"the lease is held by {held.holder}"
+
+
+def _endpoint(app: App, url: str) -> str:
+    """Ask an endpoint by itself which chain it is of."""
+    wanted = app.config.chain.id
+    with closing(Line(url)) as line:
+        found = int(line.ask("eth_chainId"), 16)
+        if found != wanted:
+            raise InputError(f"{line.name} is of chain {found}, not {wanted}")
+        return f"{line.name} is of chain {found}"
+
+
+def _contract(app: App) -> str:
+    """Compare it with the configuration: code, rules, signers, limits."""
+    found = differences(app.publisher.contract.constitution(), app.expected)
+    if found:
+        raise InputError("; ".join(difference.line() for difference in found))
+    return f"{app.oracle_address} is as configured, rules {app.rules_hash}"
+
+
+def _key(app: App, role: Role) -> str:
+    """Open a key, have it sign something void, and recover it."""
+    signer = _opened(app, role)
+    chain_id = app.config.chain.id
+    if role == "signer":
+        try_statement(signer, Domain(chain_id, app.oracle_address))
+        return f"{signer.address} signed a void report for chain {chain_id}"
+    if role == "transmitter":
+        to, calldata = app.oracle_address, push_call(VOID_STATEMENT, b"")
+    else:
+        to = Address(app.config.network.contracts["TaskNetwork"])
+        calldata = start_call(_NO_TASK, signer.address)
+    try_transaction(signer, chain_id, to, calldata)
+    return f"{signer.address} signed a void transaction for chain {chain_id}"
+
+
+def _balance(app: App, role: Role) -> str:
+    signer = _opened(app, role)
+    with closing(Lines([Line(url) for url in app.config.chain.endpoints])) as lines:
+        wei = balance_of(lines, signer.address)
+    if wei == 0:
+        raise InputError(f"{signer.address} has no ether: nothing can be sent")
+    return f"{signer.address} has {wei} wei"
+
+
+def _opened(app: App, role: Role) -> Signer:
+    signer = app.key(role)
+    if signer is None:
+        raise InputError(f"keys.{role}: is not configured")
+    return signer
