@@ -4,6 +4,7 @@ from oracle.publisher.typed_data import KickStatement
 from oracle.services.accusing import Law, evidence_against, is_due, is_founded
 from oracle.services.deferring import end
 from oracle.services.desk import Desk, Step
+from oracle.services.evidence_files import path_of
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import IntentKind, IntentState, Wish
 from oracle.store.store import Unit
@@ -23,6 +24,8 @@ def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
         evidence = evidence_against(unit, index, law)
         said = KickStatement(wish.round or 0, index, evidence, wish.deadline or 0)
         is_same = said.digest(desk.publisher.domain) == wish.digest
+        if is_same and not path_of(desk.evidence_folder, evidence).exists():
+            return "its evidence file is missing"
     else:
         kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
         is_same = all(is_founded(unit, law, kick) for kick in kicks)
