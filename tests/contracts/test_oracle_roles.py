@@ -68,6 +68,18 @@ def test_an_offer_can_be_withdrawn(oracle: Oracle):
         oracle.do("acceptAdmin", sender=oracle.chain.accounts[8])
 
 
+@pytest.mark.slow
+def test_an_offer_is_taken_once(oracle: Oracle):
+    new, newer = oracle.chain.accounts[7:9]
+    oracle.do("transferAdmin", new, sender=oracle.admin)
+    oracle.do("acceptAdmin", sender=new)
+    assert oracle.read("pendingAdmin") == ZERO
+    oracle.do("transferAdmin", newer, sender=new)
+    oracle.do("acceptAdmin", sender=newer)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        oracle.do("acceptAdmin", sender=new)
+
+
 def test_the_admin_cannot_sign_a_report(oracle: Oracle):
     report = oracle.report((0, word(5)))
     with pytest.raises(RevertedError, match=r"BadSignatureLength\(130, 0\)"):

@@ -1,5 +1,7 @@
 """Who must sign a report, and what is no signature."""
 
+from dataclasses import replace
+
 import pytest
 from eth_account.signers.local import LocalAccount
 from web3 import Web3
@@ -89,6 +91,13 @@ def test_a_report_changed_after_signing_is_nobodys(oracle: Oracle):
     signatures = oracle.report((0, word(5))).signed_by(A, B)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(oracle.report((0, word(6))), signatures)
+
+
+@pytest.mark.slow
+def test_a_deadline_changed_after_signing_is_nobodys(oracle: Oracle):
+    report = oracle.report((0, word(5)))
+    with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
+        oracle.push(replace(report, deadline=report.deadline + 1), report.signed_by(A, B))
 
 
 def test_a_kickouts_signature_is_no_reports(oracle: Oracle):
