@@ -82,10 +82,10 @@ def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_
         (stored,) = unit.outbox.slots.attempts(slot)
 
     # Fees have changed meanwhile: whoever signed anew would sign something else.
-    dear_blocks(office, 3 * GWEI // 2)
+    dear_blocks(office, GWEI)
     office.restart()
     office.tick()
-    dear_blocks(office, 3 * GWEI // 2)
+    dear_blocks(office, GWEI)
     office.until_final()
     assert set(first.sent) == set(second.sent) == {"0x" + stored.signed.raw.hex()}
     assert office.premises.round == 1
