@@ -6,13 +6,9 @@ changes full ones; "random" updates n nodes out of 1000, wherever they sit, "den
 side. QoSOracle does all it ever does: quorum, as-of hash, chained rounds, all limits.
 """
 
-import random
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from eth_account import Account
-from eth_account.signers.local import LocalAccount
 from rich.console import Console
 from rich.table import Table
 from web3 import Web3
@@ -21,30 +17,23 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, node, word  # noqa: E402
+from tests.contracts.gas import (  # noqa: E402
+    FIRST,
+    NODES,
+    SECOND,
+    SIZES,
+    packed,
+    populated,
+    sample,
+    send,
+)
 from tests.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.evm.chain import Chain  # noqa: E402
 
-SIZES = (1, 10, 100, 1000)
-NODES = 1000
 QUORUMS = (1, 3)
 TARGET = 450
 # The exit code of a run that worked and was too slow.
 MISSED = 3
-
-SIGNERS: tuple[LocalAccount, ...] = tuple(
-    Account.from_key(Web3.keccak(text=f"signer {number}")) for number in range(5)
-)
-
-# A node with a usual score; one more and one less, so that a steady round changes every lane.
-FIRST, SECOND = 7_531, 7_530
-
-
-def send(chain: Chain, call, sender: str) -> int:
-    """Gas of the mined transaction."""
-    transaction = chain.request(call, sender=sender) | {"gas": hex(30_000_000)}
-    sent, _ = chain.rpcs(("eth_sendTransaction", transaction), ("evm_mine",))
-    return chain.receipt(sent).gas
 
 
 # --- the plain mapping ---
@@ -57,52 +46,6 @@ def naive(chain: Chain, size: int) -> tuple[int, int]:
     calls = [contract.functions.push(nodes, [lane] * size) for lane in (FIRST, SECOND)]
     first, steady = (send(chain, call, chain.accounts[0]) for call in calls)
     return first, steady
-
-
-# --- the oracle ---
-
-
-def populated(chain: Chain, quorum: int) -> Oracle:
-    """An oracle with a thousand nodes and no report yet."""
-    signers = [signer.address for signer in SIGNERS[: 2 * quorum - 1]]
-    oracle = deployed(chain, signers=signers, quorum=quorum, limits=LIMITS)
-    for start in range(0, NODES, 100):
-        oracle.by_network("joinMany", start + 1, 100)
-    assert oracle.read("nodeAt", NODES - 1) == node(NODES - 1)
-    return oracle
-
-
-def words_of(indexes: Iterable[int], lane: int, others: int) -> list[tuple[int, int]]:
-    """The words that hold these indexes: `lane` there, `others` at their neighbours."""
-    chosen = set(indexes)
-    words = sorted({index // 16 for index in chosen})
-
-    def lane_at(index: int) -> int:
-        return lane if index in chosen else others if index < NODES else 0
-
-    return [(at, word(*(lane_at(16 * at + place) for place in range(16)))) for at in words]
-
-
-def pushed(oracle: Oracle, words: Sequence[tuple[int, int]], quorum: int) -> int:
-    oracle.chain.mine(2)
-    report = oracle.report(*words)
-    oracle.chain.later(LIMITS["minInterval"])
-    call = oracle.call(report, report.signed_by(*SIGNERS[:quorum]))
-    return send(oracle.chain, call, oracle.transmitter)
-
-
-def packed(oracle: Oracle, indexes: Sequence[int], quorum: int) -> tuple[int, int]:
-    """Gas of a first and of a steady report; the head has a round behind it in both."""
-    with oracle.chain.undone():
-        pushed(oracle, words_of([NODES - 1], FIRST, 0), quorum)
-        first = pushed(oracle, words_of(indexes, FIRST, FIRST), quorum)
-        steady = pushed(oracle, words_of(indexes, SECOND, FIRST), quorum)
-    return first, steady
-
-
-def sample(size: int, *, dense: bool) -> list[int]:
-    chosen = random.Random(size)  # noqa: S311 -- the same nodes in every run, nothing secret
-    return list(range(size)) if dense else sorted(chosen.sample(range(NODES), size))
 
 
 # --- the table ---

@@ -1,0 +1,154 @@
+"""Gas of every transaction that the oracle's contract takes, measured on Anvil.
+
+Run: .venv/bin/python tests/contracts/gas.py     measures, and writes tests/contracts/gas.json
+
+Whole transactions are counted, base fee and input included. "first" writes empty slots, "steady"
+changes full ones. A signature and a hash have a different number of zero bytes each time, which
+cost less: a figure moves by some dozens of gas.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from web3 import Web3
+
+ROOT = Path(__file__).resolve().parents[2]
+# Run as a script it finds the packages beside it; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, node, word  # noqa: E402
+from tests.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
+from tests.evm.chain import Chain  # noqa: E402
+
+KEPT = ROOT / "tests" / "contracts" / "gas.json"
+NODES = 1000
+SIZES = (1, 10, 100, 1000)
+QUORUMS = (1, 3, 5)
+
+SIGNERS: tuple[LocalAccount, ...] = tuple(
+    Account.from_key(Web3.keccak(text=f"signer {number}")) for number in range(9)
+)
+# A node with a usual score; one more and one less, so that a steady round changes every lane.
+FIRST, SECOND = 7_531, 7_530
+LOW = 1_000
+
+
+def send(chain: Chain, call, sender: str) -> int:
+    """Gas of the mined transaction."""
+    transaction = chain.request(call, sender=sender) | {"gas": hex(30_000_000)}
+    sent, _ = chain.rpcs(("eth_sendTransaction", transaction), ("evm_mine",))
+    return chain.receipt(sent).gas
+
+
+def populated(chain: Chain, quorum: int) -> Oracle:
+    """An oracle with a thousand nodes and no report yet; of 2q - 1 signers q must sign."""
+    signers = [signer.address for signer in SIGNERS[: 2 * quorum - 1]]
+    oracle = deployed(chain, signers=signers, quorum=quorum, limits=LIMITS)
+    for start in range(0, NODES, 100):
+        oracle.by_network("joinMany", start + 1, 100)
+    assert oracle.read("nodeAt", NODES - 1) == node(NODES - 1)
+    return oracle
+
+
+def words_of(indexes: Iterable[int], lane: int, others: int) -> list[tuple[int, int]]:
+    """The words that hold these indexes: `lane` there, `others` at their neighbours."""
+    chosen = set(indexes)
+    words = sorted({index // 16 for index in chosen})
+
+    def lane_at(index: int) -> int:
+        return lane if index in chosen else others if index < NODES else 0
+
+    return [(at, word(*(lane_at(16 * at + place) for place in range(16)))) for at in words]
+
+
+def pushed(oracle: Oracle, words: Sequence[tuple[int, int]], quorum: int, back: int = 1) -> int:
+    """One more round, as of `back` blocks before the last."""
+    oracle.chain.mine(2)
+    report = oracle.report(*words, as_of=oracle.chain.block - back)
+    oracle.chain.later(LIMITS["minInterval"])
+    call = oracle.call(report, report.signed_by(*SIGNERS[:quorum]))
+    return send(oracle.chain, call, oracle.transmitter)
+
+
+def packed(oracle: Oracle, indexes: Sequence[int], quorum: int) -> tuple[int, int]:
+    """Gas of a first and of a steady report; the head has a round behind it in both."""
+    with oracle.chain.undone():
+        pushed(oracle, words_of([NODES - 1], FIRST, 0), quorum)
+        first = pushed(oracle, words_of(indexes, FIRST, FIRST), quorum)
+        steady = pushed(oracle, words_of(indexes, SECOND, FIRST), quorum)
+    return first, steady
+
+
+def sample(size: int, *, dense: bool) -> list[int]:
+    chosen = random.Random(size)  # noqa: S311 -- the same nodes in every run, nothing secret
+    return list(range(size)) if dense else sorted(chosen.sample(range(NODES), size))
+
+
+# --- everything, by name ---
+
+
+def of_pushes(oracle: Oracle, quorum: int) -> dict[str, int]:
+    """First and steady pushes of so many nodes side by side."""
+    found = {}
+    for size in SIZES:
+        first, steady = packed(oracle, sample(size, dense=True), quorum)
+        found[f"push, {size} nodes, quorum {quorum}, first"] = first
+        found[f"push, {size} nodes, quorum {quorum}, steady"] = steady
+    return found
+
+
+def of_the_rest(oracle: Oracle, quorum: int) -> dict[str, int]:
+    """Joins and kickouts, and a push as of a block that only EIP-2935 knows."""
+    chain, does = oracle.chain, oracle.contract.functions
+
+    def sent(call) -> int:
+        return send(chain, call, oracle.transmitter)
+
+    found = {"join, register included": sent(oracle.network.functions.join(node(NODES)))}
+    for _ in range(2):
+        pushed(oracle, words_of(range(16), LOW, 0), quorum)
+    with chain.undone():
+        chain.mine(300)
+        far = pushed(oracle, words_of([0], SECOND, LOW), quorum, back=290)
+        found[f"push, 1 node, quorum {quorum}, steady, as of 292 blocks back"] = far
+    name = f"proposeKick, quorum {quorum}"
+    found[name] = sent(oracle.signed_kick(0, SIGNERS[:quorum]))
+    with chain.undone():
+        cancel = does.cancelKick(0, bytes(32))
+        found["cancelKick"] = send(chain, cancel, oracle.vetoer)
+    for _ in range(LIMITS["kickRounds"]):
+        pushed(oracle, words_of(range(16), LOW, 0), quorum)
+    chain.later(LIMITS["vetoDelay"])
+    found["executeKick"] = sent(does.executeKick(0))
+    return found
+
+
+def measured(chain: Chain) -> dict[str, int]:
+    """Gas by the transaction's name."""
+    found: dict[str, int] = {}
+    for quorum in QUORUMS:
+        oracle = populated(chain, quorum)
+        found |= of_pushes(oracle, quorum)
+        if quorum == 3:
+            found |= of_the_rest(oracle, quorum)
+    return found
+
+
+def main() -> int:
+    with anvil(*FREE_BY_HAND) as url:
+        chain = Chain(url)
+        found = measured(chain)
+        chain.close()
+    KEPT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    for name, gas in found.items():
+        sys.stdout.write(f"{gas:>10,}  {name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
