@@ -1,30 +1,28 @@
-"""`outbox`: what we want on chain and how far it has come; and letting a sender go on."""
+"""`outbox list` and `outbox show`: what we want on chain, how far it has come, what to do."""
 
-import time
 from typing import Annotated
 
 import typer
 
-from oracle.domain.ids import Address, TaskKey
+from oracle.domain.ids import TaskKey
+from oracle.entrypoints import adopt_commands, outbox_acts
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
-    DryRunOption,
     JsonOption,
     open_app,
     print_json,
 )
+from oracle.entrypoints.outbox_acts import named, unix_seconds
+from oracle.entrypoints.outbox_advice import Sent, advice
 from oracle.entrypoints.outbox_tables import reason_of, show_intent, show_intents, task_of
-from oracle.errors import InputError
-from oracle.services.leasing import leased
 from oracle.store.outbox_rows import (
-    Account,
     Attempt,
     Intent,
     IntentKind,
     IntentState,
     JournalEntry,
-    Stamp,
+    Slot,
 )
 from oracle.store.store import Unit
 
@@ -33,6 +31,8 @@ outbox = typer.Typer(no_args_is_help=True)
 
 def register(app: typer.Typer) -> None:
     """Put `outbox` on the command line."""
+    outbox_acts.add_to(outbox)
+    adopt_commands.add_to(outbox)
     app.add_typer(outbox, name="outbox", help="What we want on chain, and how far it has come.")
 
 
@@ -56,12 +56,18 @@ def list_intents(
     with open_app(config) as app, app.store.reading() as unit:
         intents = unit.outbox.intents.newest(limit, state, kind)
         paused = unit.outbox.senders.paused()
+        sent = [sent_of(unit, intent) for intent in intents]
     for account, pause in paused.items():
-        typer.echo(f"{account.address} sends nothing: {pause.reason} (`outbox release`)", err=True)
+        typer.echo(
+            f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}; "
+            f"`outbox release {account.address}`)",
+            err=True,
+        )
     if as_json:
-        print_json([intent_answer(intent) for intent in intents])
+        pairs = zip(intents, sent, strict=True)
+        print_json([intent_answer(intent, one) for intent, one in pairs])
         return
-    show_intents(intents)
+    show_intents(zip(intents, sent, strict=True), int(unix_seconds()))
 
 
 @outbox.command("show", epilog="Example: qos-oracle outbox show 7")
@@ -73,51 +79,19 @@ def show_one(
 ) -> None:
     """Show one of them: every transaction signed for it, and its journal."""
     with open_app(config) as app, app.store.reading() as unit:
-        intent = unit.outbox.intents.named(intent_id)
-        if intent is None:
-            raise InputError(f"the outbox has no {intent_id}; `qos-oracle outbox list` shows them")
+        intent = named(unit, intent_id)
         journal = unit.outbox.journal.of_intent(intent_id)
-        attempts = _attempts(unit, intent)
-        answer = {**intent_answer(intent), "node": _node(unit, intent)}
+        sent = sent_of(unit, intent)
+        answer = {**intent_answer(intent, sent), "node": _node(unit, intent)}
     if not as_json:
-        show_intent(answer, attempts, journal)
+        show_intent(answer, sent.attempts, journal)
         return
-    print_json(
-        {
-            **answer,
-            "attempts": [_attempt_answer(attempt) for attempt in attempts],
-            "journal": [_entry_answer(entry) for entry in journal],
-        }
-    )
+    print_json({**answer, "journal": [_entry_answer(entry) for entry in journal]})
 
 
-@outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")
-def release_sender(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The transmitter that rests.")],
-    config: ConfigOption = DEFAULT_CONFIG,
-    *,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Let a transmitter send again, once a human has found out why it was stopped."""
-    with open_app(config) as app:
-        with app.store.reading() as unit:
-            paused = unit.outbox.senders.paused()
-        account = Account(app.config.chain.id, Address(address.lower()))
-        if account not in paused:
-            raise InputError(f"{address} is not stopped; `qos-oracle outbox list` shows who is")
-        if not dry_run:
-            with leased(app.store, "qos-oracle outbox release") as epoch:
-                stamp = Stamp(int(time.clock_gettime(time.CLOCK_REALTIME)), epoch)
-                with app.store.transaction() as unit:
-                    unit.lease.guard(epoch)
-                    unit.outbox.senders.resume(account, stamp)
-    would = "would send" if dry_run else "sends"
-    typer.echo(f"{account.address} {would} again; it was stopped because {paused[account].reason}")
-
-
-def intent_answer(intent: Intent) -> dict[str, object]:
-    """Write an intent for programs; amounts in wei as decimal text."""
-    wish = intent.wish
+def intent_answer(intent: Intent, sent: Sent) -> dict[str, object]:
+    """Write an intent for programs; amounts in wei as decimal text, times in unix seconds."""
+    wish, told, slot = intent.wish, advice(intent, sent), sent.slot
     return {
         "id": intent.id,
         "kind": wish.kind.value,
@@ -131,21 +105,30 @@ def intent_answer(intent: Intent) -> dict[str, object]:
         "digest": wish.digest,
         "sender": wish.account.address,
         "nonce": intent.nonce,
+        "opened_block": None if slot is None else slot.opened_block,
+        "mined_block": None if slot is None else slot.block_number,
         "gas_limit": intent.gas_limit,
         "max_cost_wei": None if intent.max_cost_wei is None else str(intent.max_cost_wei),
         "not_before": wish.not_before,
         "deadline": wish.deadline,
         "reason": reason_of(intent),
+        "replaces": intent.replaces,
+        "superseded_by": intent.superseded_by,
+        "age_seconds": max(0, int(unix_seconds()) - intent.created_at),
+        "waits_for": told.waits_for,
+        "what_to_do": told.what_to_do,
         "created_at": intent.created_at,
         "updated_at": intent.updated_at,
+        "attempts": [_attempt_answer(attempt, slot) for attempt in sent.attempts],
     }
 
 
-def _attempts(unit: Unit, intent: Intent) -> list[Attempt]:
-    if intent.nonce is None:
-        return []
-    slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
-    return [] if slot is None else unit.outbox.slots.attempts(slot)
+def sent_of(unit: Unit, intent: Intent) -> Sent:
+    """Return what was sent of a call, its rivals on the same nonce too."""
+    account = intent.wish.account
+    pause = unit.outbox.senders.paused_because(account)
+    slot = None if intent.nonce is None else unit.outbox.slots.at(account, intent.nonce)
+    return Sent(slot, [] if slot is None else unit.outbox.slots.attempts(slot), pause)
 
 
 def _node(unit: Unit, intent: Intent) -> str | None:
@@ -155,15 +138,28 @@ def _node(unit: Unit, intent: Intent) -> str | None:
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)
 
 
-def _attempt_answer(attempt: Attempt) -> dict[str, object]:
+def _attempt_answer(attempt: Attempt, slot: Slot | None) -> dict[str, object]:
     return {
         "hash": attempt.signed.tx_hash,
+        "intent": attempt.intent_id,
+        "why": attempt.reason.value,
+        "won": slot is not None and slot.won_attempt == attempt.id,
         "max_fee_wei": str(attempt.signed.max_fee_wei),
         "tip_wei": str(attempt.signed.tip_wei),
+        "gas_limit": attempt.signed.gas_limit,
         "sends": attempt.sends,
+        "first_sent_block": attempt.first_sent_block,
+        "last_sent_block": attempt.last_sent_block,
         "last_error": attempt.last_error_class,
+        "last_error_text": attempt.last_error_text,
     }
 
 
 def _entry_answer(entry: JournalEntry) -> dict[str, object]:
-    return {"at": entry.at, "event": entry.event, "detail": entry.detail, "epoch": entry.epoch}
+    return {
+        "at": entry.at,
+        "event": entry.event,
+        "detail": entry.detail,
+        "epoch": entry.epoch,
+        "actor": entry.actor,
+    }

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import typer
 
+from oracle.entrypoints.outbox_advice import Sent
 from oracle.entrypoints.terminal import in_utc, print_table
 from oracle.store.outbox_rows import Attempt, Intent, IntentState, JournalEntry
 
-_COLUMNS = ("id", "kind", "about", "state", "nonce", "changed", "reason")
+_COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
 _TEXT = ("kind", "about", "state", "changed", "reason")
+_GWEI = 10**9
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 # Digits of a task's key that tell it from its neighbours in a list.
 _SHORT = len("0x") + 8
 _NAME_WIDTH = 14
@@ -16,9 +19,13 @@ _TIMES = {1: "once", 2: "twice"}
 _TASK = "task="
 
 
-def show_intents(intents: Iterable[Intent]) -> None:
-    """Print a row for each; tasks by their first digits, reasons by their class."""
-    print_table(_COLUMNS, map(_cells, intents), left=_TEXT)
+def show_intents(found: Iterable[tuple[Intent, Sent]], now: int) -> None:
+    """Print a row for each; tasks by their first digits, reasons by their class.
+
+    `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
+    them pay at most; `age` is since it was wanted, by `now` in unix seconds.
+    """
+    print_table(_COLUMNS, (_cells(*one, now) for one in found), left=_TEXT)
 
 
 def show_intent(
@@ -26,15 +33,25 @@ def show_intent(
 ) -> None:
     """Print everything that is known of one."""
     for name, value in answer.items():
-        if value is not None:
+        if value is not None and name != "attempts":
             typer.echo(f"{name:<{_NAME_WIDTH}}{value}")
     for attempt in attempts:
-        times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
-        sent = f"sent {times}" if attempt.sends else "not sent"
-        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{attempt.signed.tx_hash}, {sent}")
+        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
     for entry in journal:
         moment = in_utc(entry.at, "%Y-%m-%d %H:%M:%S")
-        typer.echo(f"{moment}  {entry.event:<10}{entry.detail}".rstrip())
+        by = "" if entry.actor is None else f" by {entry.actor}"
+        typer.echo(f"{moment}  {entry.event:<10}{entry.detail}{by}".rstrip())
+
+
+def _told(attempt: Attempt) -> str:
+    """Say what was signed, what it pays, how often it was sent and what was answered last."""
+    times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
+    sent = f"sent {times}" if attempt.sends else "not sent"
+    since = "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
+    signed, error = attempt.signed, attempt.last_error_text or attempt.last_error_class
+    pays = f"up to {signed.max_fee_wei / _GWEI:g} gwei, tip {signed.tip_wei / _GWEI:g}"
+    answered = "" if error is None else f"; answered last: {error}"
+    return f"{signed.tx_hash}, {sent}{since} ({attempt.reason.value}; {pays}{answered})"
 
 
 def task_of(intent: Intent) -> str | None:
@@ -50,17 +67,27 @@ def reason_of(intent: Intent) -> str | None:
     return intent.error_text or intent.error_class
 
 
-def _cells(intent: Intent) -> list[str]:
-    told = reason_of(intent)
+def _cells(intent: Intent, sent: Sent, now: int) -> list[str]:
+    told, newest = reason_of(intent), sent.attempts[-1] if sent.attempts else None
     return [
         str(intent.id),
         intent.wish.kind.value.replace("_", " "),
         _about(intent),
         intent.state.value,
         "" if intent.nonce is None else str(intent.nonce),
+        "" if newest is None else str(sum(one.sends for one in sent.attempts)),
+        "" if newest is None else f"{newest.signed.max_fee_wei / _GWEI:.3g}",
+        _age(now - intent.created_at),
         in_utc(intent.updated_at, "%m-%d %H:%M:%S"),
         "" if told is None else intent.error_class or told,
     ]
+
+
+def _age(seconds: int) -> str:
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(0, seconds)} s"
 
 
 def _about(intent: Intent) -> str:

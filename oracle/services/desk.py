@@ -65,6 +65,8 @@ class Desk:
     prover: Prover | None = None
     patience: Patience = field(default_factory=Patience)
     sanity: Sanity = field(default_factory=Sanity)
+    # The OS user, where a command works here; None: the daemon.
+    actor: str | None = None
     board: Board | None = None
     peers: Peers | None = None
     head_start: int = 0
@@ -77,7 +79,7 @@ class Desk:
     @property
     def stamp(self) -> Stamp:
         """When and under which lease the next write happens."""
-        return Stamp(int(self.clock()), self.epoch)
+        return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
     def writing(self) -> Iterator[Unit]:

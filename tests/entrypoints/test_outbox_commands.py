@@ -143,6 +143,6 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert "sends nothing: a foreign nonce" in capsys.readouterr().err
     assert run([*release, "--dry-run"]) == 0
     assert run(release) == 0
-    assert "sends again" in capsys.readouterr().out
+    assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out
     assert run(release) == 2
     assert "is not stopped" in capsys.readouterr().err

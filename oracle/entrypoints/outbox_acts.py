@@ -1,0 +1,280 @@
+"""`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
+
+import getpass
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from oracle.app import App
+from oracle.domain.ids import Address
+from oracle.entrypoints.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.errors import FatalError, InputError
+from oracle.services.desk import Desk
+from oracle.services.leasing import leased
+from oracle.services.sending.bumping import bump_now
+from oracle.services.sending.retargeting import cancel as cancel_intent
+from oracle.store.outbox_rows import Account, Intent, IntentState, PauseKind, Stamp
+from oracle.store.store import Unit
+
+_ADDRESS_DIGITS = 40
+_NO_NONCE = (IntentState.PLANNED, IntentState.READY)
+_LIST = "`qos-oracle outbox list` shows them"
+
+IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` shows it.")]
+WhichArgument = Annotated[
+    str, typer.Argument(metavar="ID|ADDRESS", help="A call of the outbox, or a whole sender.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Yes, I mean it.")]
+
+
+def add_to(outbox: typer.Typer) -> None:
+    """Put the acts beside `outbox list` and `outbox show`."""
+    outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
+    outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
+    outbox.command("bump", epilog="Example: qos-oracle outbox bump 7 --dry-run")(bump)
+    outbox.command("cancel", epilog="Example: qos-oracle outbox cancel 7 --yes")(cancel)
+
+
+def hold(
+    which: WhichArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold a call that has no nonce yet, or let a sender rest: what is sent stays sent."""
+    why = reason or "held by an operator"
+    with open_app(config) as app:
+        if not which.isdecimal():
+            account = _account(app, which)
+            with acting(app, "outbox hold", dry_run=dry_run) as (unit, stamp):
+                if unit.outbox.senders.next_nonce(account) is None:
+                    raise InputError(f"{which} is no sender of this database")
+                earlier = unit.outbox.senders.paused_because(account)
+                if earlier is not None:
+                    raise InputError(f"{which} rests already: {earlier.reason}")
+                if not dry_run:
+                    unit.outbox.senders.pause(account, PauseKind.OPERATOR, why, stamp)
+            said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
+        else:
+            with acting(app, "outbox hold", dry_run=dry_run) as (unit, stamp):
+                intent = named(unit, int(which))
+                if intent.nonce is not None or intent.state not in _NO_NONCE:
+                    raise InputError(_cannot(intent, "held"))
+                if not dry_run:
+                    unit.outbox.intents.hold(intent, PauseKind.OPERATOR, why, stamp)
+            said = {"did": "held", "intent": intent.id, "reason": why}
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def release(
+    which: WhichArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a held call, or a sender that rests, go on, once it is known why it was stopped."""
+    with open_app(config) as app:
+        if not which.isdecimal():
+            account = _account(app, which)
+            with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
+                pause = unit.outbox.senders.paused_because(account)
+                if pause is None:
+                    raise InputError(
+                        f"{which} is not stopped; `qos-oracle outbox list` shows who is"
+                    )
+                if not dry_run:
+                    unit.outbox.senders.resume(account, stamp)
+            said: dict[str, object] = {
+                "did": "released",
+                "address": account.address,
+                "reason": pause.reason,
+            }
+        else:
+            with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
+                intent = named(unit, int(which))
+                if intent.state is not IntentState.HELD or intent.nonce is not None:
+                    raise InputError(_cannot(intent, "released"))
+                if not dry_run:
+                    unit.outbox.intents.release(intent, stamp)
+            said = {"did": "released", "intent": intent.id, "reason": intent.error_text}
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def bump(
+    intent_id: IdArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Pay more for a call that waits for a block, at once; the caps of [limits] hold."""
+    with open_app(config) as app:
+        intent = _sent(app, intent_id)
+        said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
+        if not dry_run:
+            with at_desk(app, intent, "outbox bump") as desk:
+                step = bump_now(desk, app.chain.heads(), intent_id)
+            said["detail"] = step.detail
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def cancel(
+    intent_id: IdArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a call up: one without a nonce at once, one that was sent by a no-op on its nonce.
+
+    Either of the two may still land: `outbox show` tells which did. The no-op costs gas.
+    """
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            intent = named(unit, intent_id)
+        if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
+            raise InputError(_cannot(intent, "cancelled"))
+        if not yes and not dry_run:
+            raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
+        said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
+        if not dry_run and intent.nonce is None:
+            with acting(app, "outbox cancel", dry_run=False) as (unit, stamp):
+                unit.outbox.intents.cancel(
+                    named(unit, intent_id), "cancelled by an operator", stamp
+                )
+        elif not dry_run:
+            with at_desk(app, intent, "outbox cancel") as desk:
+                step = cancel_intent(desk, app.chain.heads(), intent_id)
+            said["detail"] = step.detail
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def actor() -> str:
+    """Return the OS user who runs the command: the journal keeps it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+@contextmanager
+def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[Unit, Stamp]]:
+    """One transaction under the lease, in the user's name; a dry run only reads.
+
+    Raises:
+        FatalError: a daemon works on this database.
+    """
+    if dry_run:
+        with app.store.reading() as unit:
+            yield unit, Stamp(0, 0)
+        return
+    with command_lease(app, command) as epoch, app.store.transaction() as unit:
+        unit.lease.guard(epoch)
+        yield unit, Stamp(int(unix_seconds()), epoch, actor())
+
+
+@contextmanager
+def command_lease(app: App, command: str) -> Iterator[int]:
+    """Hold the lease for a command; yields its epoch.
+
+    Raises:
+        FatalError: a daemon works on this database.
+    """
+    try:
+        with leased(app.store, f"qos-oracle {command}") as epoch:
+            yield epoch
+    except FatalError as error:
+        if "another process works on this database" not in str(error):
+            raise
+        raise FatalError(
+            f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
+            "start them: they go on where they were"
+        ) from None
+
+
+@contextmanager
+def at_desk(app: App, intent: Intent, command: str) -> Iterator[Desk]:
+    """Work as the sender of a call, under the lease and in the user's name."""
+    with command_lease(app, command) as epoch:
+        yield replace(desk_of(app, intent.wish.account, epoch), actor=actor())
+
+
+def desk_of(app: App, account: Account, epoch: int) -> Desk:
+    """Return the desk whose key has this address.
+
+    Raises:
+        InputError: no key of this configuration has.
+    """
+    desks = []
+    if app.config.oracle.address is not None and app.publisher.has_payer:
+        desks.append(app.desk)
+    if app.dispatch_settings is not None and app.dispatcher is not None:
+        desks.append(app.dispatch_desk)
+    for make in desks:
+        desk = make(epoch, unix_seconds)
+        if desk.account == account:
+            return desk
+    raise InputError(f"[keys] has no key of {account.address}, which sends this call")
+
+
+def named(unit: Unit, intent_id: int) -> Intent:
+    """Return a call of the outbox. Raises InputError: there is none of this number."""
+    intent = unit.outbox.intents.named(intent_id)
+    if intent is None:
+        raise InputError(f"the outbox has no {intent_id}; {_LIST}")
+    return intent
+
+
+def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
+    """Print what was done, or would be."""
+    if as_json:
+        print_json({**said, "dry_run": dry_run})
+        return
+    about = said.get("address") or f"intent {said.get('intent')}"
+    would = "would be " if dry_run else ""
+    rest = said.get("detail") or said.get("reason")
+    typer.echo(f"{about}: {would}{said['did']}{f' ({rest})' if rest else ''}")
+
+
+def unix_seconds() -> float:
+    """Return the time for the journal."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
+def _sent(app: App, intent_id: int) -> Intent:
+    with app.store.reading() as unit:
+        intent = named(unit, intent_id)
+    if intent.state is not IntentState.LIVE:
+        raise InputError(_cannot(intent, "bumped"))
+    return intent
+
+
+def _cannot(intent: Intent, what: str) -> str:
+    nonce = "" if intent.nonce is None else f" and has nonce {intent.nonce}"
+    return (
+        f"intent {intent.id} cannot be {what}: it is {intent.state}{nonce}; "
+        f"`qos-oracle outbox show {intent.id}` tells more"
+    )
+
+
+def _account(app: App, which: str) -> Account:
+    digits = which.lower().removeprefix("0x")
+    if len(digits) != _ADDRESS_DIGITS or not all(one in "0123456789abcdef" for one in digits):
+        raise InputError(f"{which} is neither a number of the outbox nor an address; {_LIST}")
+    return Account(app.config.chain.id, Address("0x" + digits))

@@ -1,0 +1,121 @@
+"""What a call in the outbox waits for, and what a person can do about it, in words."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from oracle.store.outbox_rows import Attempt, Intent, IntentState, Pause, PauseKind, Slot
+
+# What waits by itself for something that a person can change; by class of reason.
+_CHANGES = {
+    "funds": "send ether to {sender}",
+    "fee_cap": "gas is dear: wait, or raise limits.max_fee_per_gas_wei",
+    "cost_cap": "raise limits.max_cost_per_transaction_wei",
+    "hour_cap": "wait, or raise limits.max_cost_per_hour_wei",
+    "day_cap": "wait, or raise limits.max_cost_per_day_wei",
+    "behind": "wait until the index has caught up: `qos-oracle status`",
+    "stalled": "look at the chain and its endpoints: `qos-oracle endpoint list`",
+    "gated": "`qos-oracle report show` what would change, then `report release PERIOD`",
+    "WrongRules": "install the version whose rules the contract names",
+    "Paused": "the contract is paused: `qos-oracle contract show`",
+}
+_NOTHING = "nothing"
+_OF_STATE = {
+    IntentState.FINAL: "it is done",
+    IntentState.REVERTED: "it is over; the next one carries what is still wanted",
+    IntentState.SUPERSEDED: "it is over: another one took its place",
+    IntentState.CANCELLED: "it is over: it was cancelled",
+    IntentState.EXPIRED: "it is over; the next one carries what is still wanted",
+    IntentState.REJECTED: "it is over: the contract would never take it",
+}
+
+
+class Sent(NamedTuple):
+    """What was sent of a call, where it has a nonce, and why its sender rests, where it does."""
+
+    slot: Slot | None
+    attempts: Sequence[Attempt]
+    pause: Pause | None
+
+
+class Advice(NamedTuple):
+    """`waits_for` None: for nothing any more."""
+
+    waits_for: str | None
+    what_to_do: str
+
+
+def advice(intent: Intent, sent: Sent) -> Advice:
+    """Say what it waits for and what to do, from its row alone."""
+    over = _OF_STATE.get(intent.state)
+    if over is not None:
+        return Advice(None, f"{_NOTHING}: {over}")
+    by_state = {
+        IntentState.HELD: _of_held,
+        IntentState.MINED: _of_mined,
+        IntentState.LIVE: _of_live,
+    }
+    return by_state.get(intent.state, _of_waiting)(intent, sent)
+
+
+def _of_mined(_intent: Intent, sent: Sent) -> Advice:
+    block = None if sent.slot is None else sent.slot.block_number
+    return Advice(f"block {block} to be final", f"{_NOTHING}: a reorg puts it back by itself")
+
+
+def _of_live(intent: Intent, sent: Sent) -> Advice:
+    newest = sent.attempts[-1] if sent.attempts else None
+    said = newest.last_error_text or newest.last_error_class if newest is not None else None
+    waits = "a block" if said is None else f"a block; the endpoints said last: {said}"
+    return Advice(
+        waits,
+        f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once, "
+        f"`outbox cancel {intent.id} --yes` puts a no-op on its nonce",
+    )
+
+
+def _of_held(intent: Intent, _sent: Sent) -> Advice:
+    return Advice("a human", _after_hold(intent))
+
+
+def _after_hold(intent: Intent) -> str:
+    release = (
+        f"`outbox release {intent.id}` plans it again, `outbox cancel {intent.id} --yes` ends it"
+    )
+    if intent.error_class == PauseKind.FOREIGN:
+        return (
+            "somebody else uses the key: find out who before anything else, then a new "
+            f"transmitter key, or `outbox release {intent.wish.account.address}`"
+        )
+    if intent.error_class == PauseKind.OPERATOR:
+        return release
+    return f"put right what the reason names, then {release}"
+
+
+def _of_pause(pause: Pause) -> str:
+    return f"its sender, which rests ({pause.kind.value}): {pause.reason}"
+
+
+def _after_pause(intent: Intent, pause: Pause) -> str:
+    sender = intent.wish.account.address
+    if pause.kind is PauseKind.FUNDS:
+        return f"send ether to {sender}; it goes on by itself"
+    return f"put right what the reason names, then `outbox release {sender}`"
+
+
+def _of_waiting(intent: Intent, sent: Sent) -> Advice:
+    if sent.pause is not None:
+        return Advice(_of_pause(sent.pause), _after_pause(intent, sent.pause))
+    reason = intent.error_text or intent.error_class
+    if reason is None:
+        following = {
+            IntentState.PLANNED: "its trial on the newest block",
+            IntentState.READY: "a nonce: a push waits for the push before it",
+            IntentState.ASSIGNED: "its signature, and the first sending",
+        }[intent.state]
+        return Advice(following, f"{_NOTHING}, as long as the daemon runs with --publish")
+    until = intent.wish.not_before
+    waits = reason if until is None else f"{reason}; tried again from chain time {until}"
+    change = _CHANGES.get(intent.error_class or "")
+    if change is None:
+        return Advice(waits, f"{_NOTHING}: it is tried again by itself")
+    return Advice(waits, change.format(sender=intent.wish.account.address))
