@@ -6,7 +6,7 @@ Rooms never see these classes; `app` hands them the small values they ask for.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,10 +28,13 @@ from oracle.settings.keys import Keys, faults_in_keys
 from oracle.settings.limits import Limits
 from oracle.settings.network import Network
 from oracle.settings.oracle import Oracle
+from oracle.settings.reporters import Reporters
+from oracle.settings.secrecy import SECRET, secret_parts
 from oracle.settings.section import Section
 from oracle.settings.verify import Verify
 from oracle.systems.changing import changes_of
 from oracle.systems.registry import rule_set, rule_sets
+from oracle.telemetry.logs import hide
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
@@ -92,6 +95,7 @@ class Config(BaseSettings):
     dispatch: Dispatch = Dispatch()
     keys: Keys = Keys()
     limits: Limits = Limits()
+    reporters: Reporters = Reporters()
     web: Web = Web()
     log: LogLines = LogLines()
 
@@ -128,7 +132,17 @@ def load(path: Path) -> Config:
         faults += _disagreements(config)
     if config is None or faults:
         raise InputError(_complaint(path, faults))
+    for part in secret_parts(_secret_values(config)):
+        hide(part)
     return config
+
+
+def _secret_values(config: Config) -> Iterator[str]:
+    for name in SECRET:
+        section, setting = name.split(".")
+        value = getattr(getattr(config, section), setting)
+        if value is not None:
+            yield from [value] if isinstance(value, str) else value
 
 
 def _read(path: Path) -> dict[str, Any]:

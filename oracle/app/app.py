@@ -10,10 +10,12 @@ from functools import cached_property
 from oracle.app.reading import ReadingRooms
 from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.publisher.board import Board
 from oracle.publisher.fees import Caps
 from oracle.publisher.inspection import Expected
 from oracle.publisher.l1_fees import L1Fee
 from oracle.publisher.network import check_dispatcher
+from oracle.publisher.peers import Peers
 from oracle.publisher.publisher import Keys, Publisher
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.opening import open_signer
@@ -105,6 +107,21 @@ class App(ReadingRooms):
         check_dispatcher(publisher.lines, network, self.dispatcher.address)
         return publisher
 
+    @cached_property
+    def board(self) -> Board:
+        """Where what is signed here is shown to the other reporters."""
+        return Board()
+
+    @cached_property
+    def peers(self) -> Peers | None:
+        """The other reporters; None where the configuration names none."""
+        told = self.config.reporters
+        if not told.peers:
+            return None
+        peers = Peers.of(told.peers, told.poll_seconds, told.timeout_seconds)
+        self._opened.callback(peers.close)
+        return peers
+
     @property
     def expected(self) -> Expected:
         """What the contract must be like before this daemon publishes to it."""
@@ -116,12 +133,19 @@ class App(ReadingRooms):
             signer=keys.signer.address if keys and keys.signer else None,
             transmitter=keys.transmitter.address if keys and keys.transmitter else None,
             anchor_window=self.config.oracle.anchor_window,
+            has_peers=bool(self.config.reporters.peers),
         )
 
     def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
         """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
         prover = Prover(self.chain, self.store, self.folder, Manner(lease=epoch))
-        return replace(self._desk(self.publisher, epoch, clock), prover=prover)
+        return replace(
+            self._desk(self.publisher, epoch, clock),
+            prover=prover,
+            board=self.board,
+            peers=self.peers,
+            head_start=self.config.reporters.head_start,
+        )
 
     def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
         """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""

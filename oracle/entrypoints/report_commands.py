@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.app import App
+from oracle.chain.heads import Heads
 from oracle.domain.lanes import (
     DO_NOT_SELECT,
     LANES_PER_WORD,
@@ -15,6 +16,7 @@ from oracle.domain.lanes import (
     lanes_of,
 )
 from oracle.domain.report import Report, decode
+from oracle.domain.turns import Cut
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -24,6 +26,7 @@ from oracle.entrypoints.options import (
 )
 from oracle.entrypoints.sending import published
 from oracle.errors import InputError
+from oracle.services.desk import Desk, Step
 from oracle.services.planning import plan_push, why_missed
 from oracle.services.recalling import last_block_of, recall
 from oracle.store.reports import ReportState, StoredReport
@@ -72,28 +75,38 @@ def push(
     publish: _PublishOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Push the newest report that is due; a dry run unless --publish."""
+    """Push the report that has the turn; a dry run unless --publish."""
     with open_folded(config) as app:
         app.require_oracle()
         with app.store.reading() as unit:
             waiting = [one for one in unit.reports.due() if one.digest is None]
         if not waiting:
             raise InputError("no report is due: the next one is cut when a period ends")
-        newest = waiting[-1].report
+        # The first that is due keeps its turn.
+        first = waiting[0].report
         if publish:
-            steps = [
-                f"{step.did} {step.detail}" for step in published(app, "report push", plan_push)
-            ]
+            steps = [f"{step.did} {step.detail}" for step in published(app, "report push", _plan)]
         else:
             standing = app.publisher.contract.standing()
-            steps = [f"would be missed: {why_missed(newest, standing) or 'no, it can be pushed'}"]
-    answer = {**_facts(newest), "dry_run": not publish, "steps": steps}
+            reason = why_missed(Cut.of(first), standing)
+            steps = [f"would be missed: {reason or 'no, it can be pushed'}"]
+    answer = {**_facts(first), "dry_run": not publish, "steps": steps}
     if as_json:
         print_json(answer)
         return
-    typer.echo(f"period {newest.period}, as of block {newest.as_of.number}")
+    typer.echo(f"period {first.period}, as of block {first.as_of.number}")
     for step in steps:
         typer.echo(f"  {step}")
+
+
+def _plan(desk: Desk, heads: Heads) -> Step | None:
+    """Sign, gather and plan, as far as that goes now; return the last step of it."""
+    last = None
+    while (step := plan_push(desk, heads)) is not None:
+        last = step
+        if step.intent is not None:
+            break
+    return last
 
 
 def _list(app: App, *, as_json: bool) -> None:

@@ -183,7 +183,8 @@ def _wait_for_chain(app: App, stop: Stop) -> None:
 
 
 def _serving(app: App, watch: Watch) -> AbstractContextManager[str]:
-    return serving(build(watch, app.opened_store), app.config.web.host, app.config.web.port)
+    web = build(watch, app.opened_store, app.board)
+    return serving(web, app.config.web.host, app.config.web.port)
 
 
 def settle() -> None:

@@ -115,7 +115,8 @@ class Work:
             return None
         if not self.is_reconciled:
             self.compare()
-        return _done(publish_next(desk, heads) or plan_push(desk, heads) or plan_kick(desk, heads))
+        sent = publish_next(desk, heads) if desk.publisher.has_payer else None
+        return _done(sent or plan_push(desk, heads) or plan_kick(desk, heads))
 
     def dispatch(self) -> Facts:
         """Start what was drawn: plan, or take the next step with all that can be taken along."""
@@ -131,17 +132,22 @@ class Work:
         heads = self.pace.heads
         if heads is None:
             return None
-        report = None if self.desk is None else confirm_next(self.desk, heads)
+        desk = self._transmitting()
+        report = None if desk is None else confirm_next(desk, heads)
         start = None if self.starts is None else confirm_all(self.starts, heads)
         return _done(report or start)
 
     def compare(self) -> Facts:
         """Compare our nonces with the chain's; a difference that is ours to solve ends us."""
-        desks = [desk for desk in (self.desk, self.starts) if desk is not None]
+        desks = [desk for desk in (self._transmitting(), self.starts) if desk is not None]
         for desk in desks:
             reconcile(desk)
-        self.is_reconciled = bool(desks)
+        self.is_reconciled = self.desk is not None or bool(desks)
         return None
+
+    def _transmitting(self) -> Desk | None:
+        """Return the desk of reports, where it sends; a reporter may only sign."""
+        return self.desk if self.desk is not None and self.desk.publisher.has_payer else None
 
     def keep_lease(self) -> Facts:
         """Hold the lease for another while."""
@@ -153,10 +159,10 @@ class Work:
         self.integrity.count()
         self.watch.endpoints = look(self.app)
         self.app.facts.flush(self.epoch)
-        seen = census(self.app.store, self.app.rules, balance_at(self.desk))
+        seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
-        desks = {"transmitter": self.desk, "dispatcher": self.starts}
+        desks = {"transmitter": self._transmitting(), "dispatcher": self.starts}
         self.sent.count({role: one for role, one in desks.items() if one}, self.pace.heads)
         return None
 

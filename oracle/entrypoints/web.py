@@ -1,10 +1,12 @@
 """The HTTP door, for machines that watch the daemon; nothing can be changed through it.
 
-`/livez` and `/metrics` read memory only: they answer while the database is locked or away.
+`/livez`, `/metrics` and the statements read memory only: they answer while the database is locked
+or away, and whoever waits for it leaves them a thread.
 """
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,18 +17,34 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from oracle import __version__
 from oracle.entrypoints.answers import status_answer
+from oracle.entrypoints.rate_limit import Seats, TokenBucket
 from oracle.entrypoints.watch import Watch
 from oracle.errors import InputError, OracleError
+from oracle.publisher.board import Board
+from oracle.publisher.statement_wire import written
 from oracle.services.observing import overview
 from oracle.store.store import Store
 from oracle.telemetry import metrics
 
 _STOP_SECONDS = 1
-_NOT_NOW = 503
+_NOT_NOW, _TOO_MANY, _NONE = 503, 429, 404
+# Answers about statements: every other reporter asks once in some seconds.
+_PER_SECOND, _AT_ONCE = 20.0, 100
+# Requests that may wait for the database; the server has forty threads.
+_SEATS = 8
 
 
-def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
-    """Return the application; `store` gives the database, only read, in short statements."""
+def build(
+    watch: Watch,
+    store: Callable[[], Store],
+    board: Board | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> FastAPI:
+    """Return the application; `store` gives the database, only read, in short statements.
+
+    `board`: what this reporter signed; None where it shows nothing.
+    """
+    seats = Seats(_SEATS)
     web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @web.get("/livez")
@@ -36,7 +54,9 @@ def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/readyz")
     def readyz() -> Response:
-        reasons = watch.reasons() + _database_faults(store)
+        with seats.one() as is_seated:
+            faults = _database_faults(store) if is_seated else [_FULL]
+        reasons = watch.reasons() + faults
         body = {
             "ready": not reasons,
             "reasons": reasons,
@@ -56,13 +76,47 @@ def build(watch: Watch, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/v1/status")
     def status() -> Response:
+        return _answered(
+            seats, lambda: status_answer(overview(store()), watch.dispatcher, watch.endpoints)
+        )
+
+    if board is not None:
+        _show_statements(web, board, TokenBucket(_PER_SECOND, _AT_ONCE, clock))
+    return web
+
+
+_FULL = "database: too many wait for it already"
+
+
+def _show_statements(web: FastAPI, board: Board, bucket: TokenBucket) -> None:
+    """Show what was signed to anybody: it is going to be public, and counts for nothing alone."""
+
+    def shown(place: str) -> Response:
+        if not bucket.take():
+            return JSONResponse({"error": "too many requests"}, _TOO_MANY)
+        found = board.at(place)
+        if not found:
+            return JSONResponse({"error": "nothing was signed here"}, _NONE)
+        return Response(written(found), media_type="application/json")
+
+    @web.get("/v1/report/{around}")
+    def report(around: int) -> Response:
+        return shown(f"report/{around}")
+
+    @web.get("/v1/kick/{node}")
+    def kick(node: str) -> Response:
+        return shown(f"kick/{node}")
+
+
+def _answered(seats: Seats, read: Callable[[], object]) -> Response:
+    """Answer with what is read from the database; 503 where it is away or too many wait."""
+    with seats.one() as is_seated:
         try:
-            seen = overview(store())
-            return JSONResponse(status_answer(seen, watch.dispatcher, watch.endpoints))
+            if is_seated:
+                return JSONResponse(read())
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
-
-    return web
+    return JSONResponse({"error": _FULL}, _NOT_NOW)
 
 
 def _database_faults(store: Callable[[], Store]) -> list[str]:

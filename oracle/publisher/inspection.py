@@ -27,6 +27,8 @@ class Expected:
     transmitter: Address | None
     # Blocks under the head that reports are cut for; None: not compared.
     anchor_window: int | None = None
+    # Whether other reporters are named, whose signatures can be gathered.
+    has_peers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,10 @@ def _of_keys(found: Constitution, expected: Expected) -> list[Difference]:
         different.append(Difference("signers", f"{expected.signer} among them", signers))
     if not 1 <= found.quorum <= len(found.signers):
         most = f"1 to {len(found.signers)}, as many as there are signers"
+        different.append(Difference("quorum", most, str(found.quorum)))
+    own = 0 if expected.signer is None else 1
+    if expected.transmitter is not None and not expected.has_peers and found.quorum > own:
+        most = f"{own} without [reporters] peers, whose signatures are gathered"
         different.append(Difference("quorum", most, str(found.quorum)))
     for role, holder in (("admin", found.admin), ("pauser", found.pauser)):
         ours = {expected.signer, expected.transmitter} - {None}
