@@ -9,7 +9,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.databases"]
+pytest_plugins = ["tests.databases", "tests.leaks"]
 
 # How fast a shared machine draws examples says nothing about us. CI plays the same examples every
 # time, so that it is red only for what a change did; everywhere else they are new ones.

@@ -37,8 +37,10 @@ from oracle.entrypoints import (
     status_commands,
     verify_round_commands,
 )
+from oracle.entrypoints.guarding import guard_process
 from oracle.entrypoints.terminal import escaped
 from oracle.errors import InputError, OracleError
+from oracle.telemetry.logs import without_hidden
 
 _MOST_FRAMES = 1_000
 # In the order of the help.
@@ -102,6 +104,7 @@ def build() -> typer.Typer:
 
 def main() -> None:
     """Run one command and leave with its exit code."""
+    guard_process()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -142,7 +145,7 @@ def _failed(line: str, code: int) -> int:
     # A group without a command is answered with its help.
     said = line if line.startswith("Usage:") else f"qos-oracle: {line}"
     # It may name what somebody else wrote: an argument, a file, an answer of an endpoint.
-    print("\n".join(map(escaped, said.split("\n"))), file=sys.stderr)
+    print("\n".join(map(escaped, without_hidden(said).split("\n"))), file=sys.stderr)
     return code
 
 

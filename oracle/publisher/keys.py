@@ -12,11 +12,14 @@ from pathlib import Path
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.publisher.accounts import accounts
+from oracle.telemetry.logs import hide
 
 _OTHERS = 0o077
 _OWNER_ONLY = 0o600
 _PASSWORD_BYTES = 32
 _KEY_BYTES = 32
+# A shorter one would black out words of every line; nobody is helped by hiding it.
+_SHORTEST_HIDDEN = 8
 
 
 def create_keystore(
@@ -62,6 +65,8 @@ def unlock(keystore: Path, password_file: Path) -> bytes:
     """
     written = read_secret(keystore)
     password = read_secret(password_file).rstrip("\r\n")
+    if len(password) >= _SHORTEST_HIDDEN:
+        hide(password)
     try:
         return bytes(accounts().decrypt(json.loads(written), password))
     except json.JSONDecodeError:

@@ -35,10 +35,15 @@ def hide(value: str) -> None:
 def without_secrets(text: str) -> str:
     """Return the text with URLs cut down to scheme, host and port, and hidden values gone."""
     # Addresses first: they must still be such when they are cut down.
-    text = _URL.sub(lambda found: _origin(found.group()), text)
+    return without_hidden(_URL.sub(lambda found: _origin(found.group()), text))
+
+
+def without_hidden(text: str) -> str:
+    """Return the text with the values that were given to `hide` gone, in whatever case."""
     # A copy: other threads may learn of more meanwhile.
     for secret in _hidden.copy():
-        text = text.replace(secret, BLACKED_OUT)
+        if secret.lower() in text.lower():
+            text = re.sub(re.escape(secret), BLACKED_OUT, text, flags=re.IGNORECASE)
     return text
 
 

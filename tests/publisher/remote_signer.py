@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.publisher.signers.places import RemoteKey, Wire
+from tests.leaks import learn
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 SECONDS = 10
@@ -77,6 +78,11 @@ class RemoteHost:
     asked: list[tuple[str, list[Any]]] = field(default_factory=list)
     seen_headers: dict[str, str] = field(default_factory=dict)
     url: str = ""
+
+    def __post_init__(self) -> None:
+        learn(bytes.fromhex(self.key.removeprefix("0x")), "a key of a remote signer")
+        if self.token is not None:
+            learn(self.token, "a token of a remote signer")
 
     @property
     def address(self) -> Address:

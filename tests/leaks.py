@@ -1,0 +1,133 @@
+"""Knows every key, password and token that tests make, and fails the test that shows one (F72).
+
+Looked at: what a test prints (and what it reads of its own output, or of a program that it
+started), its log records, its traceback, warnings, the message of every error of ours, whether it
+was raised or not, and at the end the text of the metrics.
+"""
+
+import base64
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from _pytest.capture import CaptureFixture
+from prometheus_client import generate_latest
+
+from oracle.errors import OracleError
+from oracle.publisher import keys
+from oracle.publisher.signers.local import KeySigner
+from oracle.telemetry.metrics import REGISTRY
+
+# Shorter ones are found in anything.
+_SHORTEST = 12
+# A key of few different bytes was made by hand, and looks like other things made by hand.
+_FEWEST_BYTES = 8
+# Those that tests wrote into URLs of their own.
+FIXED = (
+    "token-in-the-path",
+    "a-key-in-the-path",
+    "a-token-that-nobody-sees",
+    "a-password-that-nobody-sees",
+)
+
+
+class Watch:
+    """What is secret, by what it is; and what was said since the last test."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, str] = {}
+        self._said: list[tuple[str, str]] = []
+        for value in FIXED:
+            self.learn(value, "a token")
+
+    def learn(self, value: str | bytes, what: str) -> None:
+        """From now on this must be seen nowhere, in any form."""
+        if isinstance(value, bytes):
+            if len(set(value)) >= _FEWEST_BYTES:
+                forms = (value.hex(), str(int.from_bytes(value, "big")), repr(value)[2:-1])
+                self._forms.update(dict.fromkeys(map(str.lower, forms), what))
+                self._forms[base64.b64encode(value).decode().lower()] = what
+        elif len(value) >= _SHORTEST:
+            self._forms[value.lower()] = what
+
+    def said(self, where: str, text: object) -> None:
+        """Note what was shown, to be looked at when the test is over."""
+        if text:
+            self._said.append((where, str(text)))
+
+    def leaks(self, *more: tuple[str, str]) -> list[str]:
+        """Return what was shown since the last look, without showing it again."""
+        said, self._said = [*self._said, *more], []
+        return sorted({leak for where, text in said for leak in self._in(where, text.lower())})
+
+    def _in(self, where: str, text: str) -> Iterator[str]:
+        for form, what in self._forms.items():
+            if form in text:
+                yield f"{where} shows {what} (of {len(form)} characters)"
+
+
+watch = Watch()
+
+
+def learn(value: str | bytes, what: str = "a secret of a test") -> None:
+    """Make known what a test keeps secret."""
+    watch.learn(value, what)
+
+
+def pytest_configure() -> None:
+    """Listen where secrets are made and where things are said."""
+    _listen(keys, "_write_new", before=lambda _path, text: _learn_password(text))
+    _listen(keys, "read_secret", after=_learn_password)
+    _listen(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
+    _listen(OracleError, "__init__", before=lambda _self, *told: watch.said("an error", told))
+    _listen(CaptureFixture, "readouterr", after=lambda read: watch.said("output", "".join(read)))
+    _listen(subprocess.Popen, "communicate", after=lambda read: watch.said("a program", read))
+
+
+def _learn_password(text: str) -> None:
+    # The other file is a keystore, which may be seen.
+    if not text.lstrip().startswith("{"):
+        watch.learn(text.strip(), "a password")
+
+
+def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> None:
+    original = getattr(owner, name)
+
+    def heard(*given: Any, **named: Any) -> Any:
+        if before is not None:
+            before(*given, *named.values())
+        result = original(*given, **named)
+        if after is not None:
+            after(result)
+        return result
+
+    setattr(owner, name, heard)
+
+
+def pytest_warning_recorded(warning_message: Any) -> None:
+    watch.said("a warning", warning_message.message)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Fail the phase of a test in which a secret was shown."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    shown = [*report.sections]
+    if report.longrepr is not None:
+        shown.append(("the traceback", str(report.longrepr)))
+    found = watch.leaks(*shown)
+    if found:
+        report.outcome = "failed"
+        # Neither the output nor the traceback is printed: they hold it.
+        report.sections = []
+        report.longrepr = "\n".join(found)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """After the last test of a process, read the metrics."""
+    yield
+    if nextitem is None:
+        watch.said("the metrics", generate_latest(REGISTRY).decode())
