@@ -1,0 +1,61 @@
+"""Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
+
+from oracle.publisher.resting import Rest
+from oracle.services.publishing import publish_next
+from oracle.store.outbox_rows import IntentKind, IntentState, Wish
+from tests.office import Office
+from tests.sending.at_sea import GWEI, dear_blocks
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def by_clock(office: Office, clock: Clock) -> None:
+    """Let endpoints that asked for a rest come back by this clock; no luck in it."""
+    for line in office.desk.publisher.lines.all:
+        line.rest = Rest(clock, lambda: 1.0)
+
+
+def errand(office: Office, name: str) -> str:
+    """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
+    account = office.desk.account
+    wish = Wish(account, account.address, IntentKind.NOOP, f"errand:{name}", "0x")
+    with office.desk.writing() as unit:
+        number = unit.outbox.intents.add(wish, office.desk.stamp)
+    office.repeat(publish_next)
+    with office.store.reading() as unit:
+        intent = unit.outbox.intents.named(number or 0)
+        assert intent is not None
+        assert (intent.state, intent.nonce is not None) == (IntentState.LIVE, True), intent
+        slot = unit.outbox.slots.at(account, intent.nonce or 0)
+        assert slot is not None
+        (attempt,) = unit.outbox.slots.attempts(slot)
+    return "0x" + attempt.signed.raw.hex()
+
+
+def cheap(office: Office) -> None:
+    """What is sent now offers so little that `dear_blocks` leave it in the pool."""
+    dear_blocks(office, GWEI)
+    office.index()
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+
+
+def rival_push(office: Office, calldata: str) -> str:
+    """Somebody else sends the same push, and pays enough for any block; its hash."""
+    chain = office.premises.chain
+    call = {
+        "from": chain.accounts[3],
+        "to": office.premises.address,
+        "data": calldata,
+        "gas": hex(1_000_000),
+        "maxFeePerGas": hex(1_000 * GWEI),
+        "maxPriorityFeePerGas": hex(GWEI),
+    }
+    return str(chain.rpc("eth_sendTransaction", call))

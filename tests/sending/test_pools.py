@@ -1,0 +1,277 @@
+"""What pools do: lose transactions, keep the wrong ones, and answer for nonces of others."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.store.outbox_rows import PauseKind, SlotState
+from oracle.telemetry.send_metrics import FOREIGN
+from tests.office import CAPS, FINALITY, Office
+from tests.sending.at_sea import (
+    BY_BLOCKS,
+    GWEI,
+    at_sea,
+    attempts,
+    dear_blocks,
+    remembering,
+    slots,
+)
+from tests.sending.errands import cheap, errand
+from tests.sending.faults import error, moved_by, null
+from tests.sending.proxy import SEND, Proxy
+
+Proxies = tuple[Proxy, Proxy]
+CAP = 8 * GWEI
+
+
+def pause_of(office: Office) -> PauseKind | None:
+    with office.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(office.desk.account)
+    return None if pause is None else pause.kind
+
+
+def foreign_transaction(office: Office, fee: int) -> str:
+    """Somebody else has the transmitter's key, and uses its next nonce; the hash."""
+    chain, sender = office.premises.chain, office.premises.transmitter
+    chain.rpc("anvil_impersonateAccount", sender)
+    call = {
+        "from": sender,
+        "to": office.premises.network.admin,
+        "nonce": hex(office.premises.nonce),
+        "gas": hex(21_000),
+        "maxFeePerGas": hex(fee),
+        "maxPriorityFeePerGas": hex(fee // 2),
+    }
+    return str(chain.rpc("eth_sendTransaction", call))
+
+
+def test_case_f08_what_fell_out_of_the_pool_is_in_it_again_two_blocks_later(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    (sent,) = [one.signed.tx_hash for one in attempts(office)]
+    office.premises.chain.rpc("anvil_dropTransaction", sent)
+    office.mine(2)
+    assert office.premises.round == 0
+
+    office.tick()
+    assert [one.count(SEND) for one in proxies] == [2, 2]
+    assert office.premises.chain.rpc("eth_getTransactionByHash", sent) is not None
+    office.mine()
+    assert office.premises.round == 1
+
+
+def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
+    """A push that waits, and dearer ones of the same nonce; their bytes, oldest first."""
+    remembering(*proxies)
+    at_sea(office)
+    for base_fee in (10, 45)[: number - 1]:
+        dear_blocks(office, base_fee * GWEI, 3)
+        office.tick()
+    signed = ["0x" + one.signed.raw.hex() for one in attempts(office)]
+    assert len(signed) == number
+    return signed
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_case_f10_an_older_twin_that_is_mined_is_ours_and_counts_once(
+    proxied_office: Office, proxies: Proxies, *, restarts: bool
+):
+    office = proxied_office
+    old, _ = twins(office, proxies, 2)
+    mined_alone(office, old)
+    if restarts:
+        office.restart()
+    office.tick()
+    (slot,) = slots(office)
+    first, second = attempts(office)
+    assert (slot.won_attempt, office.states()) == (first.id, ["mined"])
+    assert office.premises.chain.rpc("eth_getTransactionReceipt", second.signed.tx_hash) is None
+
+    office.until_final()
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+    assert office.journal().count("final") == 1
+
+
+def test_case_f11_of_three_the_middle_one_is_mined_while_nobody_looks(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    _, middle, _ = twins(office, proxies, 3)
+    office.close()
+    mined_alone(office, middle)
+    office.open()
+    office.tick()
+    office.until_final()
+    (slot,) = slots(office)
+    assert slot.won_attempt == attempts(office)[1].id
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+
+
+def mined_alone(office: Office, raw: str) -> None:
+    """These bytes are in the next block, and nothing else of the nonce is in any pool."""
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.mine()
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.rpc("eth_sendRawTransaction", raw)
+    dear_blocks(office, GWEI)
+    assert office.premises.nonce == 2
+
+
+def test_case_f15_nonce_too_low_is_no_error_where_our_own_hash_was_mined(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    office.mine(2)
+    for proxy in proxies:
+        proxy.rule("eth_getTransactionReceipt", null())
+    for proxy in proxies:
+        proxy.rule(SEND, error("nonce too low: next nonce 2, tx nonce 1"))
+    office.tick()
+    (only,) = attempts(office)
+    assert (only.last_error_class, only.sends, office.states()) == ("nonce_too_low", 2, ["live"])
+    assert pause_of(office) is None
+
+    for proxy in proxies:
+        proxy.heal()
+    office.until_final()
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+
+
+def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_final(
+    proxied_office: Office, proxies: Proxies
+):
+    office, before = proxied_office, FOREIGN._value.get()
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    foreign_transaction(office, 50 * GWEI)
+    office.mine()
+    office.tick()
+    # It may be reorged out again.
+    assert (office.states(), pause_of(office)) == (["live"], None)
+
+    office.mine(FINALITY)
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
+    assert FOREIGN._value.get() == before + 1
+    assert [one.state for one in slots(office)] == [SlotState.FOREIGN]
+
+    office.period()
+    office.tick()
+    assert (office.states()[0], len(slots(office))) == ("held", 1)
+
+
+def test_case_f16_one_endpoint_alone_does_not_make_a_nonce_foreign(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    assert office.states() == ["mined"]
+    # Both lost the receipt, and the block; one of them counts the nonce as used.
+    liar, other = proxies
+    for proxy in proxies:
+        proxy.rule("eth_getTransactionReceipt", null())
+    other.rule("eth_getTransactionCount", moved_by(-1))
+    office.mine(FINALITY + 1)
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert liar.count("eth_getTransactionCount") > 0
+
+
+def test_case_f17_a_foreign_transaction_that_only_waits_is_waited_for(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.restart(caps=replace(CAPS, fee_per_gas=CAP))
+    office.desk = replace(office.desk, sending=BY_BLOCKS)
+    at_sea(office)
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    theirs = foreign_transaction(office, 1_000 * GWEI)
+    for proxy in proxies:
+        proxy.rule(SEND, error("replacement transaction underpriced"))
+        # A pool that counts it already, as the `pending` block does.
+        proxy.rule("eth_getTransactionCount", moved_by(1), when=_pending)
+    dear_blocks(office, 2_000 * GWEI)
+    for _ in range(6):
+        office.premises.chain.rpc("anvil_dropAllTransactions")
+        dear_blocks(office, 7 * GWEI)
+        office.tick()
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert max(one.signed.max_fee_wei for one in attempts(office)) <= CAP
+    assert office.premises.chain.rpc("eth_getTransactionReceipt", theirs) is None
+
+    foreign_transaction(office, 1_000 * GWEI)
+    dear_blocks(office, 7 * GWEI, FINALITY + 1)
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
+
+
+def _pending(asked: dict[str, object]) -> bool:
+    parameters = asked["params"]
+    return isinstance(parameters, list) and parameters[1] == "pending"
+
+
+def test_case_f18_a_nonce_that_an_endpoint_counts_too_low_is_not_used_again(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.pushed()
+    office.until_final()
+    for proxy in proxies:
+        proxy.rule("eth_getTransactionCount", moved_by(-1))
+    office.restart()
+    office.pushed()
+    office.until_final()
+    assert [one.nonce for one in slots(office)] == [1, 2]
+    assert (office.states(), office.premises.round) == (["final", "final"], 2)
+
+
+def test_case_f20_the_lower_nonce_is_sent_again_before_the_higher_that_waits_for_it(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    cheap(office)
+    lower = errand(office, "lower")
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    for proxy in proxies:
+        proxy.rule(SEND, error("NonceGap, Future nonce. Expected nonce: 1"), times=1)
+    higher = errand(office, "higher")
+    assert attempts(office, 2)[0].last_error_class == "nonce_too_high"
+
+    dear_blocks(office, GWEI, 2)
+    for proxy in proxies:
+        proxy.forget()
+    office.tick()
+    assert [one.sent for one in proxies] == [[lower, higher], [lower, higher]]
+    dear_blocks(office, GWEI)
+    office.until_final()
+    assert (office.states(), office.premises.nonce) == (["final", "final"], 3)
+
+
+def test_case_f21_a_node_that_lost_its_pool_gets_everything_again_in_the_order_of_nonces(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    cheap(office)
+    sent = [errand(office, name) for name in ("first", "second", "third")]
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    dear_blocks(office, GWEI, 2)
+    assert office.premises.nonce == 1
+    for proxy in proxies:
+        proxy.forget()
+    office.tick()
+    assert [one.sent for one in proxies] == [sent, sent]
+    dear_blocks(office, GWEI)
+    office.until_final()
+    assert (office.states(), office.premises.nonce) == (3 * ["final"], 4)

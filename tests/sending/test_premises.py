@@ -1,0 +1,102 @@
+"""What must be as configured before anything is signed: the chain, and the contract."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+from oracle.publisher.inspection import Expected, differences
+from oracle.services.confirming import confirm_next
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
+from oracle.services.reconciling import reconcile
+from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
+from tests.sending.at_sea import attempts
+from tests.sending.faults import another_chain, request_dropped
+from tests.sending.proxy import EVERY, Proxy
+
+
+def expected(office: Office) -> Expected:
+    premises = office.premises
+    assert premises.keys.signer is not None
+    return Expected(
+        network=premises.network.contract.address.lower(),
+        rules_hash=RULES_HASH,
+        settings=SETTINGS,
+        signer=premises.keys.signer.address,
+        transmitter=premises.transmitter,
+        anchor_window=LIMITS.anchor_window,
+    )
+
+
+def different(office: Office, wanted: Expected) -> list[str]:
+    constitution = office.desk.publisher.contract.constitution()
+    return [one.what for one in differences(constitution, wanted)]
+
+
+def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    assert different(office, expected(office)) == []
+
+    others = replace(expected(office), rules_hash=Hash("0x" + 64 * "7"))
+    assert different(office, others) == ["rulesHash"]
+
+    code = chain.rpc("eth_getCode", office.premises.address, "latest")
+    # An upgrade that still answers everything.
+    chain.rpc("anvil_setCode", office.premises.address, code + "00")
+    assert different(office, expected(office)) == ["code hash"]
+
+
+def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
+    office = sqlite_office
+    constitution = office.desk.publisher.contract.constitution()
+    three = tuple(Address(f"0x{40 * digit}") for digit in "123")
+    for quorum, what in ((3, []), (4, ["quorum"])):
+        found = replace(constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum)
+        assert [one.what for one in differences(found, expected(office))] == what
+
+
+@pytest.fixture
+def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
+    """The second endpoint of the publisher; the indexer, which has its own checks, sees others."""
+    office, (first, second) = sqlite_office, proxies
+    publisher = type(office.desk.publisher)(
+        [first.url, second.url],
+        domain=office.desk.publisher.domain,
+        caps=office.caps,
+        keys=office.premises.keys,
+    )
+    office.desk.publisher.close()
+    office.desk = replace(office.desk, publisher=publisher)
+    return second
+
+
+def test_case_f68_an_endpoint_of_another_chain_is_refused_at_the_start(
+    sqlite_office: Office, stranger: Proxy
+):
+    stranger.rule("eth_chainId", another_chain(1))
+    with pytest.raises(InputError, match="does not serve chain 31337; nothing is signed"):
+        reconcile(sqlite_office.desk)
+
+
+def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signature(
+    sqlite_office: Office, stranger: Proxy
+):
+    office = sqlite_office
+    reconcile(office.desk)
+    stranger.rule(EVERY, request_dropped())
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    heads = office.source.heads()
+    steps = [publish_next(office.desk, heads) for _ in range(2)]
+    assert [one and one.did for one in steps] == ["push ready", "push assigned"]
+
+    # Behind its address there is another node now.
+    stranger.heal()
+    stranger.rule("eth_chainId", another_chain(1))
+    for step in (confirm_next, publish_next):
+        with pytest.raises(InputError, match="does not serve chain 31337"):
+            step(office.desk, heads)
+    assert attempts(office) == []
