@@ -1,0 +1,204 @@
+"""What is not believable is not sent: a half-synced fold, a mass drop, a contract that clamps."""
+
+from dataclasses import astuple, replace
+
+import pytest
+
+from oracle.domain.lanes import LOWEST_SCORE, lane_in
+from oracle.domain.report import decode
+from oracle.domain.sanity import Sanity
+from oracle.entrypoints.watch import Watch
+from oracle.errors import InputError
+from oracle.publisher.inspection import Expected, differences
+from oracle.scheduler import Beats
+from oracle.services.planning import plan_push
+from oracle.services.timing.releasing import release
+from oracle.services.timing.starting import first_hole
+from oracle.store.outbox_rows import IntentKind
+from oracle.store.reports import ReportState
+from oracle.telemetry import gate_metrics
+from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
+from tests.services.test_kicking import bad_pool
+
+# Three members are enough to judge.
+STRICT = Sanity(least_members=3)
+
+
+def held() -> float:
+    return float(gate_metrics.HELD._value.get())
+
+
+def signatures(office: Office) -> int:
+    """Statements about reports that were ever signed."""
+    address, round_ = office.premises.address, office.premises.round
+    with office.store.reading() as unit:
+        return sum(
+            len(unit.outbox.signatures.of_round(address, "report", one))
+            for one in range(1, round_ + 2)
+        )
+
+
+def ready(office: Office) -> list[str]:
+    """Why `/readyz` would answer 503, of what the index says."""
+    watch = Watch(Beats(lambda: 0.0))
+    with office.store.reading() as unit:
+        cursor = unit.cursor.get()
+        watch.hole = first_hole(unit)
+    assert cursor is not None
+    watch.stands_at(cursor)
+    watch.saw(office.source.heads())
+    return watch.reasons()
+
+
+def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.mine(20)
+
+    assert office.repeat(plan_push) == []
+    assert signatures(office) == 0
+    assert ready(office) == ["index: 20 blocks behind the head"]
+
+    office.index()
+    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+    assert ready(office) == []
+
+
+def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    with office.store.transaction() as unit:
+        scope, cursor = unit.coverage.current(), unit.cursor.get()
+        assert scope is not None
+        assert cursor is not None
+        (span, *_) = unit.coverage.spans(scope.id)
+        unit.coverage.cut_above(cursor.number - 1)
+
+    assert office.repeat(plan_push) == []
+    assert signatures(office) == 0
+    assert ready(office) == [
+        f"index: block {cursor.number} was never read: `qos-oracle resync gaps`"
+    ]
+
+    with office.store.transaction() as unit:
+        unit.coverage.put(scope.id, span)
+    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+
+
+def dropped(office: Office) -> None:
+    """One round tells of three good nodes; then all of them pause, which is not to be selected."""
+    office.desk = replace(office.desk, sanity=STRICT)
+    office.pushed()
+    office.until_final()
+    network = office.premises.network
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    office.period()
+
+
+def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: Office):
+    office = sqlite_office
+    dropped(office)
+    before = signatures(office)
+
+    assert [step.did for step in office.tick()] == ["report held"]
+    assert (signatures(office), held()) == (before, 1)
+    with office.store.reading() as unit:
+        (gate,) = unit.gates.held()
+    assert "3 of 3 members would change by more than 2500 steps" in gate.reason
+    assert gate.facts["members"] == 3
+    # Nothing is signed or sent, however long it waits; it is told once.
+    office.mine(2)
+    assert office.tick() == []
+    assert (signatures(office), office.premises.round) == (before, 1)
+
+    with office.desk.writing() as unit:
+        release(unit, gate.period, office.desk.stamp)
+    office.tick()
+    office.until_final()
+    assert (office.premises.round, held()) == (2, 0)
+    with office.store.reading() as unit:
+        stored = unit.reports.at(gate.period)
+    assert stored is not None
+    assert stored.state is ReportState.LANDED
+
+
+def next_turn(office: Office) -> None:
+    """What was held is too late, and a later report has the turn."""
+    office.premises.chain.later(2 * SETTINGS.ttl_seconds)
+    office.premises.chain.mine()
+    office.period()
+    office.tick()
+
+
+def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    dropped(office)
+    office.tick()
+    next_turn(office)
+    with office.store.reading() as unit:
+        first, second = unit.gates.held()
+    assert second.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
+    assert (office.premises.round, held()) == (1, 2)
+
+    # It came too late itself; what it said is what later ones are compared with.
+    with office.desk.writing() as unit:
+        release(unit, second.period, office.desk.stamp)
+    next_turn(office)
+    office.until_final()
+    assert (office.premises.round, held()) == (2, 0)
+    with office.store.reading() as unit:
+        assert [gate.period for gate in unit.gates.held()] == [first.period]
+
+
+def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
+    office = sqlite_office
+    with office.desk.writing() as unit, pytest.raises(InputError, match="held are: none"):
+        release(unit, 7, office.desk.stamp)
+
+
+def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: Office):
+    """Reports never clamp (decision 11): a failing node is excluded at once, or not at all."""
+    office = sqlite_office
+    premises = office.premises
+    narrow = (100, *astuple(LIMITS)[1:])
+    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
+    contract = office.desk.publisher.contract
+    found = differences(
+        contract.constitution(),
+        Expected(
+            network=contract.constitution().network,
+            rules_hash=RULES_HASH,
+            settings=SETTINGS,
+            signer=premises.keys.signer.address,
+            transmitter=premises.keys.transmitter.address,
+            anchor_window=LIMITS.anchor_window,
+        ),
+    )
+    assert [one.what for one in found] == ["limits.maxStep"]
+
+
+def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_office: Office):
+    office = sqlite_office
+    premises = office.premises
+    office.pushed()
+    office.until_final()
+    nonce = premises.nonce
+    narrow = (100, *astuple(LIMITS)[1:])
+    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
+    bad_pool(office)
+    office.period()
+    office.tick()
+
+    (_, push) = office.intents(IntentKind.PUSH)
+    assert (push.state.value, push.error_class) == ("held", "StepTooLarge")
+    assert premises.nonce == nonce
+    # The report says all of it: nothing was clamped.
+    with office.store.reading() as unit:
+        stored = unit.reports.latest(1)[0]
+    ((_, word),) = decode(stored.report.records)
+    assert lane_in(word, 2) == 2000 + LOWEST_SCORE
