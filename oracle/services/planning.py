@@ -18,10 +18,18 @@ from oracle.services.quorum.comparing import tally
 from oracle.services.quorum.landing import settle_next
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.signing import sign_once
+from oracle.services.sending.retargeting import why_hopeless
 from oracle.services.timing.gating import hold, why_held
 from oracle.services.timing.starting import why_blind
 from oracle.services.timing.worth import is_worth
-from oracle.store.outbox_rows import IntentKind, SignedStatement, Wish
+from oracle.store.outbox_rows import (
+    ON_ITS_WAY,
+    Intent,
+    IntentKind,
+    IntentState,
+    SignedStatement,
+    Wish,
+)
 from oracle.store.reports import ReportState, StoredCut
 from oracle.store.store import Unit
 from oracle.telemetry import quorum_metrics
@@ -47,13 +55,15 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
         return None
     with desk.store.reading() as unit:
         cuts = _cuts(desk, unit)
-        is_busy = _is_pushing(desk, unit)
+        pushing = _pushing(desk, unit)
     if not any(one.state is ReportState.DUE for one in cuts):
         return None
     settled = settle_next(desk, heads, cuts)
-    if settled is not None or is_busy:
+    if settled is not None or (pushing is not None and pushing.state is not IntentState.LIVE):
         return settled
     standing = desk.publisher.contract.standing()
+    if pushing is not None and not _is_stuck(desk, pushing, standing):
+        return None
     return _miss(desk, cuts, standing) or _plan(desk, heads, cuts, standing)
 
 
@@ -66,11 +76,22 @@ def _cuts(desk: Desk, unit: Unit) -> list[StoredCut]:
     return unit.reports.cuts_since((newest // length - 2) * length)
 
 
-def _is_pushing(desk: Desk, unit: Unit) -> bool:
-    """Tell whether a push of ours is on its way: nothing is planned beside it."""
+def _pushing(desk: Desk, unit: Unit) -> Intent | None:
+    """Return the push of ours that is on its way, the newest: nothing is planned beside it."""
     if not desk.publisher.has_payer:
-        return False
-    return unit.outbox.intents.push_on_its_way(desk.account) is not None
+        return None
+    pushes = [
+        one
+        for one in unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+        if one.wish.kind is IntentKind.PUSH
+    ]
+    return max(pushes, key=lambda one: one.id, default=None)
+
+
+def _is_stuck(desk: Desk, push: Intent, standing: Standing) -> bool:
+    """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
+    with desk.store.reading() as unit:
+        return why_hopeless(unit, push, standing) is not None
 
 
 def why_missed(report: Cut, standing: Standing) -> str | None:

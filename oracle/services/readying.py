@@ -9,8 +9,8 @@ from oracle.services.dispatching import STARTS, is_unwanted
 from oracle.services.recanting import why_not_against
 from oracle.services.sending.budgets import role, room, show, why_not, why_poor
 from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for
-from oracle.services.sending.recollecting import refused
 from oracle.services.sending.retargeting import stuck_push
+from oracle.services.sending.turning_away import refused
 from oracle.services.timing.gating import is_holding
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish

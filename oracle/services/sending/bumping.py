@@ -166,25 +166,32 @@ def _limit(desk: Desk, waiting: Waiting, heads: Heads) -> int | None:
         return None
     if verdict.outcome is not Outcome.OK:
         return None if is_refused else now
-    limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
-    if limit is None or (is_refused and limit == now):
-        _give_up(desk, waiting)
-        return None
-    return limit if is_refused else max(limit, now)
+    most = gas_of_block(desk)
+    limit = limit_for(verdict.gas, wish.calldata, most)
+    if not is_refused:
+        return max(limit or 0, now)
+    return _more_gas(desk, waiting, limit, most)
+
+
+def _more_gas(desk: Desk, waiting: Waiting, limit: int | None, most: int) -> int | None:
+    """Return the gas for a call that was refused for it; None: no block takes it."""
+    now = waiting.newest.signed.gas_limit
+    if limit is not None and limit <= now <= most:
+        # The endpoints estimate what their pools refuse.
+        limit = min(now + now // 4, most)
+    if limit is not None and limit != now:
+        return limit
+    text = waiting.newest.last_error_text or "refused for its gas"
+    reason = f"intent {waiting.intent.id}: {text}; `outbox cancel` frees its nonce"
+    with desk.writing() as unit:
+        unit.outbox.senders.pause(desk.account, PauseKind.MALFORMED, reason, desk.stamp)
+    return None
 
 
 def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
     with desk.store.reading() as unit:
         watched = unit.outbox.slots.watched(desk.account)
     return any(one.nonce > waiting.slot.nonce for one in watched)
-
-
-def _give_up(desk: Desk, waiting: Waiting) -> None:
-    """Rest until a human has looked: no block and no pool takes the call as it is."""
-    text = waiting.newest.last_error_text or "refused for its gas"
-    reason = f"intent {waiting.intent.id}: {text}; `outbox cancel` frees its nonce"
-    with desk.writing() as unit:
-        unit.outbox.senders.pause(desk.account, PauseKind.MALFORMED, reason, desk.stamp)
 
 
 def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:

@@ -16,7 +16,7 @@ from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
 from oracle.services.sending.bumping import Waiting, replacing_fees, send_newest
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
-from oracle.services.sending.recollecting import refused, statement_behind
+from oracle.services.sending.turning_away import refused, statement_behind
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,

@@ -1,23 +1,32 @@
-"""A push that the contract refuses for its signatures gets others, once (publishing.md 3.7).
+"""What becomes of a call that does not work now (publishing.md 3.7), signatures before all.
 
-A signer may have been removed, or the quorum changed, since they were gathered.
+A push that is refused for its signatures gets others, once: a signer may have been removed, or
+the quorum changed, since they were gathered.
 """
 
+import re
 from dataclasses import replace
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.publisher.contract import Standing, push_call
-from oracle.publisher.preflight import Verdict
+from oracle.publisher.preflight import Outcome, Verdict
 from oracle.services.deferring import not_now, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.collecting import signatures
 from oracle.services.quorum.records import REPORT, report_record, statement_of
+from oracle.services.sending.budgets import role
+from oracle.services.sending.calls import gas_of_block
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, SignedStatement
 from oracle.store.store import Unit
+from oracle.telemetry.sending_metrics import TOO_BIG
 
 _OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
 _AGAIN = ":signatures"
+# What clients say of a call that takes more gas than a block has.
+_TOO_MUCH_GAS = re.compile(
+    r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
+)
 
 
 def refused(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
@@ -26,6 +35,10 @@ def refused(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
+    if verdict.outcome is Outcome.UNKNOWN and _TOO_MUCH_GAS.search(verdict.reason):
+        TOO_BIG.labels(role(desk)).set(1)
+        text = f"a block has {gas_of_block(desk)} gas: {verdict.reason}"
+        return wait(desk, intent, heads, ("too_big", text))
     name = None if verdict.refusal is None else verdict.refusal.name
     is_push = intent.wish.kind is IntentKind.PUSH
     if not is_push or name not in _OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):

@@ -1,0 +1,118 @@
+"""What may be spent: ether that runs out, and budgets that do."""
+
+from dataclasses import replace
+
+from oracle.services.sending.budgets import DAY, HOUR, left, room, runway
+from oracle.services.sending_settings import SendingSettings
+from oracle.store.outbox_rows import IntentKind, Pause, PauseKind, Wish
+from tests.office import CAPS, ETHER, Office
+from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
+
+
+def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_up_is_enough(
+    office: Office,
+):
+    chain, sender = office.premises.chain, office.desk.account.address
+    at_sea(office)
+    # The pool forgets it, and then there is nothing to pay it with.
+    dear_blocks(office, 5 * GWEI)
+    chain.rpc("anvil_setBalance", sender, "0x1")
+    dear_blocks(office, GWEI)
+    office.tick()
+    pause = _pause(office)
+    assert pause is not None
+    assert (pause.kind, office.states()) == (PauseKind.FUNDS, ["live"])
+
+    for _ in range(6):
+        dear_blocks(office, GWEI)
+        office.tick()
+    assert len(attempts(office)) == 1
+
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert _pause(office) is None
+    dear_blocks(office, GWEI)
+    office.tick()
+    assert (office.premises.round, office.states()) == (1, ["mined"])
+    assert len(attempts(office)) == 1
+
+
+def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_its_cap(
+    office: Office,
+):
+    at_sea(office)
+    reserved = only(office).max_cost_wei or 0
+    office.restart(caps=replace(CAPS, cost_per_day=reserved * 2))
+    office.desk = replace(office.desk, sending=SendingSettings(bump_seconds=0))
+    _wish_more(office)
+    dear_blocks(office, 5 * GWEI, 3)
+    office.tick()
+
+    # The open one took what the day allowed, and no wei more; the other waits, visibly.
+    live, waiting = office.intents()
+    assert (live.state.value, len(attempts(office))) == ("live", 2)
+    limit = attempts(office)[1].signed.gas_limit
+    assert reserved < limit * fees(office)[1][0] <= reserved * 2
+    assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
+        "planned",
+        None,
+        "day_cap",
+    )
+    assert len(slots(office)) == 1
+
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    dear_blocks(office, GWEI)
+    assert office.premises.round == 1
+
+
+def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
+    office = sqlite_office
+    dear_blocks(office, GWEI)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.restart(caps=replace(CAPS, cost_per_hour=1))
+    office.period()
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "hour_cap")
+
+    with office.store.reading() as unit:
+        assert left(unit, office.desk) == 1
+
+
+def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    (slot,) = slots(office)
+    with office.store.reading() as unit:
+        own = unit.outbox.slots.cost_of(slot)
+        assert room(unit, office.desk, slot) == CAPS.cost_per_transaction
+    office.restart(caps=replace(CAPS, cost_per_day=own + 5))
+    with office.store.reading() as unit:
+        assert room(unit, office.desk, slot) == own + 5
+        assert left(unit, office.desk) == 5
+
+
+def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Office):
+    office = sqlite_office
+    account = office.desk.account
+    with office.store.reading() as unit:
+        assert runway(unit, account, ETHER, office.desk.stamp.at) is None
+    at_sea(office)
+    with office.store.reading() as unit:
+        spent = unit.outbox.slots.committed_since(account, office.desk.stamp.at - HOUR)
+        assert runway(unit, account, 3 * spent, office.desk.stamp.at) == 3 * DAY
+        assert runway(unit, account, spent, office.desk.stamp.at + 2 * DAY) is None
+
+
+def _wish_more(office: Office) -> None:
+    """A call of ourselves that does nothing but cost something."""
+    account = office.desk.account
+    wish = Wish(account, account.address, IntentKind.NOOP, "for a test", "0x")
+    with office.desk.writing() as unit:
+        unit.outbox.intents.add(wish, office.desk.stamp)
+
+
+def _pause(office: Office) -> Pause | None:
+    with office.store.reading() as unit:
+        return unit.outbox.senders.paused_because(office.desk.account)

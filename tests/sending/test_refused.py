@@ -1,0 +1,206 @@
+"""What the contract says no to, and what becomes of the report then."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
+from oracle.services.quorum.records import statement_of
+from oracle.services.readying import ready_next
+from oracle.store.outbox_rows import Intent
+from tests import office as offices
+from tests.office import LIMITS, RULES_HASH, Office, key_files
+from tests.sending.at_sea import only, slots
+from tests.sending.proxy import SEND, Proxy
+
+
+@pytest.mark.parametrize("age", [100, 300])
+def test_case_f35_an_as_of_beyond_256_blocks_works_where_the_chain_keeps_hashes_for_longer(
+    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch, age: int
+):
+    office = sqlite_office
+    limits = replace(LIMITS, anchor_window=8191)
+    monkeypatch.setattr(offices, "LIMITS", limits)
+    told = tuple(getattr(limits, name) for name in limits.__slots__)
+    premises = office.premises
+    premises.chain.send(premises.oracle.functions.setLimits(told), sender=premises.network.admin)
+    office.restart()
+    office.period()
+    office.index()
+    premises.chain.mine(age)
+    office.tick()
+    office.mine()
+
+    assert premises.round == 1
+    assert (only(office).wish.as_of_block or 0) < premises.chain.block - age
+
+
+def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.premises.chain.mine(LIMITS.anchor_window + 1)
+    office.tick()
+
+    assert ("missed", "as-of left the anchor window") in office.reports()
+    with office.store.reading() as unit:
+        signed = unit.outbox.signatures.of_round(office.premises.address, "report", 1)
+    assert (signed, office.intents()) == ([], [])
+
+
+def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    for _ in range(3):
+        office.pushed()
+    office.period()
+    # The newest block is the last one of the period.
+    office.premises.chain.rpc("anvil_rollback", 2)
+    office.tick()
+
+    heads = [_head_at(office, one) for one in office.intents()]
+    assert len(heads) == 3
+    for intent, head in zip(office.intents(), heads, strict=True):
+        assert (intent.wish.as_of_block or 0) <= head - 2
+        assert intent.error_class is None
+
+
+def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_are_collected(
+    office: Office,
+):
+    mine, (second, third) = office.desk.publisher.signer, _strangers(office, 2)
+    _signers(office, mine, second, needed=2)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    _told_by(office, second)
+    assert [step.did for step in office.repeat(plan_push)] == ["push planned"]
+    _told_by(office, third)
+    _signers(office, second, third, needed=2)
+    office.tick()
+
+    refused, again = office.intents()
+    assert (refused.state.value, refused.error_class) == ("superseded", "BadSignature")
+    assert (again.state.value, again.wish.digest) == ("live", refused.wish.digest)
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_case_f62_a_push_waits_while_too_few_of_the_signers_that_there_are_have_signed_it(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    (stranger,) = _strangers(office, 1)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    _signers(office, stranger, needed=1)
+    office.tick()
+
+    assert (only(office).state.value, only(office).error_class) == ("planned", "BadSignature")
+    assert slots(office) == []
+    office.premises.chain.later(601)
+    office.premises.chain.mine()
+    office.tick()
+    assert only(office).state.value == "expired"
+
+
+def test_case_f63_nothing_leaves_under_rules_that_were_changed_on_chain(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    premises = office.premises
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    other = bytes.fromhex("77" * 32)
+    premises.chain.send(
+        premises.oracle.functions.setRules(2, other), sender=premises.network.admin
+    )
+    office.index()
+    office.repeat(publish_next)
+    assert (only(office).state.value, only(office).error_class) == ("planned", "WrongRules")
+
+    office.premises.chain.later(601)
+    office.premises.chain.mine()
+    office.period()
+    with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):
+        office.tick()
+    assert [proxy.count(SEND) for proxy in proxies] == [0, 0]
+
+    # Upgraded: here the rules come back.
+    premises.chain.send(
+        premises.oracle.functions.setRules(3, bytes.fromhex(RULES_HASH[2:])),
+        sender=premises.network.admin,
+    )
+    office.period()
+    office.tick()
+    office.mine()
+    assert premises.round == 1
+
+
+def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: Office):
+    office = sqlite_office
+    premises, chain = office.premises, office.premises.chain
+    admin = premises.network.admin
+    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    premises.chain.send(premises.oracle.functions.pauseFor(300), sender=admin)
+    until = chain.time + 300
+    office.tick()
+    assert (only(office).error_class, only(office).wish.not_before) == ("Paused", until)
+
+    # Nobody asks again before.
+    chain.at(until - 2)
+    chain.mine()
+    heads = office.source.heads()
+    assert ready_next(office.desk, heads) is None
+
+    chain.at(until)
+    chain.mine()
+    office.tick()
+    office.mine()
+    assert premises.round == 1
+
+
+def _strangers(office: Office, count: int) -> list[Signer]:
+    """Keys of other reporters."""
+    folder = office.premises.key_folder / "strangers"
+    folder.mkdir(exist_ok=True)
+    known = len(list(folder.iterdir()))
+    return [KeySigner.open(*key_files(folder, f"{known + place}")) for place in range(count)]
+
+
+def _signers(office: Office, *signers: Signer, needed: int) -> None:
+    premises = office.premises
+    named = [premises.chain.web3.to_checksum_address(one.address) for one in signers]
+    call = premises.oracle.functions.setSigners(named, needed)
+    premises.chain.send(call, sender=premises.network.admin)
+
+
+def _head_at(office: Office, intent: Intent) -> int:
+    """The head when the call got its nonce, right after it was tried."""
+    found = next(one for one in slots(office) if one.nonce == intent.nonce)
+    return found.opened_block
+
+
+def _told_by(office: Office, signer: Signer) -> None:
+    """Another reporter signed the same statement, and we heard of it."""
+    contract = office.premises.address
+    with office.store.reading() as unit:
+        (ours,) = unit.outbox.signatures.of_round(contract, "report", 1)
+        stored = next(one for one in unit.reports.latest(10) if one.digest == ours.digest)
+    statement = statement_of(stored.report, office.desk.publisher.contract.standing())
+    signature = signer.sign_statement(statement, office.desk.publisher.domain)
+    said = replace(ours, signer=signer.address, signature=signature)
+    with office.desk.writing() as unit:
+        unit.outbox.peers.add(said, "a test", office.desk.stamp)
