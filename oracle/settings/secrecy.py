@@ -4,7 +4,7 @@ Secret ones are URLs: of them scheme, host and port are shown, and what else is 
 out wherever it turns up. No setting holds a key or a password of a keystore: those lie in files.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 SECRET = frozenset(
@@ -19,6 +19,119 @@ SECRET = frozenset(
         "reporters.peers",
     }
 )
+# By section, in the order of the settings.
+_PUBLIC: Mapping[str, tuple[str, ...]] = {
+    "chain": (
+        "id",
+        "anchor_block",
+        "anchor_hash",
+        "start_block",
+        "finality_depth",
+        "finality_seconds",
+        "poll_seconds",
+    ),
+    "network": (
+        "profile",
+        "contracts",
+        "options",
+    ),
+    "verify": (
+        "head",
+        "history",
+        "receipts",
+        "every_header",
+        "audit_share",
+    ),
+    "oracle": (
+        "address",
+        "publish",
+        "level",
+        "period_seconds",
+        "heartbeat_seconds",
+        "deviation",
+        "report_ttl_seconds",
+        "anchor_window",
+        "evidence_folder",
+        "kick_after_rounds",
+        "max_words",
+        "cheap_fee_wei",
+        "least_words",
+        "least_change",
+        "gate_changed_share",
+        "gate_changed_by",
+        "gate_kick_share",
+        "gate_events_share",
+        "gate_periods",
+        "gate_least_members",
+    ),
+    "rules": (
+        "set",
+        "close",
+        "change",
+    ),
+    "dispatch": (
+        "enabled",
+        "start_block",
+        "policy",
+        "weight_floor",
+        "queue_alpha",
+        "fixed_seconds",
+        "unit_seconds",
+        "max_in_flight",
+    ),
+    "keys": (
+        "signer_keystore",
+        "signer_password_file",
+        "signer_kms_key_id",
+        "signer_env",
+        "signer_address",
+        "transmitter_keystore",
+        "transmitter_password_file",
+        "transmitter_kms_key_id",
+        "transmitter_env",
+        "transmitter_address",
+        "dispatcher_keystore",
+        "dispatcher_password_file",
+        "dispatcher_kms_key_id",
+        "dispatcher_env",
+        "dispatcher_address",
+        "kms_region",
+        "remote_certificate",
+        "remote_certificate_key",
+        "remote_ca_file",
+        "remote_token_file",
+        "remote_typed_data_method",
+        "timeout_seconds",
+    ),
+    "limits": (
+        "max_fee_per_gas_wei",
+        "max_cost_per_transaction_wei",
+        "max_cost_per_hour_wei",
+        "max_cost_per_day_wei",
+        "min_tip_wei",
+        "l1_fee",
+        "bump_blocks",
+        "bump_seconds",
+        "max_attempts",
+        "max_in_flight",
+        "confirmations",
+    ),
+    "reporters": (
+        "poll_seconds",
+        "timeout_seconds",
+        "transmit_rank",
+        "transmit_delay_seconds",
+    ),
+    "web": (
+        "host",
+        "port",
+    ),
+    "log": (
+        "format",
+        "level",
+    ),
+}
+PUBLIC = frozenset(f"{section}.{name}" for section, names in _PUBLIC.items() for name in names)
 
 # A shorter part of a path is a word ("v3", "mainnet"), and would black out half the log.
 _SHORTEST = 16

@@ -1,0 +1,62 @@
+"""Every setting is public or secret; what shows settings shows no secret one."""
+
+import pytest
+
+from oracle.config import Config
+from oracle.settings.secrecy import PUBLIC, SECRET, secret_parts
+from tests.house.test_documents import settings
+
+
+def test_every_setting_is_either_public_or_secret():
+    unsaid, both = set(settings()) - PUBLIC - SECRET, PUBLIC & SECRET
+    gone = (PUBLIC | SECRET) - set(settings())
+    assert (unsaid, both, gone) == (set(), set(), set()), "say it in oracle/settings/secrecy.py"
+
+
+def test_no_setting_can_hold_a_key_or_a_password_itself():
+    named = {name for name in settings() if name.startswith("keys.")}
+    held = {"password", "private_key", "secret", "mnemonic", "token"}
+    assert not {name for name in named if name.split("_", 1)[-1] in held}
+
+
+TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
+WRITTEN = {
+    "database": {"url": f"postgresql://me:{TOKEN}@db/oracle"},
+    "chain": {
+        "id": 1,
+        "endpoints": [f"https://host/{TOKEN}"],
+        "websocket": f"wss://host/{TOKEN}",
+    },
+    "network": {"contracts": {"TaskNetwork": "0x" + 40 * "1"}},
+    "keys": {
+        f"{role}_{name}": told
+        for role in ("signer", "transmitter", "dispatcher")
+        for name, told in (("remote_url", f"https://h/{TOKEN}"), ("address", "0x" + 40 * "2"))
+    }
+    | {"kms_endpoint": f"https://h/{TOKEN}"},
+    "reporters": {"peers": [f"https://h/{TOKEN}"]},
+}
+
+
+def test_the_settings_as_python_shows_them_show_no_secret():
+    config = Config(**WRITTEN)
+    for name in SECRET:
+        section, setting = name.split(".")
+        assert TOKEN in str(getattr(getattr(config, section), setting)), name
+    assert TOKEN not in f"{config!r} {config}"
+    assert not [section for section in WRITTEN if TOKEN in repr(getattr(config, section))]
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("https://host/v3/0123456789abcdef", {"0123456789abcdef"}),
+        ("https://host/v3/short", set()),
+        ("https://me:pass%21word@host/", {"pass%21word", "pass!word"}),
+        ("https://host/?apikey=0123456789abcdef0", {"0123456789abcdef0"}),
+        ("sqlite:////a/folder-that-is-no-secret/oracle.sqlite", set()),
+        ("https://[", set()),
+    ],
+)
+def test_of_a_url_what_could_open_a_door_is_secret(url: str, parts: set[str]):
+    assert set(secret_parts([url])) == parts
