@@ -122,12 +122,12 @@ class World:
         dice, now = self.dice, self.number
         if now >= self._spike_ends:
             self.chain.calm_fee = 10 * GWEI
-        if self.weather.strikes("spike", 0.01):
+        if self.weather.strikes("spike", 0.02):
             self.chain.calm_fee = dice.randint(2, 20) * 10 * GWEI
             self._spike_ends = now + dice.randint(10, 50)
         if now >= self._drought_ends:
             self.chain.ether = _ETHER
-        if self.weather.strikes("drought", 0.006):
+        if self.weather.strikes("drought", 0.008):
             self.chain.ether = self.chain.head.spent + dice.randint(0, 10**16)
             self._drought_ends = now + dice.randint(3, 30)
 

@@ -1,0 +1,62 @@
+"""Ten thousand rounds of seeded chaos, here the first few of each setting; `make sim` plays all.
+
+The chain executes whatever it is sent, so that anything that is sent twice is seen twice.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.run import SETTINGS, play, play_naive, template
+
+# A large run: make sim
+_ROUNDS = int(os.environ.get("QOS_ORACLE_SIMULATED_ROUNDS", "25"))
+_NAIVE_WORLDS = 8
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Path]:
+    with template() as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_holds(
+    name: str, empty: Path
+):
+    setting = SETTINGS[name]
+    for seed in range(1, -(-_ROUNDS // setting.rounds) + 1):
+        played = play(setting, seed, empty)
+        assert played.faults == (), f"{name}, seed {seed}"
+        assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
+
+
+def test_case_f74_in_these_worlds_everything_that_can_go_wrong_does(empty: Path):
+    played = play(SETTINGS["twice the noise"], 1, empty)
+    happened = " ".join(played.passed)
+    for mishap in ("died", "stalled", "reorg", "spike", "lag", "answer lost", "pool lost"):
+        assert mishap in happened
+
+
+def test_a_seed_is_the_same_story_every_time(empty: Path):
+    setting = replace(SETTINGS["two"], rounds=6)
+    first, second = play(setting, 11, empty), play(setting, 11, empty)
+    assert (first.blocks, first.passed) == (second.blocks, second.passed)
+
+
+def test_a_naive_publisher_doubles_in_the_same_worlds():
+    """Were it not seen here, the zeros above would mean nothing."""
+    worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
+    assert sum(world.verdict.doubles for world in worlds) > 0
+    assert all(world.verdict.unfinished == 0 for world in worlds)
+
+
+def test_a_naive_publisher_does_well_where_nothing_goes_wrong():
+    """It is no straw man: what it does wrong it does only when something happens to it."""
+    worlds = [play_naive(SETTINGS["no noise"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
+    assert [world.verdict.is_clean for world in worlds] == [True] * _NAIVE_WORLDS
