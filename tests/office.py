@@ -146,6 +146,8 @@ class Office:
     urls: Sequence[str] = ()
     caps: Caps = CAPS
     steps: list[Step] = field(default_factory=list)
+    # What else lies on the desk: a board, peers, a rank.
+    equipment: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Two endpoints, which always agree: a fork is believed at once.
@@ -157,10 +159,11 @@ class Office:
             unit.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
             epoch = unit.lease.take("test", 3600)
             assert epoch is not None
-            # It deployed the contract: the chain has seen it, and no database has.
-            account = Account(CHAIN_ID, self.premises.transmitter)
-            if unit.outbox.senders.next_nonce(account) is None:
-                unit.outbox.senders.adopt(account, self.premises.nonce, Stamp(0, epoch))
+            if self.premises.keys.transmitter is not None:
+                # It deployed the contract: the chain has seen it, and no database has.
+                account = Account(CHAIN_ID, self.premises.transmitter)
+                if unit.outbox.senders.next_nonce(account) is None:
+                    unit.outbox.senders.adopt(account, self.premises.nonce, Stamp(0, epoch))
         self.epoch = epoch
         self.open()
 
@@ -186,8 +189,10 @@ class Office:
             level="soft",
             evidence_folder=self.folder_for_evidence,
             prover=Prover(self.source, self.store, self.folder, Manner(lease=self.epoch)),
+            **self.equipment,
         )
-        reconcile(self.desk)
+        if self.desk.publisher.has_payer:
+            reconcile(self.desk)
 
     def close(self) -> None:
         self.source.close()
@@ -210,7 +215,8 @@ class Office:
         """One turn of the scheduler: index, then do what is due until nothing is."""
         self.index()
         done: list[Step] = []
-        for step in (confirm_next, publish_next, plan_push, publish_next, plan_kick, publish_next):
+        sends = (confirm_next, publish_next) if self.desk.publisher.has_payer else ()
+        for step in (*sends, plan_push, *sends[1:], plan_kick, *sends[1:]):
             done += self.repeat(step)
         self.steps += done
         return done

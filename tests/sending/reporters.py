@@ -1,0 +1,168 @@
+"""Several reporters of one contract: separate keys, databases and HTTP doors, one real chain."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from eth_utils.address import to_checksum_address
+from sqlalchemy import update
+
+from oracle.domain.ids import Address, Hash
+from oracle.entrypoints.watch import Watch
+from oracle.entrypoints.web import build, serving
+from oracle.publisher.board import Board
+from oracle.publisher.peers import Peers
+from oracle.publisher.publisher import Keys
+from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
+from oracle.scheduler import Beats
+from oracle.services.desk import Step
+from oracle.store.round_tables import report
+from oracle.store.store import Store
+from tests.evm.chain import Chain
+from tests.office import ETHER, Office, Premises, key_files
+
+SECONDS = 2.0
+
+
+@dataclass
+class Reporter:
+    """One reporter: what it shows stays at its address while it is restarted."""
+
+    office: Office
+    board: Board
+    url: str
+    # The most blocks that it takes in at once.
+    window: int = 1_000
+    is_down: bool = False
+
+    @property
+    def signer(self) -> Address:
+        return self.office.desk.publisher.signer.address
+
+    def tick(self, *, restarting: bool = False) -> list[Step]:
+        """One turn, in windows of its own size; a reporter that is down does nothing."""
+        if self.is_down:
+            return []
+        if restarting:
+            # What was shown was memory.
+            Board.__init__(self.board)
+            self.office.restart()
+        self.office.pace.most_blocks = self.window
+        return self.office.tick()
+
+    def reports(self) -> dict[int, Hash]:
+        """What every period says, by period."""
+        with self.office.store.reading() as unit:
+            return {one.report.period: one.report.fingerprint for one in unit.reports.latest(1000)}
+
+    def signed(self) -> dict[int, Hash]:
+        """What was signed for every round so far."""
+        last, contract = self.office.premises.round + 1, self.office.desk.publisher.domain.contract
+        with self.office.store.reading() as unit:
+            said = {
+                number: unit.outbox.signatures.of_round(contract, "report", number)
+                for number in range(1, last + 1)
+            }
+        return {number: found[0].digest for number, found in said.items() if found}
+
+    def lie(self) -> None:
+        """Let every report that was not signed yet say something else: a lane's lowest bit."""
+        with self.office.store.transaction() as unit:
+            for one in unit.reports.due():
+                if one.digest is None:
+                    words = one.report.records
+                    other = words[:-1] + bytes([words[-1] ^ 1])
+                    changing = update(report).where(report.c.period == one.report.period)
+                    unit.reports._connection.execute(changing.values(records=other))
+
+
+@dataclass
+class Company:
+    """Three reporters, of whom the contract wants two."""
+
+    premises: Premises
+    reporters: list[Reporter] = field(default_factory=list)
+
+    @property
+    def chain(self) -> Chain:
+        return self.premises.chain
+
+    @property
+    def first(self) -> Reporter:
+        """The one who transmits."""
+        return self.reporters[0]
+
+    @property
+    def others(self) -> Sequence[Reporter]:
+        return self.reporters[1:]
+
+    def tick(self, *, restarting: bool = False) -> None:
+        """Everybody signs; then the first gathers and sends."""
+        for one in [*self.others, self.first]:
+            one.tick(restarting=restarting)
+
+    def period(self) -> None:
+        """The next period ends, and its last block lies deep enough."""
+        self.first.office.period()
+
+    def round(self, *, restarting: bool = False) -> None:
+        """One more round, from its period to its receipt."""
+        before = self.premises.round
+        self.period()
+        self.tick(restarting=restarting)
+        self.first.office.mine()
+        self.tick(restarting=restarting)
+        assert self.premises.round == before + 1, self.first.office.steps[-20:]
+
+
+@contextmanager
+def company(premises: Premises, stores: Sequence[Store], folder: Path) -> Iterator[Company]:
+    """One reporter for each store; all sign, the first sends; a quorum is two."""
+    signers = [
+        KeySigner.open(*key_files(folder, f"signer{place}")) for place in range(len(stores))
+    ]
+    chosen = [signer.address for signer in signers]
+    does, admin = premises.oracle.functions, premises.network.admin
+    premises.chain.send(
+        does.setSigners([to_checksum_address(one) for one in chosen], 2), sender=admin
+    )
+    with ExitStack() as until_the_end:
+        boards = [Board() for _ in stores]
+        urls = [
+            until_the_end.enter_context(_door(store, board))
+            for store, board in zip(stores, boards, strict=True)
+        ]
+        opened = Company(premises)
+        for place, signer in enumerate(signers):
+            peers = Peers.of([url for url in urls if url != urls[place]], 0.0, SECONDS)
+            until_the_end.callback(peers.close)
+            office = Office(
+                _with_keys(premises, signer, sends=place == 0),
+                stores[place],
+                folder / f"evidence{place}",
+                equipment={"board": boards[place], "peers": peers},
+            )
+            until_the_end.callback(office.close)
+            opened.reporters.append(Reporter(office, boards[place], urls[place]))
+        yield opened
+
+
+def _with_keys(premises: Premises, signer: Signer, *, sends: bool) -> Premises:
+    transmitter = premises.keys.transmitter if sends else None
+    return replace(premises, keys=Keys(signer, transmitter))
+
+
+@contextmanager
+def _door(store: Store, board: Board) -> Iterator[str]:
+    web = build(Watch(Beats(lambda: 0.0)), lambda: store, board)
+    with serving(web, "127.0.0.1", 0) as url:
+        yield url
+
+
+def second_transmitter(premises: Premises, folder: Path) -> Signer:
+    """Another key with ether."""
+    signer = KeySigner.open(*key_files(folder, "second"))
+    premises.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))
+    return signer

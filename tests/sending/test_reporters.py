@@ -1,0 +1,138 @@
+"""Three reporters, a quorum of two: equal bytes, whoever lies, is down or starts again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.store.outbox_rows import IntentKind
+from oracle.telemetry.metrics import REGISTRY
+from tests.office import Premises
+from tests.sending.reporters import Company, Reporter, company
+from tests.services.conftest import NewStore
+from tests.services.test_kicking import ROUNDS, bad_pool
+
+
+@pytest.fixture
+def three(
+    premises: Premises,
+    new_sqlite_store: NewStore,
+    new_postgresql_store: NewStore,
+    tmp_path: Path,
+) -> Iterator[Company]:
+    """Two on SQLite and one on PostgreSQL, in windows of one, three and a thousand blocks."""
+    with (
+        new_sqlite_store() as one,
+        new_postgresql_store() as two,
+        new_sqlite_store() as third,
+        company(premises, [one, two, third], tmp_path) as opened,
+    ):
+        for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
+            reporter.window = window
+        yield opened
+
+
+def disagreements(reporter: Reporter) -> float:
+    name, labels = "oracle_publisher_report_disagreement_total", {"signer": reporter.signer}
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_every_period_has_the_same_bytes_whatever_the_database_window_and_restarts(
+    three: Company,
+):
+    for number in range(4):
+        three.round(restarting=number % 2 == 1)
+    three.period()
+    three.tick()
+
+    first, *others = [reporter.reports() for reporter in three.reporters]
+    assert len(first) >= 5
+    assert others == [first, first]
+    signed, *others_signed = [reporter.signed() for reporter in three.reporters]
+    assert set(signed) >= {1, 2, 3, 4}
+    assert others_signed == [signed, signed]
+
+
+def test_rounds_go_on_while_one_is_down(three: Company):
+    three.round()
+    three.others[1].is_down = True
+    for _ in range(2):
+        three.round()
+
+    assert three.premises.round == 3
+
+
+def test_a_reporter_that_comes_back_signs_what_the_others_sign(three: Company):
+    three.round()
+    late = three.others[1]
+    late.is_down = True
+    for _ in range(3):
+        three.round()
+    late.is_down = False
+    for _ in range(2):
+        three.round()
+
+    signed = three.first.signed()
+    assert {number: signed[number] for number in late.signed()} == late.signed()
+    assert {5, 6} <= set(late.signed())
+    assert late.reports() == three.first.reports()
+
+
+def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(three: Company):
+    liar = three.others[1]
+    before = disagreements(liar)
+    three.period()
+    for reporter in three.others:
+        reporter.office.index()
+    liar.lie()
+    three.tick()
+    three.first.office.mine()
+    three.tick()
+
+    assert three.premises.round == 1
+    assert disagreements(liar) == before + 1
+    with three.first.office.store.reading() as unit:
+        said = unit.outbox.peers.of(three.first.office.desk.publisher.domain.contract, "report", 1)
+    digests = {one.signer: one.digest for one in said}
+    assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
+
+
+def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
+    liar = three.others[1]
+    three.others[0].is_down = True
+    three.period()
+    liar.office.index()
+    liar.lie()
+    three.tick()
+    three.tick()
+    assert three.premises.round == 0
+    assert three.first.office.intents() == []
+
+    # The third may still sign: nothing is lost yet.
+    with three.first.office.store.reading() as unit:
+        assert unit.gates.held() == []
+    three.others[0].is_down = False
+    three.others[0].office.index()
+    three.others[0].lie()
+    three.tick()
+
+    with three.first.office.store.reading() as unit:
+        (gate,) = unit.gates.held()
+    assert gate.reason.startswith("disagreement")
+    assert liar.signer in gate.reason
+    assert three.first.office.intents() == []
+
+
+def test_a_kickout_is_proposed_by_two_signatures(three: Company):
+    bad_pool(three.first.office)
+    for _ in range(1 + ROUNDS):
+        three.round()
+    for _ in range(3):
+        three.first.office.mine(3)
+        three.tick()
+
+    (proposal,) = three.first.office.intents(IntentKind.PROPOSE_KICK)
+    assert proposal.state in {"mined", "final"}
+    network = three.premises.network
+    index = three.premises.oracle.functions.indexOf(network.nodes[2]).call()
+    assert three.premises.oracle.functions.kickOf(index).call()[3]
