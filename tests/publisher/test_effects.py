@@ -1,0 +1,78 @@
+"""What a call was sent for is read from its input, and looked for in its receipt."""
+
+import pytest
+
+from oracle.chain.abi import load
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.publisher.contract import cancel_call, execute_call
+from oracle.publisher.effects import missing_effect
+from oracle.publisher.network import drop_call, queue_call, start_as_of_call, start_call
+from oracle.publisher.sightings import Event, Receipt
+
+ORACLE, NETWORK = Address("0x" + 40 * "a"), Address("0x" + 40 * "b")
+NODE, TASK = Address("0x" + 40 * "c"), TaskKey("0x" + 64 * "d")
+WORD = "0x" + 64 * "0"
+
+
+def word(value: int) -> str:
+    return f"0x{value:064x}"
+
+
+def receipt(*events: Event) -> Receipt:
+    return Receipt(Hash(WORD), 7, Hash(WORD), True, 21_000, 1, None, events)
+
+
+def event(contract: Address, name: str, *topics: str, words: str = "0x") -> Event:
+    where = "QoSOracle" if contract == ORACLE else "TaskNetwork"
+    return Event(contract, (load(where).event(name).digest, *topics), words)
+
+
+NODE_WORD = "0x" + 24 * "0" + NODE[2:]
+DONE = [
+    (ORACLE, execute_call(7), event(ORACLE, "KickExecuted", word(7), NODE_WORD)),
+    (NETWORK, start_call(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
+    (
+        NETWORK,
+        start_as_of_call(TASK, NODE, 5, Hash(WORD)),
+        event(NETWORK, "TaskStarted", TASK, NODE_WORD),
+    ),
+    (NETWORK, queue_call(TASK), event(NETWORK, "TaskQueued", TASK)),
+    (NETWORK, drop_call(TASK), event(NETWORK, "TaskAborted", TASK, NODE_WORD)),
+    (
+        ORACLE,
+        cancel_call(7, "recovered"),
+        event(
+            ORACLE,
+            "KickCancelled",
+            word(7),
+            NODE_WORD,
+            words="0x" + b"recovered".hex().ljust(64, "0"),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
+def test_a_call_did_what_it_was_for_where_its_event_is_there(
+    contract: Address, calldata: str, made: Event
+):
+    assert missing_effect(receipt(made), contract, calldata, None) is None
+
+
+@pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
+def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
+    contract: Address, calldata: str, made: Event
+):
+    elsewhere = Event(NODE, made.topics, made.words)
+    about_another = Event(contract, (made.topics[0], word(99), *made.topics[2:]), made.words)
+    name = missing_effect(receipt(elsewhere, about_another), contract, calldata, None)
+    assert name is not None
+    assert made.topics[0] in {
+        load(where).event(name).digest
+        for where in ("QoSOracle", "TaskNetwork")
+        if name in load(where).events
+    }
+
+
+def test_a_transfer_of_nothing_to_ourselves_has_no_event():
+    assert missing_effect(receipt(), NODE, "0x", None) is None

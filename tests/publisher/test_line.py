@@ -1,0 +1,249 @@
+"""A line to one endpoint, and several: who is asked next, what is an answer, what is shown."""
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from oracle.errors import InputError, TransientError
+from oracle.publisher.line import Line, Lines, RefusedError, RevertedError, SilentError
+from oracle.publisher.resting import Rest
+
+Json = Any
+
+
+class Endpoint:
+    """Says what a test wrote down for it: a body, or what makes one of the question."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.says: Json = "0x1"
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.asked: list[Json] = []
+
+    def body(self, given: bytes) -> bytes:
+        asked = msgspec.json.decode(given)
+        self.asked.append(asked)
+        if isinstance(self.says, bytes):
+            return self.says
+        many = asked if isinstance(asked, list) else [asked]
+        answers = [{"jsonrpc": "2.0", "id": one["id"], **self._said()} for one in many]
+        return msgspec.json.encode(answers if isinstance(asked, list) else answers[0])
+
+    def _said(self) -> dict[str, Json]:
+        return self.says if isinstance(self.says, dict) else {"result": self.says}
+
+
+def standing() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+
+    class Door(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = endpoint.body(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(endpoint.status)
+            for name, value in {**endpoint.headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        endpoint.url = f"http://127.0.0.1:{server.server_address[1]}/v3/s3cretkey"
+        try:
+            yield endpoint
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+one = pytest.fixture(standing, name="one")
+other = pytest.fixture(standing, name="other")
+
+
+@pytest.fixture
+def line(one: Endpoint) -> Iterator[Line]:
+    opened = Line(one.url, timeout_seconds=2)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def lines(one: Endpoint, other: Endpoint) -> Iterator[Lines]:
+    opened = Lines([Line(one.url, timeout_seconds=2), Line(other.url, timeout_seconds=2)])
+    yield opened
+    opened.close()
+
+
+def error(message: str, code: int = -32000, data: Json = None) -> dict[str, Json]:
+    return {"error": {"code": code, "message": message, "data": data}}
+
+
+REFUSALS = [
+    error("Too many requests", 429),
+    error("limit", -32005),
+    error("rate limit exceeded"),
+    error("the method eth_call does not exist/is not available", -32601),
+    error("missing trie node"),
+    error("internal error", -32603),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda said: said["error"]["message"])
+def test_what_one_endpoint_refuses_the_next_one_is_asked(
+    lines: Lines, one: Endpoint, other: Endpoint, refusal: dict[str, Json]
+):
+    one.says, other.says = refusal, "0x2a"
+    assert lines.ask("eth_call", {}, "latest") == "0x2a"
+    assert (len(one.asked), len(other.asked)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (429, b"slow down"),
+        (500, b"oops"),
+        (502, b"<html>Bad Gateway</html>"),
+        (200, b"<!doctype html>"),
+        (200, b""),
+        (200, b'{"jsonrpc":"2.0","id":1,"resu'),
+        (200, b'{"jsonrpc":"2.0","id":999,"result":"0x1"}'),
+        (200, b'{"jsonrpc":"2.0","id":true,"result":"0x1"}'),
+        (200, b'{"jsonrpc":"2.0","id":1}'),
+        (200, b'"0x1"'),
+        (302, b""),
+    ],
+)
+def test_what_one_endpoint_garbles_the_next_one_is_asked(
+    lines: Lines, one: Endpoint, other: Endpoint, status: int, body: bytes
+):
+    one.status, one.says, other.says = status, body, "0x2a"
+    assert lines.ask("eth_blockNumber") == "0x2a"
+    with pytest.raises(SilentError, match="did not answer eth_blockNumber"):
+        lines.all[0].ask("eth_blockNumber")
+
+
+REVERTS = [
+    error("execution reverted", 3, "0x1234"),
+    error("execution reverted: rate limit exceeded", 3),
+    error("VM execution error.", -32015, "Reverted 0x1234"),
+    error("VM Exception while processing transaction: revert", -32000, {"result": "0x1234"}),
+    error("out of gas"),
+]
+
+
+@pytest.mark.parametrize("revert", REVERTS, ids=lambda said: said["error"]["message"])
+def test_a_revert_is_an_answer_for_all(
+    lines: Lines, one: Endpoint, other: Endpoint, revert: dict[str, Json]
+):
+    one.says = revert
+    with pytest.raises(RevertedError) as told:
+        lines.ask("eth_call", {}, "latest")
+    assert other.asked == []
+    has_output = revert["error"]["data"] is not None
+    assert told.value.output == ("0x1234" if has_output else None)
+    assert lines.all[0].rest.left() == 0
+
+
+def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
+    lines: Lines, one: Endpoint, other: Endpoint
+):
+    one.says, other.says = b"", error("no such block")
+    with pytest.raises(RefusedError, match="no such block"):
+        lines.ask("eth_call", {}, "latest")
+
+
+def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint):
+    now = [0.0]
+    line = Line(one.url, clock=lambda: now[0])
+    one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
+    for _ in range(3):
+        with pytest.raises(SilentError):
+            line.ask("eth_blockNumber")
+    assert len(one.asked) == 1
+
+    now[0], one.status, one.says = 40.5, 200, "0x1"
+    assert line.ask("eth_blockNumber") == "0x1"
+    line.close()
+
+
+def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
+    rest = Rest(lambda: 0.0, lambda: 0.0)
+    rest.begin(86_400.0)
+    assert rest.left() == 300
+    rest.end()
+    rest.begin(None)
+    # Half of it is drawn by lot.
+    assert rest.left() == 0.5
+
+
+def test_gas_of_a_block_is_no_rate_whatever_its_code(line: Line, one: Endpoint):
+    one.says = error("Transaction gas limit exceeds block gas limit", -32005)
+    with pytest.raises(RefusedError):
+        line.ask("eth_sendRawTransaction", "0x")
+    assert line.rest.left() == 0
+
+
+def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
+    line: Line, one: Endpoint
+):
+    one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
+    asked = [("eth_blockNumber", ()), ("eth_chainId", ())]
+    with pytest.raises(RefusedError, match="no batches"):
+        line.ask_all(asked)
+    assert len(one.asked) == 1
+
+    one.says = "0x1"
+    assert line.ask_all(asked) == ["0x1", "0x1"]
+    assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
+
+
+def test_an_answer_without_end_is_cut_off(
+    line: Line, one: Endpoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("oracle.publisher.door._MOST_BYTES", 1_000)
+    one.says = "0x" + 2_000 * "0"
+    with pytest.raises(SilentError, match="more than 1000 bytes"):
+        line.ask("eth_call")
+
+
+def test_nothing_of_an_address_but_its_host_is_in_any_text(line: Line, one: Endpoint):
+    said = [repr(line)]
+    for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
+        one.says = says
+        with pytest.raises(TransientError) as told:
+            line.ask("eth_call")
+        said += [str(told.value), repr(told.value)]
+    assert [text for text in said if "s3cretkey" in text] == []
+    assert "127.0.0.1" in said[0]
+
+
+def test_an_address_that_is_none_is_refused_without_being_shown():
+    with pytest.raises(InputError) as told:
+        Line("ftp://user:s3cret@host/key")
+    assert "s3cret" not in str(told.value)
+
+
+def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: Line, one: Endpoint):
+    one.says = "0x7a69"
+    assert line.serves(31337)
+    assert line.serves(31337)
+    assert len(one.asked) == 1
+
+    one.says = b""
+    with pytest.raises(SilentError):
+        line.ask("eth_blockNumber")
+    one.says = "0x1"
+    assert not line.serves(31337)
