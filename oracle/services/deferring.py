@@ -14,7 +14,7 @@ _ENDS = {
     Action.HOLD: IntentState.HELD,
 }
 
-_KICKS = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK, IntentKind.CANCEL_KICK})
+_AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
 
 
 def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
@@ -26,7 +26,7 @@ def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
     is_early = refusal.name == "NotAllowed" and intent.wish.kind is IntentKind.CANCEL_KICK
     if refusal.action is Action.WAIT or is_early:
         # Nobody is in a hurry to kick out: without a time from the contract, once a period (F58).
-        pause = desk.settings.period_seconds if intent.wish.kind in _KICKS else 1
+        pause = desk.settings.period_seconds if intent.wish.kind in _AGAINST else 1
         until = refusal.not_before or heads.latest.time + pause
         return _postpone(desk, intent, until, (refusal.name, verdict.reason))
     return end(desk, intent, _ENDS[refusal.action], verdict.reason)

@@ -140,7 +140,7 @@ def test_case_75_a_push_that_a_fork_takes_back_is_sent_again_once(sqlite_office:
     assert office.states() == ["final"]
     assert office.premises.nonce == nonce
     assert office.premises.round == 1
-    assert office.reports()[-1][0] == "landed"
+    assert [state for state, _ in office.reports()].count("landed") == 1
 
 
 def forget_the_evidence(office: Office, snapshot: str) -> None:

@@ -1,0 +1,255 @@
+"""Kickouts that must wait, be called off, or never begin; and the same ones at every reporter."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.services.accusing import Law, evidence_at
+from oracle.services.calling_off import call_off
+from oracle.services.kicking import plan_kick
+from oracle.services.proposing import statement_against
+from oracle.services.publishing import publish_next
+from oracle.store.outbox_rows import Intent, IntentKind
+from oracle.store.store import Store
+from tests.evm.chain import RevertedError
+from tests.evm.network import Standing
+from tests.office import CHAIN_ID, RULES, SETTINGS, Office, Premises
+from tests.sending.proxy import Proxy
+from tests.services.test_kicking import (
+    POOL,
+    ROUNDS,
+    bad_pool,
+    group,
+    kick,
+    kinds,
+    proposed,
+    pushed_until,
+    pushed_without_kickouts,
+    shown_low,
+    standing,
+)
+
+LAW = Law(RULES, SETTINGS)
+REFILL_SECONDS = 3600
+
+
+def only(office: Office, kind: IntentKind) -> Intent:
+    (found,) = office.intents(kind)
+    return found
+
+
+def empty_bucket(office: Office) -> int:
+    """Nobody may be kicked out for an hour; return when somebody may."""
+    premises = office.premises
+    for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
+        call = premises.oracle.functions.setBucket(*bucket)
+        premises.chain.send(call, sender=premises.network.admin)
+    *_, since = premises.oracle.functions.bucket().call()
+    return int(since) + REFILL_SECONDS
+
+
+def veto_over(office: Office) -> None:
+    """The rounds and the seconds of the veto pass; nothing is planned meanwhile."""
+    while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
+        pushed_without_kickouts(office)
+
+
+def test_a_kickout_takes_as_many_rounds_in_a_row_as_are_asked_for(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    pushed_until(office, ROUNDS - 1)
+    office.until_final()
+    assert "propose_kick" not in kinds(office)
+
+    # The row is broken, and begins anew.
+    group(office, 98, (2, 0, 1))
+    office.pushed()
+    for number in range(50, 50 + POOL):
+        group(office, number, (0, 1, 2))
+    pushed_until(office, ROUNDS - 1)
+    office.until_final()
+    assert "propose_kick" not in kinds(office)
+    office.pushed()
+    office.until_final()
+    assert kinds(office).count("propose_kick") == 1
+
+
+def test_evidence_tells_everything_that_is_needed_to_check_it(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    (file,) = office.folder_for_evidence.iterdir()
+    told = json.loads(file.read_text())
+
+    assert (told["chain_id"], told["contract"]) == (CHAIN_ID, office.premises.address)
+    assert (told["node"], told["index"]) == (office.premises.network.nodes[2].lower(), 2)
+    assert (told["rules"], told["rules_version"]) == (RULES.name, RULES.version)
+    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 1)
+    assert [one["lane"] for one in told["rounds"]] == ROUNDS * [2002]
+    first = told["rounds"][0]["round"]
+    assert [one["round"] for one in told["rounds"]] == [*range(first, first + ROUNDS)]
+    assert all(one["as_of"] >= told["due_since"]["block"] for one in told["rounds"])
+    assert {*told["entries"][0]} >= {"at", "task", "score", "rank", "time"}
+
+
+@pytest.fixture
+def other_office(premises: Premises, tmp_path: Path) -> Iterator[Office]:
+    """Another reporter on a database of its own."""
+    with Store.open(f"sqlite:///{tmp_path}/other.sqlite", create=True) as store:
+        opened = Office(premises, store, tmp_path / "other-evidence")
+        yield opened
+        opened.close()
+
+
+def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_office: Office):
+    office, other = sqlite_office, other_office
+    bad_pool(office)
+    shown_low(office)
+    # The other one was away, and reads it all at once.
+    other.index()
+
+    said = []
+    for one in (office, other):
+        with one.store.reading() as unit:
+            (spell,) = unit.kickouts.open()
+            evidence = evidence_at(unit, LAW, spell)
+        contract = one.desk.publisher.contract
+        said.append(
+            (evidence.text, statement_against(one.desk, 2, evidence.hash, contract.standing()))
+        )
+        office.mine()
+    assert said[0] == said[1]
+
+
+def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_recovered(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    proposed(office)
+    empty_bucket(office)
+    veto_over(office)
+    office.tick()
+    assert only(office, IntentKind.EXECUTE_KICK).state.value == "planned"
+
+    group(office, 99, (2, 0, 1))
+    pushed_without_kickouts(office)
+    premises = office.premises
+    with pytest.raises(RevertedError, match="NotBelowThreshold"):
+        premises.chain.send(premises.oracle.functions.executeKick(2))
+    office.tick()
+    office.mine()
+    office.until_final()
+
+    execution = only(office, IntentKind.EXECUTE_KICK)
+    assert (execution.state.value, execution.nonce) == ("superseded", None)
+    assert execution.error_text == "the kickout is no longer due"
+    assert only(office, IntentKind.CANCEL_KICK).state.value == "final"
+    assert not kick(office)["live"]
+    assert standing(office) is Standing.ACTIVE
+
+
+def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
+    sqlite_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = sqlite_office
+    proposed(office)
+    refilled = empty_bucket(office)
+    veto_over(office)
+    office.restart(urls=[one.url for one in proxies])
+    office.tick()
+    waiting = only(office, IntentKind.EXECUTE_KICK)
+    assert (waiting.state.value, waiting.wish.not_before) == ("planned", refilled)
+
+    for one in proxies:
+        one.forget()
+    for _ in range(5):
+        office.mine()
+        assert not [step for step in office.tick() if "kick" in step.did]
+    assert [one.count("eth_estimateGas") for one in proxies] == [0, 0]
+    assert [one.sent for one in proxies] == [[], []]
+
+    # It is refilled; the scores are fresh again, and it goes by itself.
+    office.premises.chain.at(refilled + 1)
+    office.premises.chain.mine()
+    office.pushed()
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert standing(office) is Standing.KICKED_OUT
+    assert kinds(office).count("execute_kick") == 1
+
+
+def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    # A file where the folder should be: nothing can be written there.
+    office.folder_for_evidence.write_text("in the way")
+    for _ in range(2):
+        with pytest.raises(TransientError, match="the evidence cannot be written"):
+            office.repeat(plan_kick)
+    with office.store.reading() as unit:
+        signed = unit.outbox.signatures.of_round(
+            office.premises.address, "kick", office.premises.round, "ix=2"
+        )
+    assert (signed, kinds(office).count("propose_kick")) == ([], 0)
+    # Reports go on meanwhile.
+    pushed_without_kickouts(office)
+
+    office.folder_for_evidence.unlink()
+    office.repeat(plan_kick)
+    assert kinds(office).count("propose_kick") == 1
+
+
+def test_case_f67_a_proposal_whose_evidence_went_missing_is_not_sent(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    (file,) = office.folder_for_evidence.iterdir()
+    text = file.read_text()
+    file.unlink()
+    nonce = office.premises.nonce
+    office.repeat(publish_next)
+    office.mine()
+
+    ended = only(office, IntentKind.PROPOSE_KICK)
+    assert (ended.state.value, ended.error_text) == ("superseded", "its evidence file is missing")
+    assert (office.premises.nonce, kick(office)["live"]) == (nonce, False)
+    # The next round asks again, and lays the same file down.
+    office.pushed()
+    office.tick()
+    assert file.read_text() == text
+
+
+def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    step = call_off(office.desk, 2)
+    assert step is not None
+    assert only(office, IntentKind.PROPOSE_KICK).state.value == "cancelled"
+    # Not again in this round.
+    assert office.repeat(plan_kick) == []
+    # Only the vetoer may cancel what is on chain while the node is low.
+    assert call_off(office.desk, 2) is None
+
+
+def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    with office.desk.writing() as unit:
+        newest = unit.reports.newest_period()
+        assert newest is not None
+        unit.gates.hold(newest + 1, "for a test", {}, office.desk.stamp)
+    assert office.repeat(plan_kick) == []
+    with office.desk.writing() as unit:
+        unit.gates.release(newest + 1, office.desk.stamp)
+    assert [step.did for step in office.repeat(plan_kick)] == [
+        "kickout signed",
+        "kickout proposal planned",
+    ]
