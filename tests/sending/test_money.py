@@ -80,6 +80,37 @@ def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
         assert left(unit, office.desk) == 1
 
 
+def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: Office):
+    office = sqlite_office
+    dear_blocks(office, GWEI)
+    _paused(office, is_paused=True)
+    for name in ("one", "two"):
+        _wish_more(office, name)
+    office.tick()
+    assert office.states() == ["ready", "ready"]
+
+    # Each fits alone.
+    cost = max(one.max_cost_wei or 0 for one in office.intents())
+    office.restart(caps=replace(CAPS, cost_per_day=cost))
+    _paused(office, is_paused=False)
+    office.tick()
+    assert [one.error_class for one in office.intents()] == [None, "day_cap"]
+    assert len(slots(office)) == 1
+
+
+def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
+    office = sqlite_office
+    office.desk = replace(office.desk, sending=SendingSettings(max_in_flight=1))
+    for name in ("one", "two"):
+        _wish_more(office, name)
+    office.tick()
+    assert office.states() == ["live", "ready"]
+
+    office.mine()
+    office.until_final()
+    assert office.states() == ["final", "live"]
+
+
 def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Office):
     office = sqlite_office
     at_sea(office)
@@ -105,12 +136,21 @@ def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Offic
         assert runway(unit, account, spent, office.desk.stamp.at + 2 * DAY) is None
 
 
-def _wish_more(office: Office) -> None:
+def _wish_more(office: Office, name: str = "another") -> None:
     """A call of ourselves that does nothing but cost something."""
     account = office.desk.account
-    wish = Wish(account, account.address, IntentKind.NOOP, "for a test", "0x")
+    wish = Wish(account, account.address, IntentKind.NOOP, name, "0x")
     with office.desk.writing() as unit:
         unit.outbox.intents.add(wish, office.desk.stamp)
+
+
+def _paused(office: Office, *, is_paused: bool) -> None:
+    account, stamp = office.desk.account, office.desk.stamp
+    with office.desk.writing() as unit:
+        if is_paused:
+            unit.outbox.senders.pause(account, PauseKind.OPERATOR, "a test", stamp)
+        else:
+            unit.outbox.senders.resume(account, stamp)
 
 
 def _pause(office: Office) -> Pause | None:

@@ -1,0 +1,95 @@
+"""What gas costs, asked of endpoints that need not be right."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.publisher.fees import Caps, Fees, Market, most_likely, wanted_in
+from oracle.publisher.line import Line, Lines
+from oracle.publisher.markets import ask_market
+from tests.sending.faults import Fault, error, says
+from tests.sending.proxy import Proxy, proxy
+
+GWEI = 10**9
+CAPS = Caps(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, least_tip=7)
+HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[Proxy, Proxy, Lines]]:
+    """Two endpoints of no chain: they say what a test lets them say."""
+    with proxy("http://127.0.0.1:9") as one, proxy("http://127.0.0.1:9") as other:
+        lines = Lines([Line(one.url), Line(other.url)])
+        yield one, other, lines
+        lines.close()
+
+
+def history(base_fee: int, *tips: int) -> Fault:
+    return says({"baseFeePerGas": ["0x1", hex(base_fee)], "reward": [[hex(tip)] for tip in tips]})
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        history(10**30),
+        history(-1),
+        history(GWEI, 10**30),
+        says({}),
+        says(None),
+        says("no"),
+        says({"baseFeePerGas": []}),
+        says({"baseFeePerGas": ["x"]}),
+        says({"baseFeePerGas": ["0x1"], "reward": [5]}),
+    ],
+)
+def test_an_endpoint_that_tells_nonsense_is_left_out(
+    two: tuple[Proxy, Proxy, Lines], nonsense: Fault
+):
+    one, other, lines = two
+    one.rule(HISTORY, nonsense)
+    other.rule(HISTORY, history(3 * GWEI, 5, 9, 11))
+    assert ask_market(lines, CAPS) == Market(3 * GWEI, 9)
+
+    other.heal()
+    other.rule(HISTORY, nonsense)
+    with pytest.raises(TransientError):
+        ask_market(lines, CAPS)
+
+
+def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
+    two: tuple[Proxy, Proxy, Lines],
+):
+    for one in two[:2]:
+        one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        one.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
+    assert ask_market(two[2], CAPS) == Market(2 * GWEI, CAPS.least_tip)
+
+
+def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, Lines]):
+    for one in two[:2]:
+        one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        one.rule(BLOCK, says({"number": "0x1"}))
+    with pytest.raises(TransientError):
+        ask_market(two[2], CAPS)
+
+
+def test_no_single_endpoint_raises_the_tip_or_stops_us_by_its_base_fee():
+    told = [Market(10, 50), Market(10**6, 3), Market(0, 9)]
+    assert most_likely(told, 1000) == Market(10, 3)
+    assert most_likely([Market(5000, 1), Market(4000, 2)], 1000) == Market(4000, 1)
+    assert most_likely([], 1000) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("transaction underpriced: gas tip cap 1, minimum needed 3000", Fees(0, 3000)),
+        ("max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 7", Fees(7, 0)),
+        ("FeeTooLow, EffectivePriorityFeePerGas too low 1 < 1000, BaseFee: 9", Fees(9, 1000)),
+        ("replacement transaction underpriced", Fees(0, 0)),
+        ("", Fees(0, 0)),
+    ],
+)
+def test_a_pool_that_says_what_it_wants_is_understood(text: str, wanted: Fees):
+    assert wanted_in(text) == wanted
