@@ -1,4 +1,4 @@
-"""Key files: encrypted keystores (Web3 V3) and their password files; new ones and old ones.
+"""Key files: encrypted keystores (Web3 V3, EIP-2335) and their password files; new and old ones.
 
 Neither a key nor a password ever stands in a message: what the libraries say is not repeated.
 """
@@ -68,13 +68,17 @@ def unlock(keystore: Path, password_file: Path) -> bytes:
     if len(password) >= _SHORTEST_HIDDEN:
         hide(password)
     try:
-        return bytes(accounts().decrypt(json.loads(written), password))
+        key = bytes(accounts().decrypt(json.loads(written), password))
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: is no keystore (no JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-        if "MAC mismatch" in str(error):
+        # "MAC mismatch" of version 3, "Checksum mismatch" of EIP-2335.
+        if "mismatch" in str(error):
             raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
-        raise InputError(f"{keystore}: is no keystore of version 3") from None
+        raise InputError(f"{keystore}: is no keystore of version 3 or EIP-2335") from None
+    if len(key) != _KEY_BYTES:
+        raise InputError(f"{keystore}: holds something else than a key of {_KEY_BYTES} bytes")
+    return key
 
 
 def read_secret(path: Path) -> str:

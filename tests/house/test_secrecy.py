@@ -8,9 +8,8 @@ from tests.house.test_documents import settings
 
 
 def test_every_setting_is_either_public_or_secret():
-    unsaid, both = set(settings()) - PUBLIC - SECRET, PUBLIC & SECRET
-    gone = (PUBLIC | SECRET) - set(settings())
-    assert (unsaid, both, gone) == (set(), set(), set()), "say it in oracle/settings/secrecy.py"
+    # A new setting is named in one of the two lists of oracle/settings/secrecy.py.
+    assert sorted(settings()) == sorted([*PUBLIC, *SECRET])
 
 
 def test_no_setting_can_hold_a_key_or_a_password_itself():
@@ -39,7 +38,7 @@ WRITTEN = {
 
 
 def test_the_settings_as_python_shows_them_show_no_secret():
-    config = Config(**WRITTEN)
+    config = Config.model_validate(WRITTEN)
     for name in SECRET:
         section, setting = name.split(".")
         assert TOKEN in str(getattr(getattr(config, section), setting)), name

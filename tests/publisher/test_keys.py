@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
+from eth_keyfile.keyfile import create_keyfile_json
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
@@ -44,6 +45,41 @@ def test_a_new_key_is_encrypted_and_only_its_owner_can_read_it(tmp_path: Path):
     assert (written["version"], "0x" + written["address"].lower()) == (3, address)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (keystore, password)] == [0o600, 0o600]
     assert KeySigner.open(keystore, password, address).address == address
+
+
+def test_a_keystore_of_eip_2335_opens_too(tmp_path: Path):
+    key = bytes.fromhex("42" * 32)
+    files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
+    written = create_keyfile_json(key, b"a password", version=4, kdf="pbkdf2", iterations=QUICK)
+    files.keystore.write_text(json.dumps(written))
+    files.password_file.write_text("a password\n")
+    for path in files:
+        path.chmod(0o600)
+    assert written["version"] == 4
+    assert unlock(*files) == key
+    files.password_file.write_text("another password")
+    with pytest.raises(InputError, match="is wrong"):
+        unlock(*files)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 32, b"\xff" * 32])
+def test_a_keystore_of_what_is_no_key_is_refused(tmp_path: Path, content: bytes, monkeypatch):
+    monkeypatch.setattr("oracle.publisher.signers.local.unlock", lambda *_: content)
+    with pytest.raises(InputError, match="is no key of secp256k1"):
+        KeySigner.open(tmp_path / "keystore.json", tmp_path / "password")
+
+
+def test_a_keystore_of_another_length_is_refused(tmp_path: Path):
+    files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
+    written = create_keyfile_json(
+        b"\1" * 31, b"a password", version=4, kdf="pbkdf2", iterations=QUICK
+    )
+    files.keystore.write_text(json.dumps(written))
+    files.password_file.write_text("a password\n")
+    for path in files:
+        path.chmod(0o600)
+    with pytest.raises(InputError, match="something else than a key of 32 bytes"):
+        unlock(*files)
 
 
 def test_a_key_is_never_overwritten(files: KeyFiles):

@@ -26,7 +26,7 @@ def test_every_error_of_the_contracts_has_its_action_or_cannot_be_met_by_a_call_
 
 def test_a_refusal_speaks_the_contracts_words():
     refusal = refusal_of(output("WrongRound(uint32,uint32)", 5, 4))
-    assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", Action.RENEW)
+    assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", Action.DROP)
 
 
 def test_a_refusal_that_tells_when_is_waited_for():

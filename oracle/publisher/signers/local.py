@@ -36,7 +36,11 @@ class KeySigner:
         Raises:
             InputError: see `keys.unlock`; or the key's address is not the `expected` one.
         """
-        signer = cls(unlock(keystore, password_file))
+        key = unlock(keystore, password_file)
+        try:
+            signer = cls(key)
+        except ValueError:
+            raise InputError(f"{keystore}: what it holds is no key of secp256k1") from None
         if expected is not None and signer.address != expected.lower():
             raise InputError(f"{keystore}: holds the key of {signer.address}, not of {expected}")
         return signer

@@ -1,0 +1,77 @@
+"""docs/security.md: every point has a test that there is, or a person; ops/ is as it says."""
+
+import json
+import re
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from oracle.entrypoints.watch import Watch
+from oracle.entrypoints.web import build
+from oracle.publisher.contract import execute_call, propose_call, push_call
+from oracle.publisher.signers.trying import VOID_STATEMENT
+from oracle.publisher.typed_data import Domain, KickStatement, typed
+from oracle.scheduler import Beats
+from oracle.store.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "security.md").read_text("utf-8")
+_CHECKLIST = TEXT.split("## Checklist")[1]
+POINTS = [
+    tuple(cell.strip() for cell in line.strip("|").split("|"))
+    for line in _CHECKLIST.splitlines()
+    if line.startswith("| ") and not line.startswith("| point")
+]
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+@pytest.mark.parametrize(("point", "seen_to"), POINTS)
+def test_every_point_has_a_test_or_a_person(point: str, seen_to: str):
+    named = _TEST.findall(seen_to)
+    assert named or re.search(r"\*[^*]+\*", seen_to), point
+    for path, test in named:
+        assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"
+
+
+def test_the_unit_leaves_nothing_open_that_it_need_not():
+    unit = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
+    wanted = {
+        *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
+        *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
+        # 2 needs a person.
+        "RestartPreventExitStatus=2",
+    }
+    assert wanted <= set(unit)
+
+
+def test_nothing_is_written_over_http():
+    application = build(Watch(Beats(lambda: 0.0)), lambda: cast("Store", None))
+    ways = [way for route in application.routes for way in getattr(route, "methods", ())]
+    assert "GET" in ways
+    assert set(ways) <= {"GET", "HEAD"}
+
+
+def policy(name: str):
+    return json.loads((ROOT / "ops/signer" / name).read_text("utf-8"))
+
+
+def test_the_transmitters_policy_names_the_functions_that_it_calls():
+    kick = KickStatement(0, 0, VOID_STATEMENT.prev, 0)
+    called = {
+        "push": push_call(VOID_STATEMENT, b""),
+        "proposeKick": propose_call(kick, b""),
+        "executeKick": execute_call(0),
+    }
+    told = policy("transmitter-policy.json")["transaction"]
+    named = {each["name"]: each["selector"] for each in told["functions"]}
+    assert {name: calldata[:10] for name, calldata in called.items()}.items() <= named.items()
+    assert (named.keys() - called.keys(), told["value"]) == ({"cancelKick"}, "0x0")
+
+
+def test_the_signers_policy_names_the_domain_and_the_types_that_it_signs():
+    told = policy("signer-policy.json")["typedData"]
+    contract = told["domain"]["verifyingContract"]
+    whole = typed(VOID_STATEMENT, Domain(told["domain"]["chainId"], contract))
+    assert told["domain"] == whole["domain"]
+    assert whole["primaryType"] in told["primaryTypes"]
