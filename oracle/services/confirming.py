@@ -18,6 +18,7 @@ from oracle.publisher.receipts import (
     look_for,
     nonce_at,
 )
+from oracle.publisher.sender import Answer
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.settling import foreign, note_mined, note_taken_back, settle
@@ -26,6 +27,18 @@ from oracle.telemetry.send_metrics import UNDECIDED
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
+
+# What no pool has in the place of an older twin.
+_REFUSED = frozenset(
+    answer.value
+    for answer in (
+        Answer.UNDERPRICED,
+        Answer.UNDERPRICED_REPLACEMENT,
+        Answer.FUNDS,
+        Answer.CAP,
+        Answer.INTRINSIC,
+    )
+)
 
 _Watched = tuple[Slot, list[Attempt]]
 
@@ -112,7 +125,7 @@ class _Pass:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
         if slot.state is SlotState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
             return False
-        return not attempts or not self._is_due(attempts[-1])
+        return self._due(attempts) is None
 
     def look_at(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
         """Write down what happened to one nonce, or send it again; None: neither."""
@@ -138,14 +151,26 @@ class _Pass:
             if step is not None:
                 return step
             self.undecided += 1
-        is_live = slot.state is SlotState.LIVE and bool(attempts)
-        if not is_live or self.desk.is_stopped() or not self._is_due(attempts[-1]):
+        due = self._due(attempts) if slot.state is SlotState.LIVE else None
+        if due is None or self.desk.is_stopped():
             return None
-        return send_attempt(self.desk, slot, attempts[-1], self.heads)
+        return send_attempt(self.desk, slot, due, self.heads)
 
-    def _is_due(self, newest: Attempt) -> bool:
+    def _due(self, attempts: Sequence[Attempt]) -> Attempt | None:
+        """Return what is to be sent again: the newest bytes, and older ones while it is refused.
+
+        A pool that lost the older twin may refuse the dearer one for ever.
+        """
+        for one in reversed(attempts):
+            if self._is_due(one):
+                return one
+            if one.last_error_class not in _REFUSED:
+                return None
+        return None
+
+    def _is_due(self, attempt: Attempt) -> bool:
         """Tell whether it is to be sent again; a reorg may have put the head below that block."""
-        sent_at = newest.last_sent_block
+        sent_at = attempt.last_sent_block
         return sent_at is not None and abs(self.heads.latest.number - sent_at) >= _REPEAT_BLOCKS
 
     def _is_gone(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:

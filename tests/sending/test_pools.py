@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.services.sending_settings import SendingSettings
 from oracle.store.outbox_rows import PauseKind, SlotState
 from oracle.telemetry.send_metrics import FOREIGN
 from tests.office import CAPS, FINALITY, Office
@@ -108,6 +109,29 @@ def test_case_f11_of_three_the_middle_one_is_mined_while_nobody_looks(
     (slot,) = slots(office)
     assert slot.won_attempt == attempts(office)[1].id
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+
+
+def test_what_a_pool_took_is_sent_again_beside_a_twin_that_it_refuses(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    at_sea(office, SendingSettings(bump_seconds=0, max_attempts=2))
+    (first,) = ["0x" + one.signed.raw.hex() for one in attempts(office)]
+    for proxy in proxies:
+        proxy.rule(
+            SEND,
+            error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"),
+            when=lambda asked: asked["params"][0] != first,
+        )
+    dear_blocks(office, 10 * GWEI, 3)
+    office.tick()
+    assert attempts(office)[1].last_error_class == "cap"
+    # The node was started anew: its pool is empty.
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    dear_blocks(office, GWEI)
+    assert (office.premises.round, proxies[0].sent.count(first) > 1) == (1, True)
 
 
 def mined_alone(office: Office, raw: str) -> None:
