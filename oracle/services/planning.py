@@ -34,6 +34,10 @@ from oracle.store.reports import ReportState, StoredCut
 from oracle.store.store import Unit
 from oracle.telemetry import quorum_metrics
 
+# Pushes among which those of one statement are looked for, and how many there may be.
+_LOOKED_BACK, _MOST_TRIES = 50, 5
+_MAY_GO_AGAIN = (IntentState.SUPERSEDED, IntentState.EXPIRED)
+
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
@@ -56,11 +60,11 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         cuts = _cuts(desk, unit)
         pushing = _pushing(desk, unit)
-    if not any(one.state is ReportState.DUE for one in cuts):
-        return None
     settled = settle_next(desk, heads, cuts)
-    if settled is not None or (pushing is not None and pushing.state is not IntentState.LIVE):
+    if settled is not None or not any(one.state is ReportState.DUE for one in cuts):
         return settled
+    if pushing is not None and pushing.state is not IntentState.LIVE:
+        return None
     standing = desk.publisher.contract.standing()
     if pushing is not None and not _is_stuck(desk, pushing, standing):
         return None
@@ -191,14 +195,14 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
         return None
     report, record = turn.report, turn.record
     now = turn.standing.block.time
-    with desk.store.reading() as unit:
-        # A fork may take back the round that ended an earlier try.
-        forks = unit.reorgs.count()
+    tries = _tries(desk, record)
+    if tries is None:
+        return None
     wish = Wish(
         account=desk.account,
         contract=record.contract,
         kind=IntentKind.PUSH,
-        dedup_key=f"push:round={record.round}:{record.digest}:forks={forks}",
+        dedup_key=f"push:round={record.round}:{record.digest}:try={tries + 1}",
         calldata=push_call(turn.statement, gathered),
         period=report.period,
         round=record.round,
@@ -211,10 +215,20 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     with desk.writing() as unit:
         unit.reports.bind(report.period, record.round, record.digest)
         intent_id = unit.outbox.intents.add(wish, desk.stamp)
-    if intent_id is None:
-        # Once a statement: what came of it is in the outbox.
-        return None
     return Step("push planned", intent_id, f"round {record.round}, period {report.period}")
+
+
+def _tries(desk: Desk, record: SignedStatement) -> int | None:
+    """Count the pushes of this statement so far; None: no other is to be tried.
+
+    One that was not sent, because its round was taken, is tried again: a fork may have given the
+    round back. What else ended one is for a human, or for the next statement.
+    """
+    with desk.store.reading() as unit:
+        pushes = unit.outbox.intents.newest(_LOOKED_BACK, kind=IntentKind.PUSH)
+    same = [one for one in pushes if one.wish.digest == record.digest]
+    is_over = bool(same) and same[0].state not in _MAY_GO_AGAIN
+    return None if is_over or len(same) >= _MOST_TRIES else len(same)
 
 
 def _is_open(standing: Standing) -> bool:

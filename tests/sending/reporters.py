@@ -118,8 +118,14 @@ class Company:
 
 
 @contextmanager
-def company(premises: Premises, stores: Sequence[Store], folder: Path) -> Iterator[Company]:
-    """One reporter for each store; all sign, the first sends; a quorum is two."""
+def company(
+    premises: Premises, stores: Sequence[Store], folder: Path, standby: Signer | None = None
+) -> Iterator[Company]:
+    """One reporter for each store; all sign, a quorum is two.
+
+    The first sends; with `standby`, the second does too, from that account.
+    """
+    transmitters = {0: premises.keys.transmitter, 1: standby}
     signers = [
         KeySigner.open(*key_files(folder, f"signer{place}")) for place in range(len(stores))
     ]
@@ -139,7 +145,7 @@ def company(premises: Premises, stores: Sequence[Store], folder: Path) -> Iterat
             peers = Peers.of([url for url in urls if url != urls[place]], 0.0, SECONDS)
             until_the_end.callback(peers.close)
             office = Office(
-                _with_keys(premises, signer, sends=place == 0),
+                replace(premises, keys=Keys(signer, transmitters.get(place))),
                 stores[place],
                 folder / f"evidence{place}",
                 equipment={"board": boards[place], "peers": peers},
@@ -147,11 +153,6 @@ def company(premises: Premises, stores: Sequence[Store], folder: Path) -> Iterat
             until_the_end.callback(office.close)
             opened.reporters.append(Reporter(office, boards[place], urls[place]))
         yield opened
-
-
-def _with_keys(premises: Premises, signer: Signer, *, sends: bool) -> Premises:
-    transmitter = premises.keys.transmitter if sends else None
-    return replace(premises, keys=Keys(signer, transmitter))
 
 
 @contextmanager

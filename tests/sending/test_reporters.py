@@ -33,7 +33,7 @@ def three(
 
 
 def disagreements(reporter: Reporter) -> float:
-    name, labels = "oracle_publisher_report_disagreement_total", {"signer": reporter.signer}
+    name, labels = "oracle_publisher_report_disagreement_total", {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 

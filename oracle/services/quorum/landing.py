@@ -13,7 +13,7 @@ def settle_next(desk: Desk, heads: Heads, cuts: list[StoredCut]) -> Step | None:
     It counts what the chain accepted, whoever sent it; also where the database says `missed`,
     because our own push of it was too late.
     """
-    open_ = [one for one in cuts if one.cut.speaks and one.state in _NOT_SURE]
+    open_ = [one for one in cuts if one.cut.speaks and _may_have_landed(one)]
     if not open_:
         return None
     with desk.store.reading() as unit:
@@ -26,7 +26,9 @@ def settle_next(desk: Desk, heads: Heads, cuts: list[StoredCut]) -> Step | None:
     return Step("report landed", None, f"period {', '.join(map(str, landed))}")
 
 
-_NOT_SURE = (ReportState.DUE, ReportState.MISSED)
+def _may_have_landed(one: StoredCut) -> bool:
+    is_missed = one.state is ReportState.MISSED and one.digest is not None
+    return is_missed or one.state is ReportState.DUE
 
 
 def _has_landed(desk: Desk, unit: Unit, one: StoredCut, heads: Heads) -> bool:

@@ -1,0 +1,35 @@
+"""A round in its steps: signed and planned, landed, and what was signed for it."""
+
+from oracle.publisher.preflight import Outcome, preflight
+from oracle.services.planning import plan_push
+from oracle.store.outbox_rows import SignedStatement
+from tests.office import Office
+
+
+def signed(office: Office, number: int) -> list[SignedStatement]:
+    """What was signed for a round, the newest first."""
+    with office.store.reading() as unit:
+        return unit.outbox.signatures.of_round(office.premises.address, "report", number)
+
+
+def planned(office: Office) -> None:
+    """A period ends; its report is signed, and its push planned."""
+    office.period()
+    office.index()
+    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+
+
+def landed(office: Office) -> None:
+    """What is planned is sent and mined."""
+    office.tick()
+    office.mine()
+    office.tick()
+
+
+def refusal(office: Office, calldata: str) -> str:
+    """What the contract says to a call now."""
+    account, lines = office.desk.account.address, office.desk.publisher.lines
+    verdict = preflight(lines, account, office.premises.address, calldata)
+    assert verdict.outcome is Outcome.REFUSED
+    assert verdict.refusal is not None
+    return verdict.refusal.name

@@ -1,0 +1,116 @@
+"""One round, one statement, whatever the chain and other transmitters do meanwhile."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
+from oracle.services.quorum.records import report_record, statement_of
+from oracle.services.quorum.signing import sign_once
+from oracle.telemetry.metrics import REGISTRY
+from tests.office import Office, Premises
+from tests.sending.reporters import company, second_transmitter
+from tests.sending.rounds import landed, planned, signed
+from tests.services.conftest import NewStore
+
+
+def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as pair,
+    ):
+        first, second = (reporter.office for reporter in pair.reporters)
+        pair.period()
+        for office in (first, second):
+            office.index()
+            office.repeat(plan_push)
+        second.repeat(plan_push)
+        first.repeat(plan_push)
+        assert [one.wish.digest for one in first.intents()] == [
+            one.wish.digest for one in second.intents()
+        ]
+        first.repeat(publish_next)
+        first.mine()
+        second.repeat(publish_next)
+
+        assert second.states() == ["superseded"]
+        for _ in range(3):
+            first.mine(3)
+            second.tick()
+        assert premises.chain.rpc("eth_getTransactionCount", standby.address, "latest") == "0x0"
+        assert premises.chain.rpc("eth_getBalance", standby.address, "latest") == hex(10**18)
+        assert "landed" in [state for state, _ in second.reports()]
+
+
+def test_a_standby_transmitter_leaves_the_first_a_head_start(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as pair,
+    ):
+        first, second = (reporter.office for reporter in pair.reporters)
+        second.desk = replace(second.desk, head_start=60)
+        pair.period()
+        for office in (first, second, first):
+            office.index()
+            office.repeat(plan_push)
+        second.repeat(publish_next)
+        assert second.states() == ["planned"]
+
+        # The first does not come.
+        premises.chain.later(60)
+        premises.chain.mine()
+        second.tick()
+        second.mine()
+        assert premises.round == 1
+        assert premises.chain.rpc("eth_getTransactionCount", standby.address, "latest") == "0x1"
+
+
+def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_office: Office):
+    office = sqlite_office
+    planned(office)
+    network = office.premises.network
+    network.join(network.nodes[3])
+    landed(office)
+
+    assert office.states() == ["mined"]
+    assert office.premises.round == 1
+    # It shares its word with the others, and gets its lane in the next report.
+    office.pushed()
+    node = network.nodes[3]
+    assert office.premises.oracle.functions.scoreOf(node).call()[0]
+
+
+def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Office):
+    planned(office)
+    (first,) = signed(office, 1)
+    desk = office.desk
+    with office.store.reading() as unit:
+        report = unit.reports.due()[0].report
+    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    standing = desk.publisher.contract.standing()
+    statement = statement_of(other, standing)
+    record = report_record(desk, statement)
+    before = refused()
+
+    assert sign_once(desk, statement, record, standing) is None
+    assert refused() == before + 1
+    assert signed(office, 1) == [first]
+    # Whoever would sign it all the same could not keep it, and nobody would see it.
+    with pytest.raises(IntegrityError), desk.writing() as unit:
+        unit.outbox.signatures.add(replace(record, signature=bytes(65)), desk.stamp)
+
+
+def refused() -> float:
+    name = "oracle_publisher_statements_refused_total"
+    return REGISTRY.get_sample_value(name, {"kind": "report"}) or 0.0
