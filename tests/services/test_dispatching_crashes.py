@@ -10,16 +10,16 @@ import pytest
 
 from oracle.publisher.line import Lines
 from oracle.publisher.sender import Sent, send_all
-from oracle.services import convoying
+from oracle.services.sending import broadcasting
 from oracle.store.store import Store
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain
 from tests.evm.network import Status
 from tests.office import Premises
+from tests.sending.fuses import Crash, Fuse, FusedStore
 from tests.services.conftest import NewStore
 from tests.services.dispatch_office import DispatchOffice, dispatcher_of, fresh_stage, premises
 from tests.services.office_fixtures import fresh_chain
-from tests.services.test_publishing_crashes import Crash, Fuse, FusedStore
 
 __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 
@@ -35,7 +35,7 @@ def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
         return sent
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(convoying, "send_all", fused_send)
+        patched.setattr(broadcasting, "send_all", fused_send)
         fused_store = cast("Store", FusedStore(office.store, fuse))
         office.starts = replace(office.starts, store=fused_store)
         yield
@@ -75,8 +75,9 @@ def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
             play(office)
         office.close()
     passed = fuse.passed
-    # Planned, ready, assigned, signed, sent: both at once; then each is mined, and final.
-    assert passed.count("after a commit") == 9
+    # Planned, ready, assigned, signed, sent after a look whether we lead: both at once; then each
+    # is mined, and final.
+    assert passed.count("after a commit") == 10
     assert passed.count("after a send") == 1
 
     for number, name in enumerate(passed):

@@ -56,7 +56,7 @@ def steps(office: DispatchOffice) -> Iterator[str]:
 def in_want_of_gas(office: DispatchOffice) -> None:
     """What is sent now is mined, and fails."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(convoying, "gas_limit", lambda _: 50_000)
+        patched.setattr(convoying, "limit_for", lambda *_: 50_000)
         patched.setattr(convoying, "_fits", lambda look: look.is_good)
         office.turn()
 
