@@ -16,6 +16,7 @@ from oracle.services.sending.calls import l1_cost, signed_call
 from oracle.services.sending.replenishing import resume_funded
 from oracle.services.sending.retargeting import retarget_next
 from oracle.services.sending.retrying import retry_next
+from oracle.services.timing.worth import why_not_worth
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
@@ -59,7 +60,8 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
         if intent is None:
             return None
         cost = intent.max_cost_wei or 0
-        why = why_not(unit, desk, cost) or why_poor(unit, desk, balance, cost)
+        worthless = why_not_worth(desk, unit, intent, heads.latest.time)
+        why = why_not(unit, desk, cost) or why_poor(unit, desk, balance, cost) or worthless
         if why is not None:
             outbox.intents.postpone(intent, heads.latest.time + 1, why, desk.stamp)
             return Step(f"{intent.wish.kind} waits", intent.id, ": ".join(why))

@@ -12,8 +12,10 @@ from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for
 from oracle.services.sending.retargeting import stuck_push
 from oracle.services.sending.turning_away import refused
 from oracle.services.timing.gating import is_holding
+from oracle.services.timing.worth import why_not_worth
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
+from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import TOO_BIG
 
 _AGAINST = frozenset(AGAINST)
@@ -69,17 +71,21 @@ def _is_too_late(wish: Wish, now: int) -> bool:
 
 def _why_rest(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str] | None:
     """Tell why a call that rests on the state waits, as (class, text); None: it need not."""
-    if intent.wish.kind not in _KICKS | STARTS:
-        return None
+    kind = intent.wish.kind
     with desk.store.reading() as unit:
-        if not desk.is_at_head(unit, heads):
+        if kind is IntentKind.PUSH:
+            return why_not_worth(desk, unit, intent, heads.latest.time)
+        if kind in _KICKS | STARTS and not desk.is_at_head(unit, heads):
             return "behind", "the database is behind the head"
-        if intent.wish.kind not in _AGAINST:
-            return None
-        if heads.stalled:
-            return "stalled", "the chain stands still"
-        # Scores look wrong: nobody is kicked out on them before a human has looked.
-        return ("gated", "a report is held for a human") if is_holding(unit) else None
+        return _why_nobody(unit, heads) if kind in _AGAINST else None
+
+
+def _why_nobody(unit: Unit, heads: Heads) -> tuple[str, str] | None:
+    """Tell why nobody is kicked out now; None: somebody may be."""
+    if heads.stalled:
+        return "stalled", "the chain stands still"
+    # Scores look wrong: nobody is kicked out on them before a human has looked.
+    return ("gated", "a report is held for a human") if is_holding(unit) else None
 
 
 def ready_next(desk: Desk, heads: Heads) -> Step | None:

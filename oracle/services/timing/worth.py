@@ -3,12 +3,14 @@
 Evaluated when a report is planned, after its simulation, and in the commit that gives a nonce.
 """
 
+from dataclasses import replace
+
 from oracle.domain.report import Report, decode
-from oracle.domain.rounds import Word
 from oracle.domain.worth import Bounds, News, Worth, change_between, worth_of
 from oracle.publisher.contract import Standing
 from oracle.services.desk import Desk
 from oracle.services.timing.gating import hold, why_held
+from oracle.store.outbox_rows import Intent, IntentKind
 from oracle.store.store import Unit
 
 
@@ -20,15 +22,53 @@ def is_worth(desk: Desk, report: Report, standing: Standing) -> Worth:
     """
     with desk.store.reading() as unit:
         reason = why_held(desk, unit, report)
-        worth = worth_in(desk, unit, report, standing)
-    if reason is None:
-        return worth
-    hold(desk, report, reason)
-    return Worth(now=False, why=f"held: {reason}", most_per_gas=0)
+        times = standing.head.pushed_at, standing.block.time
+        worth = _weighed(desk, unit, report, times)
+    if reason is not None:
+        hold(desk, report, reason)
+        return Worth(now=False, why=f"held: {reason}", most_per_gas=0)
+    if worth.now and _is_too_dear(desk, worth):
+        return replace(worth, now=False, why="gas is dearer than the news is worth yet")
+    return worth
 
 
-def worth_in(desk: Desk, unit: Unit, report: Report, standing: Standing) -> Worth:
-    """Tell the same inside a transaction, such as the one that gives a nonce."""
+def _is_too_dear(desk: Desk, worth: Worth) -> bool:
+    """Tell whether the market asks for more than we are willing to pay so early."""
+    if worth.most_per_gas >= desk.publisher.caps.fee_per_gas:
+        # Nothing is asked where only the cap counts: whoever prices the call will see.
+        return False
+    market = desk.publisher.market()
+    return market.base_fee + market.tip > worth.most_per_gas
+
+
+def why_not_worth(desk: Desk, unit: Unit, intent: Intent, now: int) -> tuple[str, str] | None:
+    """Tell why a planned push may not go now, as (class, text); None: it may, or is no push.
+
+    For the steps after the plan, the one that binds the nonce included: it asks nobody. `now`:
+    the newest block's time. What is held is not sent, and what became too little news waits.
+    """
+    found = push_worth(desk, unit, intent, now)
+    if found is None or found.now:
+        return None
+    return "not_worth", found.why
+
+
+def push_worth(desk: Desk, unit: Unit, intent: Intent, now: int) -> Worth | None:
+    """Weigh a planned push by what is folded; None: it is no push, or its report is gone."""
+    period = intent.wish.period
+    stored = None if period is None else unit.reports.at(period)
+    if intent.wish.kind is not IntentKind.PUSH or stored is None:
+        return None
+    gate = unit.gates.at(stored.report.period)
+    if gate is not None and gate.released_at is None:
+        return Worth(now=False, why=f"held: {gate.reason}", most_per_gas=0)
+    newest = unit.rounds.accepted(1)
+    return _weighed(desk, unit, stored.report, (newest[-1].time if newest else 0, now))
+
+
+def _weighed(desk: Desk, unit: Unit, report: Report, times: tuple[int, int]) -> Worth:
+    """Weigh a report; `times`: when the last round was accepted, and now, in chain time."""
+    pushed_at, now = times
     records = decode(report.records)
     words = unit.rounds.words(number for number, _ in records)
     on_chain = {number: word.value for number, word in words.items()}
@@ -37,12 +77,7 @@ def worth_in(desk: Desk, unit: Unit, report: Report, standing: Standing) -> Wort
         words=sum(on_chain.get(number) != word for number, word in records),
         change=change,
         is_urgent=is_urgent,
-        age=standing.block.time - _oldest(standing, words),
+        age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
     bounds = Bounds(desk.settings.heartbeat_seconds, desk.publisher.caps.fee_per_gas)
     return worth_of(news, desk.patience, bounds)
-
-
-def _oldest(standing: Standing, words: dict[int, Word]) -> int:
-    """Return when the oldest of what the report renews was written, in chain time."""
-    return min([standing.head.pushed_at, *(word.time for word in words.values())])
