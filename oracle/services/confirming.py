@@ -53,6 +53,8 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
         InputError: an endpoint is of another chain.
     """
     desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
+    if not desk.publisher.has_payer:
+        return None
     with desk.store.reading() as unit:
         watched = [
             (slot, unit.outbox.slots.attempts(slot))
