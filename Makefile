@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending machine soak fuzz bench cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending sim machine soak fuzz bench cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -49,6 +49,9 @@ faults:  ## Play the 76 fault cases of ingest (ARGS="-k case_29" for one of them
 
 sending:  ## Play the 74 fault cases of publishing (ARGS="-k case_f09" for one of them)
 	pytest tests -k test_case_f $(ARGS)
+
+sim:  ## Publish ten thousand rounds through seeded chaos (ROUNDS=1000 ARGS="--naive")
+	python -m tests.simulation.run --rounds $(or $(ROUNDS),10000) $(ARGS)
 
 machine:  ## Let anything happen to an index, a thousand times (EXAMPLES=100 for fewer)
 	QOS_ORACLE_MACHINE_EXAMPLES=$(or $(EXAMPLES),1000) pytest tests/machine --timeout 0 $(ARGS)

@@ -3,7 +3,7 @@
 from tests.office import Office
 
 # From which states an intent may come to one; a line of any other event is no change of state.
-_MAY_FOLLOW = {
+_MAY_FOLLOW: dict[str, set[str | None]] = {
     "planned": {None, "planned", "ready", "assigned", "held"},
     "ready": {"planned"},
     "assigned": {"ready"},
