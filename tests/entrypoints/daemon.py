@@ -13,7 +13,7 @@ from typing import Any
 
 import requests
 
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 90
 
 
 @dataclass

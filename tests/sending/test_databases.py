@@ -1,0 +1,305 @@
+"""What a database may do to a push: lose an answer, refuse to write, break off, run late."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import event, text
+
+from oracle.errors import FatalError, TransientError
+from oracle.publisher.publisher import Keys
+from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.publisher.typed_data import Domain
+from oracle.store.outbox_rows import AttemptReason, IntentState, Slot
+from oracle.store.store import Store, Unit
+from tests.office import SETTINGS, Office
+from tests.sending.faults import Fault
+from tests.sending.proxy import SEND, Proxy
+
+HOUR = 3600
+# Commits from a due report to its receipt; a push that meets no fault has them all.
+COMMITS = 8
+
+
+class LosingStore:
+    """A store that loses the answer to one commit: it was made, or it was not."""
+
+    def __init__(self, store: Store, at: int, *, is_made: bool) -> None:
+        self._store = store
+        self._left = at
+        self._is_made = is_made
+        self.reading = store.reading
+        self.was_lost = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        self._left -= 1
+        lost = self._left == -1
+        with self._store.transaction() as unit:
+            yield unit
+            if lost and not self._is_made:
+                self._lose()
+        if lost:
+            self._lose()
+
+    def _lose(self) -> None:
+        self.was_lost = True
+        raise TransientError("the connection broke at the commit")
+
+
+class Stalling:
+    """A signer that stalls once it has signed: another process takes over meanwhile."""
+
+    def __init__(self, signer: Signer, store: Store) -> None:
+        self._signer = signer
+        self._store = store
+        self.address = signer.address
+        self.signed: list[SignedBytes] = []
+        self.epoch: int | None = None
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        return self._signer.sign_statement(statement, domain)
+
+    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+        self.signed.append(self._signer.sign_transaction(transaction))
+        with self._store.transaction() as unit:
+            unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+            self.epoch = unit.lease.take("another", HOUR)
+        return self.signed[-1]
+
+
+def the_slot(office: Office) -> Slot:
+    with office.store.reading() as unit:
+        found = unit.outbox.slots.at(office.desk.account, 1)
+    assert found is not None
+    return found
+
+
+def sends(office: Office) -> list[int]:
+    with office.store.reading() as unit:
+        return [one.sends for one in unit.outbox.slots.attempts(the_slot(office))]
+
+
+def ticked(office: Office, times: int = 1) -> int:
+    """Turns of the daemon, which goes on after what passes by itself; count those that failed."""
+    failed = 0
+    for _ in range(times):
+        try:
+            office.tick()
+        except TransientError:
+            failed += 1
+    return failed
+
+
+@contextmanager
+def read_only(store: Store) -> Iterator[None]:
+    """No transaction may write, as the engine itself says it."""
+
+    def begin(connection: Any) -> None:
+        is_sqlite = connection.dialect.name == "sqlite"
+        connection.exec_driver_sql(
+            "PRAGMA query_only = ON" if is_sqlite else "SET TRANSACTION READ ONLY"
+        )
+
+    def end(connection: Any) -> None:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA query_only = OFF")
+
+    event.listen(store._writing, "begin", begin)
+    event.listen(store._writing, "rollback", end)
+    try:
+        yield
+    finally:
+        event.remove(store._writing, "begin", begin)
+        event.remove(store._writing, "rollback", end)
+
+
+@contextmanager
+def full_disk(store: Store) -> Iterator[None]:
+    """Not one byte more fits behind what SQLite has written."""
+    path = str(store._url.database)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with store.transaction() as unit:
+        unit.lease._connection.execute(text("UPDATE lease SET until_ms = until_ms"))
+    with open(f"{path}-wal", "rb") as log:  # noqa: PTH123  its length is all that is wanted
+        length = log.seek(0, 2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (length, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def failing_inserts(store: Store, table: str, code: str) -> Iterator[None]:
+    """PostgreSQL ends a transaction that writes to the table, with this SQLSTATE."""
+    body = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END"
+    with store.transaction() as unit:
+        run = unit.lease._connection.exec_driver_sql
+        run(f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
+        run(f"CREATE TRIGGER fail BEFORE INSERT ON {table} EXECUTE FUNCTION fail()")
+    try:
+        yield
+    finally:
+        with store.transaction() as unit:
+            unit.lease._connection.exec_driver_sql("DROP FUNCTION fail CASCADE")
+
+
+def test_case_f42_bytes_signed_by_a_leader_that_stalled_meanwhile_are_never_stored_nor_sent(
+    office: Office,
+):
+    premises, store = office.premises, office.store
+    transmitter = premises.keys.transmitter
+    assert transmitter is not None
+    stalling = Stalling(transmitter, store)
+    office.restart(premises=replace(premises, keys=Keys(premises.keys.signer, stalling)))
+    office.period()
+    with pytest.raises(FatalError, match="taken over the lease"):
+        office.tick()
+
+    assert len(stalling.signed) == 1
+    assert sends(office) == []
+    waiting = premises.chain.rpc("eth_getTransactionCount", premises.transmitter, "pending")
+    assert int(waiting, 16) == 1
+
+    office.restart(premises=premises, epoch=stalling.epoch)
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert (premises.nonce, premises.round) == (2, 1)
+    assert len(sends(office)) == 1
+
+
+@pytest.mark.parametrize("outcome", ["made", "not made"])
+@pytest.mark.parametrize("at", range(COMMITS))
+def test_case_f43_a_commit_of_unknown_outcome_is_looked_up_before_the_push_goes_on(
+    sqlite_office: Office, at: int, outcome: str
+):
+    office = sqlite_office
+    office.period()
+    losing = LosingStore(office.store, at, is_made=outcome == "made")
+    office.desk = replace(office.desk, store=cast("Store", losing))
+    failed = ticked(office, 3)
+    office.mine()
+    failed += ticked(office, 2)
+
+    assert (losing.was_lost, failed) == (True, 1)
+    assert (office.premises.nonce, office.premises.round) == (2, 1)
+    assert office.states() == ["mined"]
+    assert len(sends(office)) == 1
+    assert office.journal().count("assigned") == 1
+
+
+@pytest.mark.parametrize("fault", ["read-only", "full disk"])
+def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], fault: str
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    (sent,) = set(proxies[0].sent)
+    office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
+    office.mine(3)
+    for proxy in proxies:
+        proxy.forget()
+
+    with (read_only if fault == "read-only" else full_disk)(office.store):
+        for _ in range(3):
+            with pytest.raises(TransientError):
+                office.tick()
+    assert proxies[0].sent == proxies[1].sent == []
+    office.tick()
+    assert set(proxies[0].sent) == set(proxies[1].sent) == {sent}
+
+
+@pytest.mark.postgres
+def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_not(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
+    office.mine(3)
+    before = sends(office)
+    with read_only(office.store), pytest.raises(TransientError, match="read-only"):
+        office.tick()
+    waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
+    assert (int(waiting, 16), sends(office)) == (1, before)
+    office.tick()
+    office.mine()
+    assert office.premises.nonce == 2
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+@pytest.mark.parametrize("table", ["pub_intent", "pub_slot", "pub_attempt", "pub_journal"])
+def test_case_f45_a_transaction_that_the_server_breaks_off_is_done_again_from_its_beginning(
+    premises: Any, new_postgresql_store: Any, tmp_path: Any, table: str, code: str
+):
+    with new_postgresql_store() as store:
+        office = Office(premises, store, tmp_path / "evidence")
+        office.period()
+        office.index()
+        with failing_inserts(store, table, code), pytest.raises(TransientError, match="not now"):
+            office.tick()
+        office.tick()
+        office.mine()
+        office.tick()
+        assert (premises.nonce, premises.round) == (2, 1)
+        assert sends(office) == [1]
+        office.close()
+
+
+def test_case_f45_no_transaction_is_open_while_bytes_are_sent(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, url = proxied_office, proxied_office.store._url
+    others: list[int] = []
+
+    def write(asked: dict[str, Any]) -> dict[str, Any]:
+        with Store.open(url.render_as_string(hide_password=False)) as other:
+            with other.transaction() as unit:
+                unit.lease.prove(office.epoch)
+            others.append(1)
+        return asked
+
+    proxies[0].rule(SEND, Fault(ask=write))
+    office.pushed()
+    assert others == [1]
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
+    office: Office, jump: int
+):
+    chain = office.premises.chain
+    office.period()
+    plain = office.desk.clock
+    office.desk = replace(office.desk, clock=lambda: plain() + jump)
+    office.tick()
+    with office.store.reading() as unit:
+        held = unit.lease.current()
+        (push,) = unit.outbox.intents.in_states(office.desk.account, [IntentState.LIVE])
+        attempts = unit.outbox.slots.attempts(the_slot(office))
+    assert push.wish.deadline is not None
+    assert 0 < push.wish.deadline - chain.time <= SETTINGS.ttl_seconds
+    assert HOUR - 60 < held.seconds_left <= HOUR
+    assert [one.reason for one in attempts] == [AttemptReason.FIRST]
+
+    office.desk = replace(office.desk, clock=lambda: plain() - jump)
+    office.mine()
+    office.until_final()
+    assert (office.premises.nonce, office.premises.round) == (2, 1)
+    assert office.states() == ["final"]
+
+
+def _hash_of(office: Office) -> str:
+    with office.store.reading() as unit:
+        return unit.outbox.slots.attempts(the_slot(office))[-1].signed.tx_hash
+
+
+def _pending(office: Office) -> tuple[str, str]:
+    return office.premises.transmitter, "pending"

@@ -1,0 +1,78 @@
+"""A database of the version before, with transactions under way, goes on after `migrate`."""
+
+from alembic import command
+
+from oracle.store.outbox_rows import AttemptReason, PauseKind, SlotState
+from oracle.store.schema import SchemaAge, migrate
+from oracle.store.store import Store
+from tests.office import Office
+from tests.store.test_schema import connected, migrations
+
+
+def brought_back(office: Office) -> str:
+    """Make the office's database one of revision 0003, with all that is in it."""
+    office.close()
+    office.store.close()
+    url = office.store._url.render_as_string(hide_password=False)
+    with connected(url) as connection:
+        command.downgrade(migrations(connection), "0003")
+    return url
+
+
+def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_final(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    with office.store.reading() as unit:
+        (before,) = unit.outbox.slots.watched(office.desk.account)
+        (sent,) = unit.outbox.slots.attempts(before)
+    url = brought_back(office)
+    assert migrate(url).age is SchemaAge.OLDER
+
+    with Store.open(url) as store:
+        office.restart(store=store)
+        with store.reading() as unit:
+            (slot,) = unit.outbox.slots.watched(office.desk.account)
+            (attempt,) = unit.outbox.slots.attempts(slot)
+        assert (slot.state, slot.nonce, slot.intent_id) == (
+            SlotState.LIVE,
+            before.nonce,
+            before.intent_id,
+        )
+        assert attempt.signed == sent.signed
+        assert attempt.reason is AttemptReason.FIRST
+        assert attempt.first_sent_block == sent.first_sent_block == slot.opened_block
+        office.mine()
+        office.until_final()
+        assert office.states() == ["final"]
+        assert (office.premises.round, office.premises.nonce) == (1, 2)
+        office.pushed()
+        office.close()
+
+
+def test_case_f49_what_rests_and_what_is_assigned_or_mined_stays_so_and_goes_on(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    account = office.desk.account
+    reason = "nonce 7 was used by a transaction that is not ours"
+    with office.desk.writing() as unit:
+        unit.outbox.senders.pause(account, PauseKind.FOREIGN, reason, office.desk.stamp)
+    url = brought_back(office)
+    migrate(url)
+    with Store.open(url) as store:
+        office.restart(store=store)
+        with office.desk.writing() as unit:
+            assert unit.outbox.senders.paused_because(account) == (PauseKind.FOREIGN, reason)
+            (slot,) = unit.outbox.slots.watched(account)
+            assert slot.state is SlotState.MINED
+            assert slot.mined_at is not None
+            unit.outbox.senders.resume(account, office.desk.stamp)
+        office.until_final()
+        office.pushed()
+        assert (office.premises.round, office.premises.nonce) == (2, 3)
+        office.close()
