@@ -17,6 +17,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from oracle import __version__
 from oracle.entrypoints.answers import status_answer
+from oracle.entrypoints.outbox_commands import intent_answer, sent_of
 from oracle.entrypoints.rate_limit import Seats, TokenBucket
 from oracle.entrypoints.watch import Watch
 from oracle.errors import InputError, OracleError
@@ -32,6 +33,7 @@ _NOT_NOW, _TOO_MANY, _NONE = 503, 429, 404
 _PER_SECOND, _AT_ONCE = 20.0, 100
 # Requests that may wait for the database; the server has forty threads.
 _SEATS = 8
+_NEWEST_INTENTS = 20
 
 
 def build(
@@ -80,6 +82,10 @@ def build(
             seats, lambda: status_answer(overview(store()), watch.dispatcher, watch.endpoints)
         )
 
+    @web.get("/v1/outbox")
+    def outbox() -> Response:
+        return _answered(seats, lambda: _intents(store()))
+
     if board is not None:
         _show_statements(web, board, TokenBucket(_PER_SECOND, _AT_ONCE, clock))
     return web
@@ -117,6 +123,13 @@ def _answered(seats: Seats, read: Callable[[], object]) -> Response:
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
     return JSONResponse({"error": _FULL}, _NOT_NOW)
+
+
+def _intents(store: Store) -> list[dict[str, object]]:
+    """Return what `outbox list --json` prints."""
+    with store.reading() as unit:
+        newest = unit.outbox.intents.newest(_NEWEST_INTENTS)
+        return [intent_answer(intent, sent_of(unit, intent)) for intent in newest]
 
 
 def _database_faults(store: Callable[[], Store]) -> list[str]:

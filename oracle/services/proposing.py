@@ -12,6 +12,7 @@ from oracle.services.accusing import Look
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
 from oracle.services.quorum.collecting import signatures as gathered_signatures
+from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import kick_record
 from oracle.services.quorum.signing import sign_once
 from oracle.services.recanting import LANE_SUBJECT
@@ -98,6 +99,7 @@ def _signed(
     with desk.store.reading() as unit:
         earlier = unit.outbox.signatures.live(record)
     if earlier is not None and earlier.digest == record.digest:
+        offer(desk, statement, earlier)
         return None
     signed = sign_once(desk, statement, record, standing)
     return None if signed is None else Step("kickout signed", None, f"{record.subject}")
