@@ -128,3 +128,29 @@ def test_settings_of_keys_that_cannot_be_are_told(capsys, sound, tmp_path, said)
     error = told(capsys, 2, "status", "--config", path).err
     assert said in error
     assert ("ab" * 32) not in error.lower()
+
+
+TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_check_of_the_configuration_shows_no_token_of_any_address(capsys, sound, tmp_path, form):
+    sound["chain"] |= {
+        "endpoints": [f"http://user:{TOKEN}@127.0.0.1:1/{TOKEN}?key={TOKEN}"],
+        "websocket": f"ws://127.0.0.1:1/{TOKEN}",
+    }
+    sound["keys"] = {"kms_endpoint": f"http://127.0.0.1:1/{TOKEN}"}
+    for role in ("signer", "transmitter", "dispatcher"):
+        sound["keys"] |= {
+            f"{role}_remote_url": f"https://127.0.0.1:1/{TOKEN}",
+            f"{role}_address": "0x" + 40 * str(len(role) % 10),
+        }
+    sound["oracle"] = {"address": "0x" + 40 * "a"}
+    path = write(sound, tmp_path / "config.toml")
+
+    capsys.readouterr()
+    run(["config", "check", "--config", str(path), *form])
+    shown = capsys.readouterr()
+
+    assert "127.0.0.1" in shown.out
+    assert TOKEN not in shown.out + shown.err
