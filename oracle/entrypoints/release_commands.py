@@ -14,8 +14,9 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.outbox_acts import actor
 from oracle.entrypoints.report_commands import report
-from oracle.services.leasing import holder_name, leased
+from oracle.services.leasing import leased
 from oracle.services.timing.releasing import held_at, release
 from oracle.store.gates import Gate
 from oracle.store.outbox_rows import Stamp
@@ -61,7 +62,7 @@ def _release(app: App, period: int) -> None:
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         with app.store.transaction() as unit:
             unit.lease.guard(epoch)
-            release(unit, period, Stamp(now, epoch, holder_name("operator")))
+            release(unit, period, Stamp(now, epoch, actor()))
 
 
 def _list(app: App, *, as_json: bool) -> None:
