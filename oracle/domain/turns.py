@@ -58,8 +58,8 @@ class Moment:
         return is_late or is_deep or not is_on_top
 
 
-def slot_length(settings: ReportSettings) -> int:
-    """Return how many periods a slot has: what is signed at its start is over at its end."""
+def shift_length(settings: ReportSettings) -> int:
+    """Return how many periods a shift has: what is signed at its start is over at its end."""
     return -(-settings.ttl_seconds // settings.period_seconds)
 
 
@@ -68,28 +68,28 @@ def turn_at(
 ) -> Cut | None:
     """Return the report that is signed at this moment; None: none is.
 
-    Time is parted into slots of `slot_length` periods, numbered from the first period there is.
-    In a slot, the first report that has something to send and was cut on top of round r is the
-    one for round r + 1; where it leaves the anchor window before the slot ends, the first that
+    Time is parted into shifts of `shift_length` periods, numbered from the first period there is.
+    In a shift, the first report that has something to send and was cut on top of round r is the
+    one for round r + 1; where it leaves the anchor window before the shift ends, the first that
     was cut after that follows it. The earliest of these that can still land has the turn, so
     that a second one comes up only when the first is over.
 
-    Every reporter that has seen the slot from its start, or the acceptance of round r in it,
+    Every reporter that has seen the shift from its start, or the acceptance of round r in it,
     finds the same, whatever it saw before, in whichever windows, and however often it started.
-    One that has not says None for that slot, and joins the others in the next.
+    One that has not says None for that shift, and joins the others in the next.
 
     Args:
-        cuts: every report that was cut since, oldest first, silent ones too; of earlier slots
+        cuts: every report that was cut since, oldest first, silent ones too; of earlier shifts
             none is needed but what can still land.
         complete_from: the first period from which on none of them is missing.
         moment: the block that was folded last, and the contract's head.
         settings: the numbers of the rules id.
     """
-    length = slot_length(settings)
-    for slot, group in groupby(cuts, key=lambda cut: cut.period // length):
+    length = shift_length(settings)
+    for shift, group in groupby(cuts, key=lambda cut: cut.period // length):
         held = list(group)
         on_top = [cut for cut in held if cut.speaks and cut.head_round == moment.head_round]
-        if not on_top or not _is_whole(held, complete_from, slot * length, moment.head_round):
+        if not on_top or not _is_whole(held, complete_from, shift * length, moment.head_round):
             continue
         turn = next((cut for cut in _turns(on_top, moment) if not moment.is_over(cut)), None)
         if turn is not None:
@@ -98,14 +98,14 @@ def turn_at(
 
 
 def _is_whole(held: Sequence[Cut], complete_from: int, start: int, head_round: int) -> bool:
-    """Tell whether no report on top of this round is missing from a slot's start."""
+    """Tell whether no report on top of this round is missing from a shift's start."""
     return complete_from <= start or any(
         cut.period >= complete_from and cut.head_round < head_round for cut in held
     )
 
 
 def _turns(on_top: Sequence[Cut], moment: Moment) -> Iterable[Cut]:
-    """Yield the reports of one slot that are signed one after the other."""
+    """Yield the reports of one shift that are signed one after the other."""
     free_from = -1
     for cut in on_top:
         if cut.as_of >= free_from:

@@ -25,6 +25,7 @@ from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
 from oracle.services.rewinding import Rewound
 from oracle.services.timing.starting import first_hole
+from oracle.services.timing.waiting import why_waiting
 from oracle.telemetry import metrics
 
 _CENSUS_SECONDS = 10.0
@@ -115,6 +116,7 @@ class Work:
             return None
         if not self.is_reconciled:
             self.compare()
+        self.watch.held = why_waiting(desk)
         sent = publish_next(desk, heads) if desk.publisher.has_payer else None
         return _done(sent or plan_push(desk, heads) or plan_kick(desk, heads))
 

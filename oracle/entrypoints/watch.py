@@ -38,6 +38,8 @@ class Watch:
     dispute: str | None = None
     # The lowest block that was never read; None: there is none.
     hole: int | None = None
+    # Why the next report waits for a human; None: none does.
+    held: str | None = None
     # Who leads while this process stands by; None: it leads, or does not know yet.
     standby_of: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
@@ -93,6 +95,8 @@ class Watch:
                 f"index: {self.dispute}, and nothing new came from who is believed: take the one "
                 "that is wrong out of [chain] endpoints, or name a third"
             )
+        if self.held is not None:
+            found.append(f"report: {self.held}")
         if self.hole is not None:
             found.append(f"index: block {self.hole} was never read: `qos-oracle resync gaps`")
         if self.is_stalled:

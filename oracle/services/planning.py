@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
 from oracle.domain.report import Report
-from oracle.domain.turns import Cut, Moment, slot_length, turn_at
+from oracle.domain.turns import Cut, Moment, shift_length, turn_at
 from oracle.errors import TransientError
 from oracle.publisher.contract import Standing, push_call
 from oracle.publisher.typed_data import ReportStatement
@@ -72,11 +72,11 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
 
 
 def _cuts(desk: Desk, unit: Unit) -> list[StoredCut]:
-    """Return what was cut in the slots that may still have the turn."""
+    """Return what was cut in the shifts that may still have the turn."""
     newest = unit.reports.newest_period()
     if newest is None:
         return []
-    length = slot_length(desk.settings)
+    length = shift_length(desk.settings)
     return unit.reports.cuts_since((newest // length - 2) * length)
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings, strategies as st
 
 from oracle.domain.ids import Hash
 from oracle.domain.report import ReportSettings
-from oracle.domain.turns import Cut, Moment, slot_length, turn_at
+from oracle.domain.turns import Cut, Moment, shift_length, turn_at
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
 SETTINGS = ReportSettings(period_seconds=PERIOD, heartbeat_seconds=600, ttl_seconds=TTL)
-LENGTH = slot_length(SETTINGS)
+LENGTH = shift_length(SETTINGS)
 PERIODS = 4 * LENGTH
 
 
