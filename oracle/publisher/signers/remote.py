@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 
 import requests
 from typing_extensions import override
+from urllib3.exceptions import HTTPError
 
+from oracle.chain.bodies import body_of
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.publisher.keys import read_secret
@@ -31,7 +33,6 @@ from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 # A batch of starts is far smaller; a report of 1,024 words is 80 KiB in hex.
 _MOST_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 14
 # What a signer says when it refuses is shown, but not at any length.
 _SHOWN = 200
 
@@ -84,7 +85,13 @@ class RemoteSigner:
         try:
             with RPC_SECONDS.labels(method).time():
                 answer = json.loads(self._post(body))
-        except (requests.RequestException, ValueError, RecursionError) as error:
+        except (
+            requests.RequestException,
+            HTTPError,
+            OSError,
+            ValueError,
+            RecursionError,
+        ) as error:
             RPC_ERRORS.labels(method).inc()
             # The message of either may hold the URL, and the URL a token.
             raise TransientError(
@@ -93,16 +100,16 @@ class RemoteSigner:
             ) from None
         return _result(answer, f"the signer at {self._name}", method)
 
-    def _post(self, body: Mapping[str, object]) -> bytes:
+    def _post(self, asked: Mapping[str, object]) -> bytes:
         """Return the answer's bytes.
 
         Raises:
-            requests.RequestException: there is none, not in time, or not of an acceptable size.
+            OSError (requests' errors are such), HTTPError: none, not in time, or too large.
         """
         end = time.monotonic() + self._wire.timeout_seconds
         with self._session.post(
             self._url,
-            json=body,
+            json=asked,
             timeout=self._wire.timeout_seconds,
             allow_redirects=False,
             stream=True,
@@ -110,15 +117,11 @@ class RemoteSigner:
             if answered.status_code != requests.codes.ok:
                 # A redirect too: no other host is shown what is to be signed.
                 raise requests.HTTPError
-            read = bytearray()
-            for piece in answered.iter_content(_PIECE_BYTES):
-                read += piece
-                # Whoever drips bytes is never late for any one of them.
-                if time.monotonic() > end:
-                    raise requests.Timeout
-                if len(read) > _MOST_BYTES:
-                    raise requests.exceptions.ContentDecodingError
-        return bytes(read)
+            # Whoever drips bytes is never late for any one of them.
+            body = body_of(answered.raw, _MOST_BYTES, end)
+        if len(body) > _MOST_BYTES:
+            raise requests.exceptions.ContentDecodingError
+        return body
 
 
 def asked_for(transaction: Transaction, sender: Address) -> dict[str, object]:
