@@ -1,0 +1,84 @@
+"""Signatures of ours and of peers, quiet signers and held reports, on both databases."""
+
+from dataclasses import replace
+
+from oracle.domain.ids import Address, Hash
+from oracle.store.outbox_rows import SignedStatement, Stamp
+from oracle.store.store import Store
+
+CONTRACT = Address("0x" + 40 * "c")
+SIGNER, PEER = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
+NOW = Stamp(1000, 1)
+FIRST = SignedStatement(1, CONTRACT, SIGNER, "report", 7, "", Hash("0x" + 64 * "1"), b"s", 500)
+SECOND = replace(FIRST, digest=Hash("0x" + 64 * "2"))
+
+
+def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dead(store: Store):
+    with store.transaction() as unit:
+        signatures = unit.outbox.signatures
+        signatures.add(FIRST, NOW)
+        signatures.bury(FIRST.digest, "prev_reorged", NOW)
+        signatures.add(SECOND, NOW)
+        assert signatures.of_round(CONTRACT, "report", 7) == [
+            SECOND,
+            replace(FIRST, dead_why="prev_reorged"),
+        ]
+        assert signatures.of_round(CONTRACT, "kick", 7) == []
+
+
+def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
+    with store.transaction() as unit:
+        signatures = unit.outbox.signatures
+        signatures.add(FIRST, NOW)
+        signatures.bury(FIRST.digest, "anchor_reorged", NOW)
+        signatures.add(FIRST, NOW)
+        assert signatures.live(FIRST) == FIRST
+        assert signatures.of_round(CONTRACT, "report", 7) == [FIRST]
+
+
+def test_what_a_peer_says_twice_is_kept_once(store: Store):
+    told = replace(FIRST, signer=PEER)
+    with store.transaction() as unit:
+        peers = unit.outbox.peers
+        assert peers.add(told, "peer.example", NOW)
+        assert not peers.add(told, "other.example", NOW)
+        assert peers.add(replace(told, digest=SECOND.digest), "peer.example", NOW)
+        assert [one.digest for one in peers.of(CONTRACT, "report", 7)] == [
+            SECOND.digest,
+            FIRST.digest,
+        ]
+
+
+def test_a_quiet_signer_rests_until_the_latest_end(store: Store):
+    with store.transaction() as unit:
+        signatures = unit.outbox.signatures
+        assert signatures.quiet_until(1, CONTRACT, SIGNER) is None
+        for until in (50, 90, 70):
+            signatures.keep_quiet(1, CONTRACT, SIGNER, until, NOW)
+        assert signatures.quiet_until(1, CONTRACT, SIGNER) == 90
+        assert signatures.quiet_until(1, CONTRACT, PEER) is None
+
+
+def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(store: Store):
+    with store.transaction() as unit:
+        gates = unit.gates
+        assert gates.hold(9, "half of all changed", {"changed": 12}, NOW)
+        assert not gates.hold(9, "once more", {}, NOW)
+        (held,) = gates.held()
+        assert (held.period, held.facts, held.released_at) == (9, {"changed": 12}, None)
+        assert gates.release(9, Stamp(1100, 1, "somebody"))
+        assert not gates.release(9, NOW)
+        assert not gates.hold(9, "half of all changed", {}, NOW)
+        opened = gates.at(9)
+        assert gates.held() == []
+    assert opened is not None
+    assert (opened.released_at, opened.released_by) == (1100, "somebody")
+
+
+def test_a_lease_is_proven_by_its_holder_alone(store: Store):
+    with store.transaction() as unit:
+        epoch = unit.lease.take("one", 30)
+        assert epoch is not None
+        left = unit.lease.current().seconds_left
+        unit.lease.prove(epoch)
+        assert unit.lease.current().seconds_left <= left
