@@ -24,6 +24,9 @@ _TIMEOUT_SECONDS = 10.0
 # Endpoints that limit batches begin at a hundred; a day's finality can ask for thousands.
 _MOST_AT_ONCE = 100
 
+# They ask us to wait, or each question to them keeps us waiting.
+_RESTS = frozenset({Kind.THROTTLED, Kind.SLOW})
+
 # Whatever shape an endpoint's JSON has.
 Json: TypeAlias = Any
 # A method and its parameters.
@@ -171,7 +174,7 @@ class Line:
             with RPC_SECONDS.labels(method).time():
                 answer = self._door.post(body, method)
         except EndpointError as error:
-            if error.kind is Kind.THROTTLED or error.retry_after is not None:
+            if error.retry_after is not None or error.kind in _RESTS or _is_late(error):
                 self.rest.begin(error.retry_after)
             raise self._silence(method, error.kind, error.words) from None
         return answer
@@ -264,3 +267,8 @@ def _is_of(answer: dict[str, Any], number: int) -> bool:
     if given is None:
         return answer.get("error") is not None
     return type(given) is int and given == number
+
+
+def _is_late(error: EndpointError) -> bool:
+    """Tell whether a connection was waited for in vain; one that is refused costs nothing."""
+    return error.words.endswith("in time")

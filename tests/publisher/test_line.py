@@ -1,8 +1,9 @@
 """A line to one endpoint, and several: who is asked next, what is an answer, what is shown."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import msgspec
@@ -25,10 +26,16 @@ class Endpoint:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.asked: list[Json] = []
+        # Who holds it keeps every answer back.
+        self.busy = Lock()
 
     def body(self, given: bytes) -> bytes:
         asked = msgspec.json.decode(given)
         self.asked.append(asked)
+        with self.busy:
+            return self._body(asked)
+
+    def _body(self, asked: Json) -> bytes:
         if isinstance(self.says, bytes):
             return self.says
         many = asked if isinstance(asked, list) else [asked]
@@ -50,8 +57,9 @@ def standing() -> Iterator[Endpoint]:
             self.send_response(endpoint.status)
             for name, value in {**endpoint.headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):
+                self.end_headers()
+                self.wfile.write(body)
 
         @override
         def log_message(self, *args: object) -> None:
@@ -176,6 +184,23 @@ def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint)
 
     now[0], one.status, one.says = 40.5, 200, "0x1"
     assert line.ask("eth_blockNumber") == "0x1"
+    line.close()
+
+
+def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoint):
+    now = [0.0]
+    line = Line(one.url, timeout_seconds=0.05, clock=lambda: now[0])
+    rests = []
+    with one.busy:
+        for _ in range(3):
+            with pytest.raises(SilentError, match="slow: no answer in time"):
+                line.ask("eth_blockNumber")
+            rests.append(line.rest.left())
+            with pytest.raises(SilentError, match="resting"):
+                line.ask("eth_blockNumber")
+            now[0] += line.rest.left()
+    # 1, 2 and 4 s, of which half is drawn by lot.
+    assert [0.5 <= rest / 2**place <= 1 for place, rest in enumerate(rests)] == 3 * [True]
     line.close()
 
 

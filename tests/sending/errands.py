@@ -2,7 +2,7 @@
 
 from oracle.publisher.resting import Rest
 from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind, IntentState, Wish
+from oracle.store.outbox_rows import IntentKind, IntentState, PauseKind, Wish
 from tests.office import Office
 from tests.sending.at_sea import GWEI, dear_blocks
 
@@ -59,3 +59,10 @@ def rival_push(office: Office, calldata: str) -> str:
         "maxPriorityFeePerGas": hex(GWEI),
     }
     return str(chain.rpc("eth_sendTransaction", call))
+
+
+def pause_of(office: Office) -> PauseKind | None:
+    """Why nothing new is signed; None: it is."""
+    with office.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(office.desk.account)
+    return None if pause is None else pause.kind

@@ -1,15 +1,10 @@
 """What pools do: lose transactions, keep the wrong ones, and answer for nonces of others."""
 
-from dataclasses import replace
-
 import pytest
 
 from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import PauseKind, SlotState
-from oracle.telemetry.send_metrics import FOREIGN
-from tests.office import CAPS, FINALITY, Office
+from tests.office import Office
 from tests.sending.at_sea import (
-    BY_BLOCKS,
     GWEI,
     at_sea,
     attempts,
@@ -17,33 +12,12 @@ from tests.sending.at_sea import (
     remembering,
     slots,
 )
-from tests.sending.errands import cheap, errand
+from tests.sending.errands import cheap, errand, pause_of
 from tests.sending.faults import error, moved_by, null
 from tests.sending.proxy import SEND, Proxy
 
 Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
-
-
-def pause_of(office: Office) -> PauseKind | None:
-    with office.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(office.desk.account)
-    return None if pause is None else pause.kind
-
-
-def foreign_transaction(office: Office, fee: int) -> str:
-    """Somebody else has the transmitter's key, and uses its next nonce; the hash."""
-    chain, sender = office.premises.chain, office.premises.transmitter
-    chain.rpc("anvil_impersonateAccount", sender)
-    call = {
-        "from": sender,
-        "to": office.premises.network.admin,
-        "nonce": hex(office.premises.nonce),
-        "gas": hex(21_000),
-        "maxFeePerGas": hex(fee),
-        "maxPriorityFeePerGas": hex(fee // 2),
-    }
-    return str(chain.rpc("eth_sendTransaction", call))
 
 
 def test_case_f08_what_fell_out_of_the_pool_is_in_it_again_two_blocks_later(
@@ -166,83 +140,6 @@ def test_case_f15_nonce_too_low_is_no_error_where_our_own_hash_was_mined(
         proxy.heal()
     office.until_final()
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
-
-
-def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_final(
-    proxied_office: Office, proxies: Proxies
-):
-    office, before = proxied_office, FOREIGN._value.get()
-    office.period()
-    office.tick()
-    office.premises.chain.rpc("anvil_dropAllTransactions")
-    foreign_transaction(office, 50 * GWEI)
-    office.mine()
-    office.tick()
-    # It may be reorged out again.
-    assert (office.states(), pause_of(office)) == (["live"], None)
-
-    office.mine(FINALITY)
-    office.tick()
-    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
-    assert FOREIGN._value.get() == before + 1
-    assert [one.state for one in slots(office)] == [SlotState.FOREIGN]
-
-    office.period()
-    office.tick()
-    assert (office.states()[0], len(slots(office))) == ("held", 1)
-
-
-def test_case_f16_one_endpoint_alone_does_not_make_a_nonce_foreign(
-    proxied_office: Office, proxies: Proxies
-):
-    office = proxied_office
-    office.period()
-    office.tick()
-    office.mine()
-    office.tick()
-    assert office.states() == ["mined"]
-    # Both lost the receipt, and the block; one of them counts the nonce as used.
-    liar, other = proxies
-    for proxy in proxies:
-        proxy.rule("eth_getTransactionReceipt", null())
-    other.rule("eth_getTransactionCount", moved_by(-1))
-    office.mine(FINALITY + 1)
-    office.tick()
-    assert (office.states(), pause_of(office)) == (["live"], None)
-    assert liar.count("eth_getTransactionCount") > 0
-
-
-def test_case_f17_a_foreign_transaction_that_only_waits_is_waited_for(
-    proxied_office: Office, proxies: Proxies
-):
-    office = proxied_office
-    office.restart(caps=replace(CAPS, fee_per_gas=CAP))
-    office.desk = replace(office.desk, sending=BY_BLOCKS)
-    at_sea(office)
-    office.premises.chain.rpc("anvil_dropAllTransactions")
-    theirs = foreign_transaction(office, 1_000 * GWEI)
-    for proxy in proxies:
-        proxy.rule(SEND, error("replacement transaction underpriced"))
-        # A pool that counts it already, as the `pending` block does.
-        proxy.rule("eth_getTransactionCount", moved_by(1), when=_pending)
-    dear_blocks(office, 2_000 * GWEI)
-    for _ in range(6):
-        office.premises.chain.rpc("anvil_dropAllTransactions")
-        dear_blocks(office, 7 * GWEI)
-        office.tick()
-    assert (office.states(), pause_of(office)) == (["live"], None)
-    assert max(one.signed.max_fee_wei for one in attempts(office)) <= CAP
-    assert office.premises.chain.rpc("eth_getTransactionReceipt", theirs) is None
-
-    foreign_transaction(office, 1_000 * GWEI)
-    dear_blocks(office, 7 * GWEI, FINALITY + 1)
-    office.tick()
-    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
-
-
-def _pending(asked: dict[str, object]) -> bool:
-    parameters = asked["params"]
-    return isinstance(parameters, list) and parameters[1] == "pending"
 
 
 def test_case_f18_a_nonce_that_an_endpoint_counts_too_low_is_not_used_again(
