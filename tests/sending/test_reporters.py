@@ -1,16 +1,25 @@
 """Three reporters, a quorum of two: equal bytes, whoever lies, is down or starts again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from oracle.publisher.board import Board
+from oracle.publisher.signers.local import KeySigner
+from oracle.services.planning import plan_push
+from oracle.services.quorum.offering import offer
+from oracle.services.quorum.records import report_record, statement_of
 from oracle.store.outbox_rows import IntentKind
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import Premises
 from tests.sending.reporters import Company, Reporter, company
 from tests.services.conftest import NewStore
 from tests.services.test_kicking import ROUNDS, bad_pool
+
+HASH = "0x" + 64 * "5"
 
 
 @pytest.fixture
@@ -95,6 +104,63 @@ def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(
         said = unit.outbox.peers.of(three.first.office.desk.publisher.domain.contract, "report", 1)
     digests = {one.signer: one.digest for one in said}
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
+
+
+def equivocations(reporter: Reporter) -> float:
+    name, labels = "oracle_publisher_equivocations_total", {"signer": str(reporter.signer)}
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
+    first, twice = three.first.office, three.others[1]
+    three.others[0].is_down = True
+    before = equivocations(twice)
+    three.period()
+    twice.tick()
+    (told,) = twice.board.at("report/1")
+    # Its key signs other words too, in another process whose database knows of nothing.
+    desk = twice.office.desk
+    with twice.office.store.reading() as unit:
+        report = unit.reports.due()[0].report
+    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    statement = statement_of(other, desk.publisher.contract.standing())
+    record = report_record(desk, statement)
+    signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
+    offer(desk, statement, replace(record, signature=signature))
+
+    first.index()
+    first.repeat(plan_push)
+    assert len(twice.board.at("report/1")) == 2
+    assert equivocations(twice) == before + 1
+    # What it said first is what we say: the round goes on.
+    assert [intent.wish.digest for intent in first.intents()] == [told.digest]
+
+
+def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
+    first, liar = three.first.office, three.others[1]
+    three.others[0].is_down = True
+    three.period()
+    liar.tick()
+    (told,) = liar.board.at("report/1")
+    Board.__init__(liar.board)
+    # Another's name under its signature; other words under its signature.
+    liar.board.put(msgspec.structs.replace(told, signer=three.others[0].signer))
+    liar.board.put(msgspec.structs.replace(told, digest=HASH))
+    stranger = KeySigner(b"\x07" * 32)
+    with liar.office.store.reading() as unit:
+        report = unit.reports.due()[0].report
+    statement = statement_of(report, first.desk.publisher.contract.standing())
+    signature = stranger.sign_statement(statement, first.desk.publisher.domain)
+    liar.board.put(
+        msgspec.structs.replace(
+            told, signer=stranger.address, signature="0x" + signature.hex(), digest=told.digest
+        )
+    )
+
+    first.index()
+    assert [step.did for step in first.repeat(plan_push)] == ["report signed"]
+    with first.store.reading() as unit:
+        assert unit.outbox.peers.of(three.premises.address, "report", 1) == []
 
 
 def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
