@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IArbSys} from "../oracle/AsOfBlock.sol";
+
+/// @title Stands at address 100 of a test chain and tells of that chain's own blocks, as ArbSys does of its chain's
+/// @notice A daemon that reads numbers and hashes from the chain's endpoint agrees with it, as it does on Arbitrum.
+contract ArbSysHere is IArbSys {
+    uint256 private constant WINDOW = 256;
+
+    error InvalidBlockNumber(uint256 requested, uint256 current);
+
+    function arbBlockNumber() public view returns (uint256) {
+        return block.number;
+    }
+
+    function arbBlockHash(uint256 number) external view returns (bytes32) {
+        uint256 current = arbBlockNumber();
+        if (number >= current || number + WINDOW < current) revert InvalidBlockNumber(number, current);
+        return blockhash(number);
+    }
+}
