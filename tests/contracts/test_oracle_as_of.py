@@ -121,6 +121,44 @@ def test_the_anchor_window_is_kept_to_the_block(oracle: Oracle):
     assert oracle.round == 1
 
 
+HISTORY = "0x0000f90827f1c53a10cb7a02335b175320002935"
+
+
+@pytest.fixture
+def aged() -> Iterator[Oracle]:
+    """A chain twenty thousand blocks old, and the widest window there can be."""
+    with anvil(*FREE_BY_HAND, "--number", "20000") as url:
+        chain = Chain(url)
+        oracle = deployed(chain, limits=LIMITS | {"anchorWindow": 8_191})
+        oracle.by_network("joinMany", 1, 1)
+        chain.mine(3)
+        yield oracle
+        chain.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("back", [257, 4_096, 8_190, 8_191])
+def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle, back: int):
+    """It has kept the hash of every block; that of one is written here as the chain would."""
+    as_of, kept = aged.chain.block + 1 - back, b"\x07" * 32
+    report = replace(aged.report(FIVE), as_of=as_of, as_of_hash=kept)
+    with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
+        aged.push(report)
+    # That attempt made a block: the window went on by one.
+    report = replace(report, as_of=as_of + 1)
+    slot = f"0x{report.as_of % 8_191:064x}"
+    aged.chain.rpc("anvil_setStorageAt", HISTORY, slot, "0x" + kept.hex())
+    aged.push(report)
+    assert aged.read("head")[1] == as_of + 1
+
+
+@pytest.mark.slow
+def test_beyond_the_widest_window_a_report_is_too_old(aged: Oracle):
+    as_of = aged.chain.block + 1 - 8_192
+    with pytest.raises(RevertedError, match=rf"AsOfTooOld\({as_of}\)"):
+        aged.push(replace(aged.report(FIVE), as_of=as_of))
+
+
 @pytest.fixture(scope="module")
 def old_chain() -> Iterator[Chain]:
     """A chain without EIP-2935."""

@@ -72,7 +72,9 @@ class Hand:
 
     def propose(self, later: State) -> Step:
         some = self._chosen
-        low = [i for i in range(len(later.nodes)) if later.is_low(i) and later.is_member(i)]
+        low = [i for i in range(len(later.nodes)) if later.is_low(i)]
+        if some.random() < 0.7:
+            low = [i for i in low if later.is_member(i)]
         good = (later.round, self._index(low, later), EVIDENCE, later.time + some.choice((0, 600)))
         words = list(good)
         if some.random() < 0.15:

@@ -95,8 +95,9 @@ def _spoilt(chosen: Random, state: State, records: bytes) -> bytes:
     ways = (
         records + records[-RECORD:],
         records[RECORD:] + records[:RECORD],
-        records[: -chosen.randint(1, RECORD)],
-        records + written([(beyond, chosen.choice((0, 5)))]),
+        chosen.choice((b"", records[: -chosen.randint(1, RECORD)])),
+        written([(beyond, 5)]),
+        written([(beyond, 0)]),
         written([(at, 5) for at in range(state.limits.max_words + 1)]),
         *(_one_lane(chosen, state, records, chosen.randrange(max(lanes, 1))) for _ in range(5)),
     )
@@ -162,7 +163,8 @@ def _rules(chosen: Random, _: Place, later: State, step: Step) -> Step:
 def _as_of(chosen: Random, place: Place, later: State, step: Step) -> Step:
     newest = later.number + place.ahead
     window = later.limits.anchor_window
-    past = (later.as_of, later.as_of - 1, newest - window - 1, newest - window)
+    old = newest - window - 1
+    past = (later.as_of, later.as_of - 1, old, old, old, old + 1)
     as_of = max(chosen.choice((*past, newest, newest + 1, newest + 500)), 0)
     block_hash = int.from_bytes(true_hash(as_of, is_arbitrum=place.is_arbitrum))
     return replace(step, words=(*step.words[:2], as_of, block_hash, step.words[4]))
