@@ -23,6 +23,7 @@ from oracle.errors import InputError, OracleError
 from oracle.publisher.inspection import differences
 from oracle.publisher.network import START_GAS
 from oracle.publisher.receipts import balance_of
+from oracle.settings.keys import warnings_of_keys
 from oracle.settings.verify import policy_of
 from oracle.store.rule_sets import named_by
 from oracle.store.schema import SchemaAge, schema_state
@@ -131,6 +132,7 @@ def _cost(app: App) -> str:
 
 
 def _keys(app: App, found: _Findings) -> str:
+    found.warnings += warnings_of_keys(app.config.keys)
     if app.keys is None:
         return "none: reports and kickouts can be computed, not sent"
     signer, transmitter = app.keys.signer, app.keys.transmitter

@@ -27,6 +27,7 @@ Role = Literal["signer", "transmitter", "dispatcher"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # A role's places, by the setting that names each.
 _PLACES = ("keystore", "kms_key_id", "remote_url", "env")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 # A setting's value, found by its name.
 _Written: TypeAlias = Any
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
@@ -131,6 +132,20 @@ class Keys(Section):
             typed_data_method=self.remote_typed_data_method,
             timeout_seconds=self.timeout_seconds,
         )
+
+
+def warnings_of_keys(keys: Keys) -> list[str]:
+    """Return what deserves a thought: signers that are spoken to in the clear."""
+    return [
+        f"keys.{role}_remote_url: is http, and not on this host: use https and a certificate"
+        for role in ROLES
+        if isinstance(place := keys.place(role), RemoteKey) and _is_open(place.url)
+    ]
+
+
+def _is_open(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname not in _HERE
 
 
 def faults_in_keys(keys: Keys, chain_id: int) -> list[str]:

@@ -130,6 +130,21 @@ def test_settings_of_keys_that_cannot_be_are_told(capsys, sound, tmp_path, said)
     assert ("ab" * 32) not in error.lower()
 
 
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [("http://10.0.0.9:9000", True), ("http://127.0.0.1:1", False), ("https://signer", False)],
+)
+def test_a_signer_that_is_spoken_to_in_the_clear_is_warned_of(
+    capsys, sound, tmp_path, url, is_told
+):
+    sound["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
+    path = write(sound, tmp_path / "config.toml")
+    capsys.readouterr()
+    run(["config", "check", "--offline", "--config", str(path)])
+    said = "keys.signer_remote_url: is http, and not on this host" in capsys.readouterr().out
+    assert said is is_told
+
+
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
 
 
