@@ -11,7 +11,14 @@ from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
-from tests.services.test_kicking import bad_pool, kick, shown_low
+from tests.services.test_kicking import (
+    ROUNDS,
+    bad_pool,
+    group,
+    kick,
+    pushed_without_kickouts,
+    shown_low,
+)
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
@@ -108,3 +115,48 @@ def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
         assert unit.lease.take("the daemon", 60) is not None
     assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
+
+
+def test_the_list_shows_how_far_a_kickout_is_and_what_is_left_in_the_bucket(
+    office, config, capsys
+):
+    assert run(["kickout", "list", "--config", config, "--ask-chain", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (one,) = answer["kickouts"]
+    assert (one["node"], one["rounds_low"], one["obstacle"]) == (node_of(office), ROUNDS, None)
+    assert one["evidence"].startswith("0x")
+    assert (answer["bucket"]["left"], answer["bucket"]["most"]) == (3, 3)
+
+    assert run(["kickout", "list", "--config", config, "--ask-chain"]) == 0
+    said = capsys.readouterr().out
+    assert f"under the line in {ROUNDS} of {ROUNDS} rounds in a row" in said
+    assert "bucket: 3 of 3 kickouts left" in said
+
+
+def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
+    office, config, capsys
+):
+    cancel = ["kickout", "cancel", node_of(office), "--config", config]
+    assert run(cancel) == 2
+    assert "nothing of ours to cancel: no kickout of it is proposed" in capsys.readouterr().err
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    office.mine()
+    office.index()
+    capsys.readouterr()
+    assert run(cancel) == 2
+    assert "nothing of ours to cancel: NotAllowed" in capsys.readouterr().err
+
+    # It recovers on chain: now anybody may.
+    group(office, 99, (2, 0, 1))
+    with office.store.transaction() as unit:
+        epoch = unit.lease.take("the daemon", 60)
+    office.restart(epoch=epoch)
+    pushed_without_kickouts(office)
+    with office.store.transaction() as unit:
+        unit.lease.release(office.epoch)
+    assert run([*cancel, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["contract_says"], answer["dry_run"]) == ("accepted", True)
+    assert run([*cancel, "--publish"]) == 0
+    office.mine()
+    assert not kick(office)["live"]
