@@ -174,8 +174,8 @@ def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: 
             network=contract.constitution().network,
             rules_hash=RULES_HASH,
             settings=SETTINGS,
-            signer=premises.keys.signer.address,
-            transmitter=premises.keys.transmitter.address,
+            signer=office.desk.publisher.signer.address,
+            transmitter=office.desk.publisher.sender,
             anchor_window=LIMITS.anchor_window,
         ),
     )
