@@ -177,13 +177,17 @@ class Slots(SlotViews):
             gas_price_wei=mined.gas_price_wei,
             mined_at=stamp.at,
         )
+        won = self._named(attempt.intent_id)
+        # What a human gave up for a no-op is not to be tried again.
+        is_given_up = won.wish.kind is IntentKind.NOOP
+        to = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
         # The losers first: the indexes allow one of a kind.
         for rival in self._intents.bound_to(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVALS:
                 lost = {"superseded_by": attempt.intent_id}
-                self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
+                self._intents.move(rival, to, stamp, lost)
         outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
-        self._intents.note_mined(self._named(attempt.intent_id), outcome, stamp)
+        self._intents.note_mined(won, outcome, stamp)
 
     def unmined(self, slot: Slot, stamp: Stamp) -> None:
         """Note that a reorg took the receipt away: the same bytes are sent again."""

@@ -25,6 +25,8 @@ def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Offi
     assert office.states() == ["superseded", "final"]
     assert office.premises.round == 1
     assert len(slots(office)) == 1
+    assert ("missed", f"retarget of nonce {dead.nonce}") in office.reports()
+    assert ("landed", None) in office.reports()
 
 
 def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
@@ -41,13 +43,14 @@ def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
     chain.rpc("eth_sendRawTransaction", first)
     office.mine()
     office.tick()
-    assert office.states() == ["mined", "superseded"]
+    assert office.states()[:2] == ["mined", "superseded"]
 
+    office.mine()
     office.until_final()
-    assert office.states()[:2] == ["reverted", "superseded"]
-    assert office.premises.round == 0
+    assert office.states() == ["reverted", "superseded", "final"]
     assert office.intents()[0].error_class == "Expired"
-    assert len(slots(office)) <= 2
+    assert office.intents()[2].wish.digest == office.intents()[1].wish.digest
+    assert (office.premises.round, len(slots(office))) == (1, 2)
 
 
 def test_a_push_that_may_still_land_is_never_retargeted(sqlite_office: Office):
@@ -74,7 +77,8 @@ def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
     office.mine()
     office.until_final()
     assert office.states(IntentKind.NOOP) == ["final"]
-    assert office.states(IntentKind.PUSH)[0] in {"superseded", "cancelled"}
+    assert office.states(IntentKind.PUSH) == ["cancelled"]
+    assert ("missed", f"noop of nonce {slots(office)[0].nonce}") in office.reports()
     assert office.premises.round == 0
 
 

@@ -11,6 +11,7 @@ from oracle.errors import FatalError, InputError
 from oracle.publisher.contract import Standing
 from oracle.publisher.fees import PLAIN_GAS, gas_limit
 from oracle.publisher.preflight import Outcome, preflight
+from oracle.services.deferring import close_report
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
@@ -166,6 +167,8 @@ def _take_over(
     slots = unit.outbox.slots
     slots.retarget(waiting.slot, intent, heads.latest.number, desk.stamp)
     slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, desk.stamp)
+    # Should it land all the same, the fold will see it.
+    close_report(unit, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}")
 
 
 def _ready_push(unit: Unit, desk: Desk) -> Intent | None:

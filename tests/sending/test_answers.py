@@ -1,0 +1,99 @@
+"""What endpoints say of bytes, and who has to put it right."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import FatalError, TransientError
+from oracle.publisher.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
+from oracle.services.sending_settings import SendingSettings
+from oracle.store.outbox_rows import PauseKind
+from tests.office import ETHER, Office
+from tests.sending.at_sea import attempts, only
+from tests.sending.faults import error
+from tests.sending.proxy import SEND, Proxy
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)", PauseKind.CONFIG),
+        ("oversized data", PauseKind.MALFORMED),
+    ],
+)
+def test_a_refusal_that_no_twin_can_mend_stops_the_sender_by_its_kind(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
+):
+    office = proxied_office
+    for proxy in proxies:
+        proxy.rule(SEND, error(text), times=1)
+    office.period()
+    office.tick()
+    with office.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(office.desk.account)
+
+    assert pause is not None
+    assert (pause.kind, text in pause.reason) == (kind, True)
+    assert (office.states(), len(attempts(office))) == (["live"], 1)
+
+
+def test_one_endpoint_that_takes_it_is_enough(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    proxies[0].rule(SEND, error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"))
+    office.period()
+    office.tick()
+    with office.store.reading() as unit:
+        assert unit.outbox.senders.paused_because(office.desk.account) is None
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    for proxy in proxies:
+        proxy.rule(SEND, error("invalid chain id for signer"))
+    office.period()
+    with pytest.raises(FatalError, match="not of its chain: invalid chain id"):
+        office.tick()
+
+    with office.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(office.desk.account)
+    assert pause is not None
+    assert pause.kind is PauseKind.CHAIN
+    assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
+
+
+def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    fee = ETHER // 10**6
+    # Returns the fee, whatever it is asked.
+    chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, f"0x7f{fee:064x}5f5260205ff3")
+    office.desk = replace(office.desk, sending=SendingSettings(l1_fee=L1Fee.OPTIMISM))
+    office.period()
+    office.tick()
+    assert only(office).max_cost_wei == fee
+
+    sender = office.desk.account.address
+    chain.rpc("anvil_setBalance", sender, hex(fee - 1))
+    office.mine()
+    office.tick()
+    office.until_final()
+    # Gas is free here; what is left does not pay for the data of the next.
+    office.period()
+    office.tick()
+    assert office.intents()[-1].error_class == "funds"
+
+
+def test_arbitrum_tells_the_price_of_a_byte(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    lines = office.desk.publisher.lines
+    with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
+        l1_fee(lines, L1Fee.ARBITRUM, "0x1122")
+    chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")
+
+    assert l1_fee(lines, L1Fee.ARBITRUM, "0x1122") == 77 * (2 + 180)
+    assert l1_fee(lines, L1Fee.NONE, "0x1122") == 0
