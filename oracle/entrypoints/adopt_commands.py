@@ -28,8 +28,8 @@ from oracle.services.adopting.adopting import (
 )
 from oracle.services.desk import Desk
 
-_COLUMNS = ("nonce", "transaction", "block", "outcome", "called")
-_TEXT = ("transaction", "outcome", "called")
+_COLUMNS = ("nonce", "transaction", "block", "outcome")
+_TEXT = ("transaction", "outcome")
 _MOST_BLOCKS = 10_000
 _COMMAND = "outbox adopt --from-chain"
 
@@ -138,11 +138,9 @@ def _show(found: Findings, *, dry_run: bool) -> None:
 def _cells(found: Findings, nonce: int) -> list[str]:
     spent = found.spent.get(nonce)
     if spent is None:
-        is_waiting = nonce >= found.mined
-        return [str(nonce), "", "", "waits in the pool" if is_waiting else "not found", ""]
-    called = "" if spent.to is None else f"{spent.to} {spent.selector}".rstrip()
+        return [str(nonce), "", "", "waits" if nonce >= found.mined else "not found"]
     outcome = "worked" if spent.succeeded else "failed"
-    return [str(nonce), spent.hash, str(spent.block_number), outcome, called]
+    return [str(nonce), spent.hash, str(spent.block_number), outcome]
 
 
 def _show_signing(signing: Signing | None) -> None:

@@ -146,3 +146,29 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out
     assert run(release) == 2
     assert "is not stopped" in capsys.readouterr().err
+
+
+def test_a_database_that_was_lost_is_adopted_from_the_chain_before_anything_is_sent(
+    busy: LocalNetwork, published, tmp_path, capsys
+):
+    config = write(busy.settings(tmp_path), tmp_path / "config.toml")
+    send = ["run", "--once", "--publish", "--config", str(config)]
+    adopt = ["outbox", "adopt", "--from-chain", "--config", str(config)]
+    assert run(send) == 2
+    assert "this database knows of none" in capsys.readouterr().err
+
+    assert run([*adopt, "--dry-run", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["known_next_nonce"] is None
+    assert found["next_nonce"] == found["pending"] == len(found["adopted"]) > 0
+    assert found["round"] >= 1
+    assert run(send) == 2
+    capsys.readouterr()
+
+    assert run([*adopt, "--yes"]) == 0
+    told = capsys.readouterr()
+    assert found["adopted"][0]["hash"] in told.out
+    assert f"the next nonce is {found['next_nonce']}" in told.err
+    assert run(send) == 0
+    assert run([*adopt, "--yes"]) == 0
+    assert "nothing to adopt" in capsys.readouterr().err

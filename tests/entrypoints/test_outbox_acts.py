@@ -1,0 +1,164 @@
+"""`outbox hold, release, cancel`: what a person may do, who did it, and what is refused."""
+
+import getpass
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.entrypoints.cli import run
+from oracle.store.outbox_rows import (
+    Account,
+    AttemptReason,
+    Intent,
+    IntentKind,
+    IntentState,
+    PauseKind,
+    SignedCall,
+    Stamp,
+    Wish,
+)
+from oracle.store.store import Store, Unit
+from tests.entrypoints.conftest import Settings
+from tests.entrypoints.local_network import write
+from tests.store.test_outbox import Hash
+
+ME = Account(1, Address("0x" + 40 * "a"))
+NOW = Stamp(1000, 1)
+Act = Callable[..., int]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+
+
+@pytest.fixture
+def config(sound: Settings, tmp_path: Path, url: str) -> Path:
+    """Intent 1 is planned, 2 was sent with nonce 5, 3 is held because its nonce was foreign."""
+    with Store.open(url, create=True) as store, store.transaction() as unit:
+        outbox = unit.outbox
+        outbox.senders.enroll(ME, 5, NOW)
+        for number in (1, 2, 3):
+            kind = IntentKind.PROPOSE_KICK
+            outbox.intents.add(Wish(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW)
+        for number, mark in ((2, "1"), (3, "2")):
+            outbox.intents.make_ready(named(unit, number), 100, 100, NOW)
+            nonce = outbox.senders.take_nonce(ME)
+            outbox.slots.open(named(unit, number), nonce, 50, NOW)
+            slot = outbox.slots.watched(ME)[-1]
+            call = SignedCall(Hash("0x" + 64 * mark), b"raw", 3 * 10**9, 10**9, 100)
+            outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
+            (attempt,) = outbox.slots.attempts(slot)
+            outbox.slots.sent(slot, attempt, 51, "underpriced: fee too low", NOW)
+        outbox.slots.lose_to_foreign(outbox.slots.watched(ME)[-1], NOW)
+    return write(sound, tmp_path / "config.toml")
+
+
+@pytest.fixture
+def act(config: Path) -> Act:
+    return lambda *words: run(["outbox", *map(str, words), "--config", str(config)])
+
+
+def named(unit: Unit, number: int) -> Intent:
+    found = unit.outbox.intents.named(number)
+    assert found is not None
+    return found
+
+
+def state(url: str, number: int) -> IntentState:
+    with Store.open(url) as store, store.reading() as unit:
+        return named(unit, number).state
+
+
+def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, url: str, capsys):
+    assert act("hold", 1, "--reason", "not tonight", "--dry-run") == 0
+    assert state(url, 1) is IntentState.PLANNED
+    assert act("hold", 1, "--reason", "not tonight") == 0
+    assert state(url, 1) is IntentState.HELD
+    capsys.readouterr()
+    assert act("show", 1, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["reason"], shown["waits_for"]) == ("not tonight", "a human")
+    assert "`outbox release 1`" in shown["what_to_do"]
+    assert shown["journal"][-1]["actor"] == getpass.getuser()
+
+    assert act("release", 1, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["did"] == "released"
+    assert state(url, 1) is IntentState.PLANNED
+
+
+def test_a_sender_rests_and_goes_on(act: Act, url: str, capsys):
+    assert act("hold", ME.address, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["address"] == ME.address
+    with Store.open(url) as store, store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(ME)
+    assert pause is not None
+    assert pause.kind is PauseKind.OPERATOR
+    assert act("show", 1) == 0
+    assert f"`outbox release {ME.address}`" in capsys.readouterr().out
+    assert act("release", ME.address) == 0
+    with Store.open(url) as store, store.reading() as unit:
+        assert unit.outbox.senders.paused_because(ME) is None
+
+
+def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
+    assert act("cancel", 1) == 2
+    assert "add --yes" in capsys.readouterr().err
+    assert act("cancel", 1, "--dry-run") == 0
+    assert state(url, 1) is IntentState.PLANNED
+    assert act("cancel", 1, "--yes") == 0
+    assert state(url, 1) is IntentState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("hold", 2), "intent 2 cannot be held: it is live and has nonce 5"),
+        (("release", 2), "intent 2 cannot be released: it is live"),
+        (("release", 3), "intent 3 cannot be released: it is held and has nonce 6"),
+        (("bump", 1), "intent 1 cannot be bumped: it is planned"),
+        (("hold", 9), "the outbox has no 9"),
+        (("hold", "0x12"), "neither a number of the outbox nor an address"),
+        (("release", "0x" + 40 * "b"), "is not stopped"),
+        (("hold", "0x" + 40 * "b"), "is no sender of this database"),
+        (("adopt",), "say where from"),
+        (("adopt", "--from-chain"), "add --yes, or --dry-run"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_that_says_why(
+    act: Act, url: str, capsys, words: tuple[object, ...], complaint: str
+):
+    assert act(*words) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert state(url, 2) is IntentState.LIVE
+
+
+def test_while_a_daemon_runs_it_is_named_and_what_to_do_is_said(act: Act, url: str, capsys):
+    with Store.open(url) as store, store.transaction() as unit:
+        unit.lease.take("qos-oracle run on host, process 7", 30)
+    assert act("hold", 1) == 1
+    said = capsys.readouterr().err
+    assert "process 7" in said
+    assert "Stop the daemon, and what stands by for it, run `outbox hold` again" in said
+    assert state(url, 1) is IntentState.PLANNED
+
+
+def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, capsys):
+    assert act("list") == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "live" in line)
+    assert row.split()[:6] == ["2", "propose", "kick", "ix=2", "live", "5"]
+    assert "3" in row.split()
+    assert act("show", 2) == 0
+    text = capsys.readouterr().out
+    for told in ("sent once since block 51", "up to 3 gwei, tip 1", "answered last: fee too low"):
+        assert told in text
+    assert "`outbox bump 2` pays more at once" in text
+    assert act("show", 3, "--json") == 0
+    held = json.loads(capsys.readouterr().out)
+    assert "somebody else uses the key" in held["what_to_do"]
+    assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
