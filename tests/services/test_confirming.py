@@ -152,26 +152,6 @@ def test_a_reorg_while_the_daemon_is_down_is_seen_at_the_next_start(office: Offi
     assert office.states() == ["live"]
 
 
-def test_a_push_about_a_block_that_left_the_chain_reverts_and_is_missed(office: Office):
-    office.period()
-    office.tick()
-    office.mine()
-    office.tick()
-    # The as-of block goes too: the same bytes now speak of a block that is no more.
-    office.premises.chain.rpc("anvil_reorg", 4, [])
-    office.tick()
-    office.mine(2)
-    office.tick()
-    office.mine()
-    office.until_final()
-
-    assert office.premises.round == 0
-    assert office.states()[0] == "reverted"
-    (reverted,) = [one for one in office.intents() if one.state.value == "reverted"]
-    assert (reverted.error_class or "").startswith("Reorged")
-    assert office.reports()[-1][0] != "landed"
-
-
 def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     premises = office.premises
     office.period()
