@@ -38,9 +38,7 @@ from oracle.telemetry import logs, metrics
 
 _COMMAND = "qos-oracle run"
 _MADE_BEFORE_A_LOOK = 50_000
-
-# What a shell adds to the number of the signal that ended a command.
-_KILLED = 128
+_KILLED = 128  # what a shell adds to the number of the signal that ended a command
 
 _SendOption = Annotated[
     bool | None,
@@ -166,6 +164,7 @@ def _stood_by(app: App, sends: _Sends, stop: Stop) -> int | None:
     if sends.reports:
         _check_contract(app)
     watch = Watch(Beats(time.monotonic))
+    settle()
     with _serving(app, watch) as address, _on_signals(stop.tell):
         structlog.get_logger().info("standing_by", web=address)
         return await_lease(app, watch, stop, _COMMAND)

@@ -13,6 +13,7 @@ from oracle.errors import FatalError, TransientError
 from oracle.publisher.publisher import Keys
 from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
 from oracle.publisher.typed_data import Domain
+from oracle.services.confirming import confirm_next
 from oracle.store.outbox_rows import AttemptReason, IntentState, Slot
 from oracle.store.store import Store, Unit
 from tests.office import SETTINGS, Office
@@ -203,13 +204,14 @@ def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
     (sent,) = set(proxies[0].sent)
     office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
     office.mine(3)
+    office.index()
     for proxy in proxies:
         proxy.forget()
 
     with (read_only if fault == "read-only" else full_disk)(office.store):
         for _ in range(3):
             with pytest.raises(TransientError):
-                office.tick()
+                office.repeat(confirm_next)
     assert proxies[0].sent == proxies[1].sent == []
     office.tick()
     assert set(proxies[0].sent) == set(proxies[1].sent) == {sent}
@@ -223,9 +225,10 @@ def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_n
     office.tick()
     office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
     office.mine(3)
+    office.index()
     before = sends(office)
     with read_only(office.store), pytest.raises(TransientError, match="read-only"):
-        office.tick()
+        office.repeat(confirm_next)
     waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
     assert (int(waiting, 16), sends(office)) == (1, before)
     office.tick()

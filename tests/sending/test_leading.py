@@ -142,7 +142,7 @@ def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
         one = config(network, tmp_path / "one", url, endpoints=[door.url])
         two = config(network, tmp_path / "two", url)
         leader = running.enter_context(starting(one, "--publish", "--standby"))
-        gate.until_reached()
+        until(gate.reached.is_set)
         leader.process.send_signal(signal.SIGSTOP)
         old = lease(url).epoch
         let_it_run_out(url)
@@ -199,7 +199,7 @@ def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
 
 def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     if state == "sending":
-        gate.until_reached()
+        until(gate.reached.is_set)
         return
     event = {"waiting": "waiting", "standing by": "standby", "leading": "started"}[state]
     daemon.wait_for(event)
