@@ -56,6 +56,9 @@ def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
     stored = unit.reports.at(period)
     if stored is None or stored.state is not ReportState.DUE:
         return
+    if stored.digest != intent.wish.digest:
+        # Cut again since, on the chain that stayed: this push spoke of another block.
+        return
     accepted = unit.rounds.accepted_round(wanted)
     if reason is None or (accepted is not None and accepted.digest == intent.wish.digest):
         unit.reports.mark(period, ReportState.LANDED)
