@@ -80,13 +80,15 @@ class Lease:
             raise FatalError(_OVERTAKEN)
 
     def prove(self, epoch: int) -> None:
-        """Write, and change nothing: only who holds the lease can, and only where writing works.
+        """Write: only who holds the lease can, and only where writing works.
+
+        It gains a millisecond: what changes nothing SQLite does not write.
 
         Raises:
             FatalError: see `guard`.
         """
         mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
-        same = update(lease).where(mine).values(until_ms=lease.c.until_ms)
+        same = update(lease).where(mine).values(until_ms=lease.c.until_ms + 1)
         if self._connection.execute(same).rowcount != 1:
             raise FatalError(_OVERTAKEN)
 

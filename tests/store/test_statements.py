@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError
 from oracle.store.outbox_rows import SignedStatement, Stamp
 from oracle.store.store import Store
 
@@ -75,10 +78,12 @@ def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(stor
     assert (opened.released_at, opened.released_by) == (1100, "somebody")
 
 
-def test_a_lease_is_proven_by_its_holder_alone(store: Store):
+def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Store):
     with store.transaction() as unit:
         epoch = unit.lease.take("one", 30)
         assert epoch is not None
         left = unit.lease.current().seconds_left
         unit.lease.prove(epoch)
-        assert unit.lease.current().seconds_left <= left
+        assert unit.lease.current().seconds_left < left + 1
+        with pytest.raises(FatalError, match="another process has taken over"):
+            unit.lease.prove(epoch + 1)
