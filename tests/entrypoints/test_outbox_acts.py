@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, Hash
 from oracle.entrypoints.cli import run
 from oracle.store.outbox_rows import (
     Account,
@@ -21,9 +21,7 @@ from oracle.store.outbox_rows import (
     Wish,
 )
 from oracle.store.store import Store, Unit
-from tests.entrypoints.conftest import Settings
-from tests.entrypoints.local_network import write
-from tests.store.test_outbox import Hash
+from tests.entrypoints.local_network import Settings, write
 
 ME = Account(1, Address("0x" + 40 * "a"))
 NOW = Stamp(1000, 1)

@@ -123,7 +123,7 @@ def read_only(store: Store) -> Iterator[None]:
 def full_disk(store: Store) -> Iterator[None]:
     """Not one page more fits into SQLite's log, which is empty."""
     connection = store._writing.raw_connection()
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]  # SQLite's
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (_A_PAGE, before[1]))
