@@ -50,15 +50,17 @@ def locked_door(postgresql_url: str) -> Iterator[str]:
     ):
         holder.execute('LOCK TABLE "cursor" IN ACCESS EXCLUSIVE MODE')
         asked = [crowd.submit(requests.get, f"{url}/readyz", timeout=60) for _ in range(CROWD)]
-        # Some wait for the lock, and the others have been turned away.
-        while sum(one.done() for one in asked) < CROWD - 8:
-            time.sleep(0.01)
-        # Turned away at once, not when they had waited long enough.
-        told = [one.result().text for one in asked if one.done()]
-        assert all("too many wait for it" in text for text in told)
-        yield url
-        assert not all(one.done() for one in asked)
-        holder.rollback()
+        try:
+            # Some wait for the lock, and the others have been turned away.
+            while sum(one.done() for one in asked) < CROWD - 8:
+                time.sleep(0.01)
+            # Turned away at once, not when they had waited long enough.
+            told = [one.result().text for one in asked if one.done()]
+            assert all("too many wait for it" in text for text in told)
+            yield url
+            assert not all(one.done() for one in asked)
+        finally:
+            holder.rollback()
 
 
 @pytest.mark.postgres
