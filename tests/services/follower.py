@@ -75,7 +75,7 @@ class Follower:
             found = {
                 one.report.period: one.report.fingerprint for one in unit.reports.latest(1000)
             }
-        return since, {each: found[each].fingerprint for each in found if each >= since}
+        return since, {each: found[each] for each in found if each >= since}
 
 
 def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:

@@ -51,7 +51,7 @@ def test_a_census_that_has_watched_all_the_way_says_what_one_that_starts_now_say
 
 def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
     office = sqlite_office
-    chain, sender = office.premises.chain, office.premises.keys.transmitter.address
+    chain, sender = office.premises.chain, office.desk.account.address
     before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
     office.pushed()
@@ -72,8 +72,10 @@ def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
     ours = figures.accounts["transmitter"]
     assert (ours.latest, ours.gap) == (ours.next_nonce, 0)
     assert ours.open_slots == 1  # mined, not final yet
+    assert ours.balance_wei is not None
     assert ours.balance_wei > ours.reserved_wei
 
     contract = with_contract(figures, office.desk).contract
+    assert contract is not None
     assert (contract.round, contract.rules_agree) == (office.premises.round, True)
     assert contract.kick_tokens == 3
