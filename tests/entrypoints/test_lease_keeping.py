@@ -1,0 +1,140 @@
+"""The lease beside the worker: whoever cannot renew it ends, by a clock that the test turns."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from oracle.entrypoints import lease_keeping
+from oracle.entrypoints.lease_keeping import leading
+from oracle.errors import FatalError, TransientError
+from oracle.services.leasing import GIVE_UP_SECONDS, LEASE_SECONDS
+from oracle.store.store import Store, Unit
+
+PATIENCE = 60
+
+
+class Moody(Store):
+    """A database that `write` may keep from being written."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store._url)
+        self.write: Callable[[], None] = lambda: None
+        self.tried = threading.Semaphore(0)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        self.tried.release()
+        self.write()
+        with super().transaction() as unit:
+            yield unit
+
+
+class Clock:
+    """Seconds as the keeper sees them; `reads` counts the looks of the thread that watches."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.reads = threading.Semaphore(0)
+
+    def monotonic(self) -> float:
+        if threading.current_thread().name == "lease watch":
+            self.reads.release()
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(lease_keeping, "time", clock)
+    for name in ("RENEW_SECONDS", "_AGAIN_SECONDS", "_LOOK_SECONDS"):
+        monkeypatch.setattr(lease_keeping, name, 0.001)
+    return clock
+
+
+@pytest.fixture
+def moody(sqlite_url: str) -> Iterator[Moody]:
+    with Store.open(sqlite_url) as store, Moody(store) as moody:
+        yield moody
+
+
+def taken(store: Store) -> int:
+    with store.transaction() as unit:
+        epoch = unit.lease.take("one", LEASE_SECONDS)
+    assert epoch is not None
+    return epoch
+
+
+def holder(store: Store) -> str | None:
+    with store.reading() as unit:
+        return unit.lease.current().holder
+
+
+def away() -> None:
+    raise TransientError("the database is away")
+
+
+def a_few(looks: threading.Semaphore) -> None:
+    """Wait for three from now on: the first may have begun before, the second has ended."""
+    while looks.acquire(blocking=False):
+        pass
+    for _ in range(3):
+        assert looks.acquire(timeout=PATIENCE)
+
+
+def test_a_leader_that_cannot_renew_for_twenty_seconds_ends_and_not_before(
+    moody: Moody, clock: Clock
+):
+    epoch, lost = taken(moody), threading.Event()
+
+    def lead() -> None:
+        with leading(moody, epoch, lost.set):
+            a_few(moody.tried)
+            moody.write = away
+            a_few(moody.tried)
+            clock.now += GIVE_UP_SECONDS
+            a_few(clock.reads)
+            assert not lost.is_set()
+            clock.now += 0.1
+            assert lost.wait(PATIENCE)
+
+    with pytest.raises(FatalError, match="not be renewed for 20 s: the database is away"):
+        lead()
+    # Left alone: it runs out by the database's clock.
+    assert holder(moody) == "one"
+
+
+def test_a_renewal_that_hangs_counts_as_none(moody: Moody, clock: Clock):
+    epoch, lost, answered = taken(moody), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        answered.wait(PATIENCE)
+        away()
+
+    def lead() -> None:
+        with leading(moody, epoch, lost.set):
+            assert moody.tried.acquire(timeout=PATIENCE)
+            clock.now += GIVE_UP_SECONDS + 1
+            assert lost.wait(PATIENCE)
+
+    moody.write = hang
+    with pytest.raises(FatalError, match="20 s: the database does not answer"):
+        lead()
+    answered.set()
+
+
+def test_a_renewal_in_time_counts_anew_and_the_lease_is_given_back_at_the_end(
+    moody: Moody, clock: Clock
+):
+    epoch, lost = taken(moody), threading.Event()
+    with leading(moody, epoch, lost.set):
+        moody.write = away
+        a_few(moody.tried)
+        clock.now += GIVE_UP_SECONDS
+        moody.write = lambda: None
+        a_few(moody.tried)
+        clock.now += GIVE_UP_SECONDS
+        a_few(clock.reads)
+        assert not lost.is_set()
+    assert holder(moody) is None
