@@ -1,6 +1,6 @@
 """Looks at every node whose kickout is due: what stands against proposing it, and the evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,13 +51,14 @@ class Look:
     shown: int = 0
 
 
-def looks_at(unit: Unit, law: Law, level: Level) -> list[Look]:
+def looks_at(unit: Unit, law: Law, level: Level, late: Collection[int] = ()) -> list[Look]:
     """Look at every open spell, the oldest first (decision 10).
 
     It can be proposed when the spell's opening is final, the node is a member whose lane on chain
     is under `settings.kick_below` and was so in the last `settings.kick_after_rounds` rounds of
     blocks since the opening, no kickout of it is live or was cancelled on the same evidence, and
-    the blocks behind it are verified to `level`.
+    the blocks behind it are verified to `level`. `late`: lanes whose live kickout can no longer be
+    executed, so that a new one takes its place.
     """
     rules, settings = law
     spells = due_spells(unit, rules)
@@ -79,7 +80,7 @@ def looks_at(unit: Unit, law: Law, level: Level) -> list[Look]:
             obstacle = _of_first(first_low(unit, spell, index, settings), final)
         if obstacle is None:
             evidence = evidence_at(unit, law, spell)
-            obstacle = _of_kick(kick, evidence)
+            obstacle = None if index in late else _of_kick(kick, evidence)
         if obstacle is None:
             proof = proof_behind(unit, rules, spell, level)
             obstacle = proof.reason
@@ -140,10 +141,18 @@ def proof_behind(unit: Unit, rules: Rules, spell: KickoutDue, level: Level) -> P
     return proof_of(unit, spell, _entries_at(unit, rules, spell), level)
 
 
+def is_wanted(unit: Unit, law: Law, kick: Kick) -> bool:
+    """Tell whether the spell that a kickout was proposed on is still open, on the same evidence.
+
+    One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
+    """
+    return evidence_against(unit, kick.index, law) == kick.evidence
+
+
 def is_founded(unit: Unit, law: Law, kick: Kick) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
-    The spell may have ended and begun again since; under legacy rules only the open one tells.
+    The spell may have ended since; under legacy rules only the open one tells.
     """
     if law.rules.legacy is not None:
         spells = [spell for spell in due_spells(unit, law.rules) if spell.node == kick.node]

@@ -21,6 +21,7 @@ from oracle.services.accusing import (
     Look,
     due_spells,
     is_founded,
+    is_wanted,
     looks_at,
     proof_behind,
 )
@@ -40,8 +41,8 @@ _SIGNATURE_BYTES = 65
 class _Docket:
     """What there is to do about kickouts, as the database has it.
 
-    `unwanted`: live ones whose node is not due any more; `founded`: the lanes of those whose
-    evidence is still the chain's.
+    `unwanted`: live ones whose spell is over, though another may have begun; `founded`: the lanes
+    of those whose evidence is still the chain's.
     """
 
     due: tuple[Kick, ...]
@@ -76,15 +77,15 @@ def plan_kick(desk: Desk, heads: Heads) -> Step | None:
 
 def _docket(desk: Desk, unit: Unit) -> _Docket:
     law, is_gated = Law(desk.rules, desk.settings), is_holding(unit)
-    open_spells = {spell.node for spell in due_spells(unit, desk.rules)}
-    live = unit.rounds.live_kicks() if desk.publisher.has_payer else []
-    founded = frozenset(kick.index for kick in live if is_founded(unit, law, kick))
-    due = [kick for kick in live if kick.node in open_spells and kick.index in founded]
+    live = unit.rounds.live_kicks()
+    due = [kick for kick in live if is_wanted(unit, law, kick)]
+    unwanted = [kick for kick in live if kick not in due] if desk.publisher.has_payer else []
+    founded = frozenset(kick.index for kick in unwanted if is_founded(unit, law, kick))
     return _Docket(
         due=() if is_gated else tuple(due),
-        unwanted=tuple(kick for kick in live if kick not in due),
+        unwanted=tuple(unwanted),
         founded=founded,
-        looks=tuple(_looks(desk, unit)) if open_spells and not is_gated else (),
+        looks=() if is_gated else tuple(_looks(desk, unit)),
     )
 
 
@@ -94,7 +95,7 @@ def _call_next(desk: Desk, docket: _Docket) -> Step | None:
     standing = desk.publisher.contract.standing()
     steps = chain(
         (_cancel(desk, kick, docket.founded) for kick in docket.unwanted),
-        (execute(desk, kick, standing) for kick in docket.due),
+        (_execute_or_renew(desk, kick, standing) for kick in docket.due),
         (propose(desk, look, standing) for look in docket.proposals),
     )
     return next((step for step in steps if step is not None), None)
@@ -136,6 +137,19 @@ def execute(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
     return plan_call(desk, kick, IntentKind.EXECUTE_KICK, call, when)
 
 
+def _execute_or_renew(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
+    """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
+
+    Who only signs has nothing to execute, but signs again.
+    """
+    step = execute(desk, kick, standing) if desk.publisher.has_payer else None
+    if step is not None or standing.block.time <= kick.ready_at + standing.limits.kick_window:
+        return step
+    with desk.store.reading() as unit:
+        looks = [look for look in _looks(desk, unit, [kick.index]) if look.index == kick.index]
+    return next((propose(desk, look, standing) for look in looks if look.obstacle is None), None)
+
+
 def _tried(desk: Desk, call: str) -> Verdict:
     publisher = desk.publisher
     return preflight(publisher.lines, desk.account.address, publisher.contract.address, call)
@@ -153,9 +167,9 @@ def _when(verdict: Verdict, otherwise: int) -> int | None:
     return refusal.not_before or otherwise
 
 
-def _looks(desk: Desk, unit: Unit) -> list[Look]:
+def _looks(desk: Desk, unit: Unit, late: Collection[int] = ()) -> list[Look]:
     level = Level.PROVEN if desk.prover is None else desk.prover.level()
-    return looks_at(unit, Law(desk.rules, desk.settings), level)
+    return looks_at(unit, Law(desk.rules, desk.settings), level, late)
 
 
 def _proof_of(desk: Desk, kick: Kick) -> Proof | None:

@@ -1,7 +1,7 @@
 """Tells when a kickout call must not go on, and ends what was not sent (case F56)."""
 
 from oracle.publisher.typed_data import KickStatement
-from oracle.services.accusing import Law, evidence_against, is_due, is_founded
+from oracle.services.accusing import Law, evidence_against, is_due, is_founded, is_wanted
 from oracle.services.deferring import end
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import path_of
@@ -12,6 +12,7 @@ from oracle.store.store import Unit
 # What a kickout call is about, before the number of its lane.
 LANE_SUBJECT = "ix="
 _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
+_NOT_DUE = "the kickout is no longer due"
 
 
 def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
@@ -19,7 +20,7 @@ def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
     index = lane_of(wish)
     law = Law(desk.rules, desk.settings)
     if not is_due(unit, index, desk.rules):
-        return "the kickout is no longer due"
+        return _NOT_DUE
     if wish.kind is IntentKind.PROPOSE_KICK:
         evidence = evidence_against(unit, index, law)
         said = KickStatement(wish.round or 0, index, evidence, wish.deadline or 0)
@@ -28,7 +29,10 @@ def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
             return "its evidence file is missing"
     else:
         kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
-        is_same = all(is_founded(unit, law, kick) for kick in kicks)
+        ended = [kick for kick in kicks if not is_wanted(unit, law, kick)]
+        if ended and all(is_founded(unit, law, kick) for kick in ended):
+            return _NOT_DUE
+        is_same = not ended
     return None if is_same else "the evidence behind the kickout left the chain"
 
 

@@ -1,0 +1,71 @@
+"""Kickouts that came too late, or whose node was better meanwhile: what becomes of them."""
+
+from dataclasses import replace
+
+from oracle.publisher.publisher import Keys
+from oracle.services.kicking import plan_kick
+from tests.evm.network import Standing
+from tests.office import LIMITS, Office
+from tests.services.test_kicking import (
+    POOL,
+    group,
+    kick,
+    kinds,
+    proposed,
+    pushed_without_kickouts,
+    standing,
+)
+
+
+def died(office: Office) -> None:
+    """Nobody was there for more than a day to execute what was proposed."""
+    office.premises.chain.at(int(str(kick(office)["diesAt"])) + 1)
+    office.premises.chain.mine()
+
+
+def test_a_kickout_that_nobody_executed_in_time_is_proposed_anew(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    first = kick(office)
+    died(office)
+    office.pushed()
+    for _ in range(3):
+        office.mine()
+        office.until_final()
+
+    again = kick(office)
+    assert (again["live"], again["evidence"]) == (True, first["evidence"])
+    assert int(str(again["round"])) > int(str(first["round"]))
+    assert "execute_kick" not in kinds(office)
+
+
+def test_who_only_signs_signs_again_what_nobody_executed_in_time(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    died(office)
+    pushed_without_kickouts(office)
+    signer = office.premises.keys.signer
+    office.restart(premises=replace(office.premises, keys=Keys(signer, None)))
+
+    assert [step.did for step in office.repeat(plan_kick)] == ["kickout signed"]
+
+
+def test_a_kickout_of_a_node_that_was_better_meanwhile_is_not_executed(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    group(office, 99, (2, 0, 1))
+    # The chain shows it well, and nobody is there to cancel.
+    pushed_without_kickouts(office)
+    for number in range(50, 50 + POOL):
+        group(office, number, (0, 1, 2))
+    for _ in range(LIMITS.kick_rounds):
+        pushed_without_kickouts(office)
+    premises = office.premises
+    premises.chain.at(max(premises.chain.time, int(str(kick(office)["readyAt"]))) + 1)
+    premises.chain.mine()
+    office.tick()
+    office.mine()
+    office.until_final()
+
+    assert "execute_kick" not in kinds(office)
+    assert standing(office) is Standing.ACTIVE
