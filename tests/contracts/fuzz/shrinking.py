@@ -1,9 +1,12 @@
 """A walk that ends badly, made shorter: steps that its end does not need are left out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tests.contracts.fuzz.step import Step
+from tests.contracts.fuzz.step import MARK, REORG, Step
 from tests.contracts.fuzz.walk import Walk
+
+_TIMELESS = (MARK, REORG)
 
 
 def fault(seed: int, number: int, steps: Sequence[Step]) -> tuple[str, int] | None:
@@ -23,24 +26,39 @@ def fault(seed: int, number: int, steps: Sequence[Step]) -> tuple[str, int] | No
 
 
 def shortest(seed: int, number: int, steps: Sequence[Step], tries: int = 100) -> list[Step]:
-    """Return steps that end in a fault too, as few as so many tries come to.
+    """Return steps that end in a fault of the same last one, as few as so many tries come to.
 
-    Halves are left out, then quarters, and so on to single steps. A report signs its round and
-    the report before it, so that those on the way to a fault stay.
+    Halves are left out, then quarters, and so on to single steps; the time that they took passes
+    all the same, so that blocks and deadlines stay where they were. A report signs its round and
+    the report before it, so that those on the way to a fault stay. A fault at another step is of
+    the leaving out: the network, too, minds a node that quits before it joins.
     """
     kept = list(steps)
     size = len(kept) // 2
     while size:
         at = 0
-        while at < len(kept):
+        while at < len(kept) - 1:
             if not tries:
                 return kept
             tries -= 1
-            fewer = kept[:at] + kept[at + size :]
+            fewer = _without(kept, at, min(at + size, len(kept) - 1))
             found = fault(seed, number, fewer)
-            if found is None:
+            if found is None or found[1] < len(fewer):
                 at += size
             else:
-                kept = fewer[: found[1]]
+                kept = fewer
         size //= 2
     return kept
+
+
+def _without(steps: Sequence[Step], start: int, end: int) -> list[Step]:
+    """Return the steps without those from start to before end; there are some after these."""
+    left_out = [step for step in steps[start:end] if step.name not in _TIMELESS]
+    rest = list(steps[end:])
+    at = next(place for place, step in enumerate(rest) if step.name not in _TIMELESS)
+    rest[at] = replace(
+        rest[at],
+        blocks=rest[at].blocks + sum(step.blocks for step in left_out),
+        seconds=rest[at].seconds + sum(step.seconds for step in left_out),
+    )
+    return [*steps[:start], *rest]
