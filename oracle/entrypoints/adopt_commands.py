@@ -128,11 +128,27 @@ def _show(found: Findings, *, dry_run: bool) -> None:
         f"{waiting} waiting",
         err=True,
     )
+    if not found.nonces and not found.overtaken:
+        _show_dropped(found, dry_run=dry_run)
+        return
     with_rows = sorted({*found.nonces, *found.overtaken})
     print_table(_COLUMNS, (_cells(found, nonce) for nonce in with_rows), left=_TEXT)
     would = "would be" if dry_run else "is"
     typer.echo(f"the next nonce {would} {found.nonces.stop}", err=True)
+    _show_dropped(found, dry_run=dry_run)
     _show_signing(found.signing)
+
+
+def _show_dropped(found: Findings, *, dry_run: bool) -> None:
+    """Tell of what waited in a pool when it was adopted, and is in none now."""
+    if found.dropped:
+        named = ", ".join(str(nonce) for nonce in found.dropped)
+        would = "would fill" if dry_run else "fills"
+        typer.echo(
+            f"adopted while they waited, and in no pool any more: nonces {named}; the daemon "
+            f"{would} them with no-ops, which cost gas",
+            err=True,
+        )
 
 
 def _cells(found: Findings, nonce: int) -> list[str]:
@@ -160,6 +176,7 @@ def _answer(found: Findings) -> dict[str, object]:
         "pending": found.pending,
         "next_nonce": max(found.known or 0, found.nonces.stop),
         "adopted": [_nonce_answer(found, nonce) for nonce in found.nonces],
+        "dropped": list(found.dropped),
         "overtaken": [_nonce_answer(found, nonce) for nonce in found.overtaken],
         **_signing_answer(found.signing),
     }

@@ -89,6 +89,9 @@ def is_as_wanted(intent: Intent, wanted: Mapping[About, _Want], heads: Heads) ->
 
     A start that checks its seed block gives way to a plain one when that block is final and old.
     """
+    if intent.wish.kind is IntentKind.NOOP:
+        # It fills a nonce: others wait behind it.
+        return True
     want = wanted.get(_about(intent))
     return want is not None and intent.wish.calldata == _calldata(want, heads)
 

@@ -21,7 +21,8 @@ def reconcile(desk: Desk) -> Step | None:
     Raises:
         InputError: the chain has seen nonces that this database never gave out, or the database
             has lost some that it did give out; or an endpoint is of another chain.
-        TransientError: no endpoint answers, or too few say the same.
+        TransientError: no endpoint answers, or too few say the same; or an adopted nonce is in no
+            pool any more.
     """
     desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
     if not desk.publisher.has_payer:
@@ -37,6 +38,7 @@ def reconcile(desk: Desk) -> Step | None:
     _check_ahead(desk, counts, known)
     if known is None:
         return _enroll(desk, counts)
+    _check_holes(desk, counts)
     if unfinished:
         return Step("reconciled", None, f"{unfinished} transactions are under way")
     return None
@@ -68,6 +70,17 @@ def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None
     )
 
 
+def _check_holes(desk: Desk, counts: Sequence[Count]) -> None:
+    """Say that what was adopted while it waited is in no pool any more: all behind it is stuck."""
+    with desk.store.reading() as unit:
+        holes = unit.outbox.holes.of(desk.account, max(one.pending for one in counts))
+    if holes:
+        raise TransientError(
+            f"nonces of {desk.account.address} that were adopted while they waited are in no pool "
+            f"any more: {_named(holes)}; nothing behind them can land: {_ADOPT} once more"
+        )
+
+
 def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
     quorum = desk.publisher.lines.quorum
     if len(counts) < quorum:
@@ -81,9 +94,12 @@ def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
 
 
 def _of_gap(desk: Desk, missing: Sequence[int]) -> str:
-    named = ", ".join(str(nonce) for nonce in missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return (
-        f"the outbox has lost nonces of {desk.account.address} that it gave out: {named}{more}; "
-        "the database was damaged or edited: put the newest copy back"
+        f"the outbox has lost nonces of {desk.account.address} that it gave out: "
+        f"{_named(missing)}; the database was damaged or edited: put the newest copy back"
     )
+
+
+def _named(nonces: Sequence[int]) -> str:
+    named = ", ".join(str(nonce) for nonce in nonces[:_NAMED])
+    return f"{named} and {len(nonces) - _NAMED} more" if len(nonces) > _NAMED else named

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection
 
 from oracle.store.outbox_counts import Counts
+from oracle.store.outbox_holes import Holes
 from oracle.store.outbox_intents import Intents
 from oracle.store.outbox_journal import Journal
 from oracle.store.outbox_peers import Peers
@@ -19,6 +20,7 @@ class Outbox:
         self.senders = Senders(connection, self.journal)
         self.intents = Intents(connection, self.journal)
         self.slots = Slots(connection, self.journal, self.intents)
+        self.holes = Holes(connection, self.journal)
         self.signatures = Signatures(connection, self.journal)
         self.peers = Peers(connection)
         self.counts = Counts(connection)

@@ -209,6 +209,45 @@ def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
         assert adopted(office)[1] is None
 
 
+def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_nobody(
+    office: Office, new_store: NewStore
+):
+    chain = office.premises.chain
+    office.period()
+    office.tick()
+    (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
+    with new_store() as fresh:
+        desk = refused(office, blank(office, fresh))
+        adopt(desk, look(desk, 1000), "somebody")
+        office.restart(store=fresh)
+        # It waits: nothing is wrong.
+        assert look(office.desk, 1000).is_nothing
+
+        chain.rpc("anvil_dropTransaction", lost)
+        chain.later(SETTINGS.ttl_seconds)
+        while "live" not in office.states(IntentKind.PUSH):
+            assert len(office.reports()) < 20, office.steps
+            office.period()
+            office.tick()
+        office.mine(3)
+        assert (office.premises.nonce, next_nonce(office.desk)) == (1, 3)
+        with pytest.raises(TransientError, match=r"in no pool any more: 1; .* adopt --from-chain"):
+            reconcile(office.desk)
+
+        found = look(office.desk, 1000)
+        assert (found.nonces, found.dropped, found.signing) == (range(3, 3), [1], None)
+        adopt(office.desk, found, "somebody")
+        assert reconcile(office.desk) is not None
+        office.tick()
+        office.until_final()
+
+        (noop,) = office.intents(IntentKind.NOOP)
+        assert (noop.nonce, noop.state) == (1, IntentState.FINAL)
+        assert office.intents(IntentKind.PUSH)[0].state is IntentState.FINAL
+        assert (office.premises.nonce, office.premises.round) == (3, 1)
+        assert look(office.desk, 1000).is_nothing
+
+
 def test_what_lies_deeper_than_the_walk_is_adopted_without_a_hash(
     sqlite_office: Office, tmp_path: Path
 ):

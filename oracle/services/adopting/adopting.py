@@ -11,7 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.publisher.nonces import Count, Spent, agreed, counts_of, spent_nonces
 from oracle.services.desk import Desk
-from oracle.store.outbox_rows import Account, Mined, Stamp
+from oracle.store.outbox_rows import Account, IntentKind, Mined, Stamp, Wish
 from oracle.store.store import Unit
 
 
@@ -29,7 +29,8 @@ class Findings:
     """What adopting would write; `known` None: the database does not know the account.
 
     `nonces` get a slot each, `spent` tells what used them where the blocks do. `overtaken` are
-    nonces of open calls of this database that the lost one used for something else.
+    nonces of open calls of this database that the lost one used for something else. `dropped`
+    were adopted while they waited in a pool, and no pool has them any more.
     """
 
     account: Account
@@ -38,14 +39,15 @@ class Findings:
     pending: int
     nonces: range
     overtaken: Sequence[int]
+    dropped: Sequence[int]
     spent: Mapping[int, Spent]
-    # None: the account does not serve the oracle contract.
+    # None: the account does not serve the oracle contract, or no signature can have been lost.
     signing: Signing | None
 
     @property
     def is_nothing(self) -> bool:
         """The database has seen all that the chain has."""
-        return not self.nonces and not self.overtaken
+        return not self.nonces and not self.overtaken and not self.dropped
 
 
 def look(desk: Desk, most_blocks: int) -> Findings:
@@ -64,26 +66,33 @@ def look(desk: Desk, most_blocks: int) -> Findings:
             for slot in unit.outbox.slots.watched(account)
             if slot.nonce < count.mined
         ]
+        dropped = unit.outbox.holes.of(account, count.pending)
     lowest = min([known or 0, *(nonce for nonce, _ in open_slots)])
     spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
     # Of a database that is lost altogether, what lies too deep is not written down at all.
     first = min(spent, default=count.mined) if known is None else known
+    nonces = range(first, max(first, count.pending))
+    overtaken = [
+        nonce for nonce, ours in open_slots if nonce in spent and spent[nonce].hash not in ours
+    ]
     return Findings(
         account=account,
         known=known,
         mined=count.mined,
         pending=count.pending,
-        nonces=range(first, max(first, count.pending)),
-        overtaken=[
-            nonce for nonce, ours in open_slots if nonce in spent and spent[nonce].hash not in ours
-        ],
+        nonces=nonces,
+        overtaken=overtaken,
+        dropped=dropped,
         spent=spent,
-        signing=signing_of(desk),
+        signing=signing_of(desk) if nonces or overtaken else None,
     )
 
 
 def adopt(desk: Desk, found: Findings, actor: str) -> None:
     """Write it down, in one commit: final slots, the next nonce, and how long the signer rests.
+
+    A nonce that no pool has any more is given to a no-op, which the daemon sends: what stands
+    behind it could never land.
 
     Raises:
         InputError: the database is not as it was when `look` looked.
@@ -99,6 +108,9 @@ def adopt(desk: Desk, found: Findings, actor: str) -> None:
             spent = found.spent.get(nonce)
             tx_hash, mined = (None, None) if spent is None else (spent.hash, _mined(spent))
             outbox.slots.adopt(account, nonce, tx_hash, mined, stamp)
+        for nonce in found.dropped:
+            outbox.holes.reopen(account, nonce, stamp)
+            outbox.intents.add(_noop(account, nonce), stamp)
         outbox.senders.adopt(account, max(found.known or 0, found.nonces.stop), stamp)
         if found.signing is not None:
             _keep_quiet(unit, desk, found.signing, stamp)
@@ -147,6 +159,18 @@ def _agreed_count(desk: Desk) -> Count:
             "take the one that is wrong out of [chain] endpoints"
         )
     return count
+
+
+def _noop(account: Account, nonce: int) -> Wish:
+    """Return a call of nothing to ourselves, for each nonce that is to be filled."""
+    return Wish(
+        account=account,
+        contract=account.address,
+        kind=IntentKind.NOOP,
+        dedup_key=f"noop:adopted:nonce={nonce}",
+        calldata="0x",
+        priority=0,
+    )
 
 
 def _mined(spent: Spent) -> Mined:
