@@ -17,6 +17,7 @@ from oracle.entrypoints.options import (
 from oracle.entrypoints.outbox_acts import actor
 from oracle.entrypoints.report_commands import report
 from oracle.services.leasing import leased
+from oracle.services.timing.gating import holding
 from oracle.services.timing.releasing import held_at, release
 from oracle.store.gates import Gate
 from oracle.store.outbox_rows import Stamp
@@ -67,7 +68,7 @@ def _release(app: App, period: int) -> None:
 
 def _list(app: App, *, as_json: bool) -> None:
     with app.store.reading() as unit:
-        held = unit.gates.held()
+        held = holding(unit)
     if as_json:
         print_json([_answer(gate) for gate in held])
         return

@@ -78,6 +78,12 @@ class ReportRoom:
         newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
+    def newest_landed(self) -> int | None:
+        """Return the highest period whose report landed."""
+        landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
+        newest = landed.order_by(report.c.period.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
+
     def at(self, period: int) -> StoredReport | None:
         """Return the report of one period."""
         found = self._where(report.c.period == period)

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.report import Report
 from oracle.entrypoints.cli import run
 from oracle.services.leasing import leased
 from oracle.store.outbox_rows import Stamp
+from oracle.store.reports import ReportState
 from oracle.store.store import Store
 from tests.entrypoints.local_network import write
 
@@ -57,3 +61,13 @@ def test_a_daemon_at_work_is_not_disturbed(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, leased(store, "the daemon"):
         assert run(["report", "release", str(PERIOD), "--config", held]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
+
+
+def test_what_a_landed_report_has_followed_is_listed_no_more(held: str, capsys, sqlite_url: str):
+    with Store.open(sqlite_url) as store, store.transaction() as unit:
+        block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
+        unit.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
+        unit.reports.mark(PERIOD + 1, ReportState.LANDED)
+
+    assert run(["report", "release", "--config", held]) == 0
+    assert capsys.readouterr().out == "no report is held\n"

@@ -12,12 +12,9 @@ from oracle.domain.sanity import Move, why_too_much, why_too_quiet
 from oracle.services.desk import Desk, Step
 from oracle.services.timing.activity import counted
 from oracle.store.gates import Gate
-from oracle.store.reports import ReportState, StoredReport
+from oracle.store.reports import StoredReport
 from oracle.store.store import Unit
 from oracle.telemetry import gate_metrics
-
-# Reports among which the newest landed one is looked for.
-_LOOKED_BACK = 1_000
 
 
 def why_held(desk: Desk, unit: Unit, report: Report) -> str | None:
@@ -59,9 +56,10 @@ def hold(desk: Desk, report: Report, why: str) -> Step | None:
 
 def holding(unit: Unit) -> list[Gate]:
     """Return the periods that wait for a human, but for those that a landed report followed."""
-    landed = [one for one in unit.reports.latest(_LOOKED_BACK) if one.state is ReportState.LANDED]
-    newest = landed[-1].report.period if landed else -1
-    return [gate for gate in unit.gates.held() if gate.period > newest]
+    held = unit.gates.held()
+    # Mostly there is none, and nothing else is read.
+    newest = unit.reports.newest_landed() if held else None
+    return [gate for gate in held if newest is None or gate.period > newest]
 
 
 def is_holding(unit: Unit) -> bool:

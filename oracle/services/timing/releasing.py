@@ -26,7 +26,7 @@ def held_at(unit: Unit, period: int) -> Gate:
     """Return what is held of a period. Raises InputError: nothing is."""
     gate = unit.gates.at(period)
     if gate is None or gate.released_at is not None:
-        held = ", ".join(str(one.period) for one in unit.gates.held()) or "none"
+        held = ", ".join(str(one.period) for one in holding(unit)) or "none"
         state = "was released already" if gate is not None else "is not held"
         raise InputError(f"the report of period {period} {state}; held are: {held}")
     return gate

@@ -7,6 +7,5 @@ from oracle.services.timing.gating import holding
 def why_waiting(desk: Desk) -> str | None:
     """Return why the newest held report is held; None: none is."""
     with desk.store.reading() as unit:
-        # Mostly there is none, and nothing else is read.
-        held = holding(unit) if unit.gates.held() else []
+        held = holding(unit)
     return f"period {held[-1].period} is held: {held[-1].reason}" if held else None
