@@ -43,6 +43,17 @@ COLUMNS = (
     ("pub_attempt", "first_sent_block", sa.BigInteger, None),
     ("pub_journal", "actor", sa.Text, None),
 )
+# Name, table, columns, and of which rows: whom a nonce was given to, and what a day costs.
+MORE_INDEXES = (
+    ("intent_nonce", "pub_intent", ["chain_id", "sender", "nonce"], None),
+    ("slot_opened", "pub_slot", ["chain_id", "sender", "opened_at"], None),
+    (
+        "slot_bumped",
+        "pub_slot",
+        ["chain_id", "sender", "last_bump_at"],
+        "last_bump_at IS NOT NULL",
+    ),
+)
 TABLES = ("report_gate", "pub_quiet", "pub_peer_statement")
 
 
@@ -52,6 +63,7 @@ def upgrade() -> None:
         empty = default is None
         op.add_column(table, sa.Column(name, kind(), nullable=empty, server_default=default))
     _index_anew(NEW_INDEXES)
+    _index_more()
     _make_statements()
     _make_gates()
     _go_on()
@@ -62,6 +74,8 @@ def downgrade() -> None:
     op.execute("UPDATE pub_intent SET kind = 'noop' WHERE kind = 'adopted'")
     for table in TABLES:
         op.drop_table(table)
+    for name, table, _columns, _where in MORE_INDEXES:
+        op.drop_index(name, table)
     _index_anew(OLD_INDEXES)
     for table, name, _kind, _default in reversed(COLUMNS):
         op.drop_column(table, name)
@@ -132,6 +146,12 @@ def _index_anew(indexes: tuple[tuple[str, list[str], str], ...]) -> None:
             sqlite_where=sa.text(where),
             postgresql_where=sa.text(where),
         )
+
+
+def _index_more() -> None:
+    for name, table, columns, where in MORE_INDEXES:
+        rows = None if where is None else sa.text(where)
+        op.create_index(name, table, columns, sqlite_where=rows, postgresql_where=rows)
 
 
 def _go_on() -> None:

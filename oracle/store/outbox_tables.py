@@ -141,6 +141,8 @@ Index(
     sqlite_where=text(_LIVE_START),
     postgresql_where=text(_LIVE_START),
 )
+# Who was put on a nonce: its rivals, and what is reserved for it.
+Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 Index(
     "intent_work",
@@ -181,6 +183,17 @@ Index(
     pub_slot.c.nonce,
     sqlite_where=text(_SLOT_WORK),
     postgresql_where=text(_SLOT_WORK),
+)
+# What an hour and a day cost, however long the account has sent.
+Index("slot_opened", pub_slot.c.chain_id, pub_slot.c.sender, pub_slot.c.opened_at)
+_BUMPED = "last_bump_at IS NOT NULL"
+Index(
+    "slot_bumped",
+    pub_slot.c.chain_id,
+    pub_slot.c.sender,
+    pub_slot.c.last_bump_at,
+    sqlite_where=text(_BUMPED),
+    postgresql_where=text(_BUMPED),
 )
 
 # Signed bytes; stored before they leave, never changed, never signed again.
