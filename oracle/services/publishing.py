@@ -110,10 +110,11 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
 def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
     """Return the lowest nonce that waits for a signature."""
     for slot in unit.outbox.slots.watched(desk.account):
+        if slot.state is not SlotState.OPEN:
+            continue
         intent = unit.outbox.intents.named(slot.intent_id)
         if (
-            slot.state is SlotState.OPEN
-            and intent is not None
+            intent is not None
             and intent.state is IntentState.ASSIGNED
             and not unit.outbox.slots.attempts(slot)
         ):
@@ -125,8 +126,8 @@ def _send_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         unsent = [
             (slot, attempt)
-            for slot in unit.outbox.slots.watched(desk.account)
-            for attempt in unit.outbox.slots.attempts(slot)
+            for slot, attempts in unit.outbox.slots.watched_with_attempts(desk.account)
+            for attempt in attempts
             if attempt.sends == 0
         ]
     return send_attempt(desk, *unsent[0], heads) if unsent else None

@@ -87,13 +87,16 @@ class LatchRoom:
 
     def all_closed(self) -> list[Latch]:
         """Return the latches that are closed now, the oldest first."""
-        chosen = select(latch).where(latch.c.cleared_time.is_(None)).order_by(latch.c.id)
-        return [_latch_of(row) for row in self._connection.execute(chosen)]
+        return [_latch_of(row) for row in self._connection.execute(_CLOSED)]
 
     def history(self, limit: int) -> list[Latch]:
         """Return up to `limit` latches, closed and cleared, the newest first."""
         chosen = select(latch).order_by(latch.c.id.desc()).limit(limit)
         return [_latch_of(row) for row in self._connection.execute(chosen)]
+
+
+# Made once: every step asks it.
+_CLOSED = select(latch).where(latch.c.cleared_time.is_(None)).order_by(latch.c.id)
 
 
 def _latch_of(row: Any) -> Latch:  # noqa: ANN401  a row of any driver

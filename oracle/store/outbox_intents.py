@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, insert, select, update
+from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, update
 
 from oracle.errors import FatalError
 from oracle.store.outbox_journal import Journal
@@ -148,18 +148,14 @@ class Intents:
         )
 
     def named(self, intent_id: int) -> Intent | None:
-        row = self._connection.execute(_ALL.where(pub_intent.c.id == intent_id)).one_or_none()
+        row = self._connection.execute(_NAMED, {"named": intent_id}).one_or_none()
         return None if row is None else intent_of(row)
 
     def in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
         """Return the account's intents in these states: urgent ones first, then the oldest."""
-        return self._where(
-            _ALL.where(
-                pub_intent.c.chain_id == account.chain_id,
-                pub_intent.c.sender == account.address,
-                pub_intent.c.state.in_([state.value for state in states]),
-            ).order_by(pub_intent.c.priority, pub_intent.c.id)
-        )
+        whose = {"chain": account.chain_id, "account": account.address}
+        chosen = {**whose, "states": [state.value for state in states]}
+        return [intent_of(row) for row in self._connection.execute(_IN_STATES, chosen)]
 
     def unfinished(self, account: Account) -> list[Intent]:
         """Return what has not come to an end: planned, ready, assigned, live, mined."""
@@ -244,6 +240,13 @@ class Intents:
 
 
 _ALL = select(pub_intent)
+# Made once: every tick asks them many times, and to build one costs more than to run it.
+_NAMED = _ALL.where(pub_intent.c.id == bindparam("named"))
+_IN_STATES = _ALL.where(
+    pub_intent.c.chain_id == bindparam("chain"),
+    pub_intent.c.sender == bindparam("account"),
+    pub_intent.c.state.in_(bindparam("states", expanding=True)),
+).order_by(pub_intent.c.priority, pub_intent.c.id)
 
 
 def _without_nonce(intent: Intent) -> Intent:

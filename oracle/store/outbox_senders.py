@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, select, update
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
@@ -69,8 +69,8 @@ class Senders:
 
     def paused_because(self, account: Account) -> Pause | None:
         """Return why the account opens no new nonce; None: it does."""
-        chosen = select(pub_sender).where(_is(account), pub_sender.c.paused)
-        row = self._connection.execute(chosen).one_or_none()
+        asked = {"chain": account.chain_id, "account": account.address}
+        row = self._connection.execute(_PAUSED, asked).one_or_none()
         return None if row is None else _pause(row)
 
     def paused(self) -> dict[Account, Pause]:
@@ -101,6 +101,14 @@ class Senders:
             .values(paused=False, pause_class=None, pause_reason=None)
         )
         self._journal.write("resumed", stamp, About(), account.address)
+
+
+# Made once: every tick asks it many times.
+_PAUSED = select(pub_sender).where(
+    pub_sender.c.chain_id == bindparam("chain"),
+    pub_sender.c.address == bindparam("account"),
+    pub_sender.c.paused,
+)
 
 
 def _is(account: Account) -> ColumnElement[bool]:

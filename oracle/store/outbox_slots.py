@@ -24,8 +24,9 @@ from oracle.store.outbox_rows import (
     Stamp,
     Wish,
 )
-from oracle.store.outbox_slot_views import SlotViews, of_account
+from oracle.store.outbox_slot_views import of_account
 from oracle.store.outbox_tables import pub_attempt, pub_slot
+from oracle.store.outbox_watched import WatchedViews
 
 _NO_RECEIPT: dict[str, None] = dict.fromkeys(
     (
@@ -42,7 +43,7 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
 _RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
-class Slots(SlotViews):
+class Slots(WatchedViews):
     """The tables pub_slot and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
