@@ -21,6 +21,7 @@ from oracle.publisher.receipts import (
 from oracle.publisher.sender import Answer
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
+from oracle.services.sending.budgets import role
 from oracle.services.settling import foreign, note_mined, note_taken_back, settle
 from oracle.store.outbox_rows import Attempt, Slot, SlotState
 from oracle.telemetry.send_metrics import UNDECIDED
@@ -65,7 +66,7 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
         step = watch.look_at(slot, attempts)
         if step is not None:
             return step
-    UNDECIDED.set(watch.undecided)
+    UNDECIDED.labels(role(desk)).set(watch.undecided)
     return None
 
 
@@ -85,14 +86,13 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
     settled = _still_there(desk, slots, heads)
     with desk.store.reading() as unit:
         watched = [(one, unit.outbox.slots.attempts(one)) for one in slots if one not in settled]
-    if not watched:
-        return None
     watch = _Pass(desk, heads, watched)
     done: list[Step] = []
     for slot, attempts in watched:
         if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
             step = watch.look_at(slot, attempts)
             done += [step] if step is not None else []
+    UNDECIDED.labels(role(desk)).set(watch.undecided)
     if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
         return done[0] if done else None
     kinds = [step.did for step in done]

@@ -23,6 +23,7 @@ from oracle.services.sending.budgets import left, show
 from oracle.services.sending.bumping import bump_next
 from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for, signed_call
 from oracle.services.sending.replenishing import resume_funded
+from oracle.services.sending.trials import count
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
@@ -252,6 +253,8 @@ def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look
     calls = [_trial(one, heads) for one in alive]
     tried = preflight_all(desk.publisher.lines, calls) if calls else []
     verdicts = {one.id: verdict for one, verdict in zip(alive, tried, strict=True)}
+    for one in alive:
+        count(one.wish.kind, verdicts[one.id])
     return [_Look(one, is_blind, verdicts.get(one.id)) for one in intents]
 
 

@@ -10,6 +10,7 @@ from oracle.services.recanting import why_not_against
 from oracle.services.sending.budgets import role, room, show, why_not, why_poor
 from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for
 from oracle.services.sending.retargeting import stuck_push
+from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused
 from oracle.services.timing.gating import is_holding
 from oracle.services.timing.worth import why_not_worth
@@ -39,6 +40,7 @@ def look_again(
         return None, wait(desk, intent, heads, rest)
     publisher, wish = desk.publisher, intent.wish
     verdict = preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    count(wish.kind, verdict)
     if verdict.outcome is not Outcome.OK:
         return None, refused(desk, intent, verdict, heads)
     return verdict, None

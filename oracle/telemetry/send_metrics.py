@@ -13,6 +13,7 @@ BROADCASTS = Counter(
 UNDECIDED = Gauge(
     "oracle_publisher_undecided_nonces",
     "Nonces that would be final, but too few endpoints agree on how.",
+    ["account"],
     registry=REGISTRY,
 )
 FOREIGN = Counter(

@@ -132,11 +132,11 @@ def test_case_f37_where_one_of_two_endpoints_says_otherwise_nothing_ends(
     office.mine()
     office.until_final()
     assert (office.premises.round, office.states()) == (1, ["mined"])
-    assert UNDECIDED._value.get() == 1
+    assert UNDECIDED.labels("transmitter")._value.get() == 1
 
     odd.heal()
     office.tick()
-    assert (office.states(), UNDECIDED._value.get()) == (["final"], 0)
+    assert (office.states(), UNDECIDED.labels("transmitter")._value.get()) == (["final"], 0)
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -17,6 +17,7 @@ from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
 from oracle.services.sending.bumping import Waiting, replacing_fees, send_newest
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
+from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused, statement_behind
 from oracle.store.outbox_rows import (
     AttemptReason,
@@ -99,6 +100,7 @@ def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
 def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step | None:
     wish, slot = fresh.wish, waiting.slot
     verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    count(wish.kind, verdict)
     if verdict.outcome is not Outcome.OK:
         return refused(desk, fresh, verdict, heads)
     limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
