@@ -180,6 +180,19 @@ def decode(records: bytes) -> list[tuple[int, int]]:
     return words
 
 
+def word_among(records: bytes, index: int) -> int | None:
+    """Return the word `index` of records, which ascend; None: it is not among them."""
+    first, end = 0, len(records) // RECORD_BYTES
+    while first < end:
+        middle = (first + end) // 2
+        at = middle * RECORD_BYTES
+        found = int.from_bytes(records[at : at + 3])
+        if found == index:
+            return int.from_bytes(records[at + 3 : at + RECORD_BYTES])
+        first, end = (middle + 1, end) if found < index else (first, middle)
+    return None
+
+
 def _chosen(
     as_of: BlockRef, rounds: Rounds, wanted: Mapping[int, int], settings: ReportSettings
 ) -> list[int]:

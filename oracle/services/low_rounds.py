@@ -10,8 +10,6 @@ from oracle.domain.low_rounds import Shown, first_run, newest_run, shown
 from oracle.domain.report import ReportSettings
 from oracle.store.store import Unit
 
-_PAGE = 50
-
 
 def first_low(
     unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings
@@ -39,7 +37,7 @@ def low_now(unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings)
 
 
 def _since(unit: Unit, spell: KickoutDue, index: int) -> Iterator[Shown]:
-    pages = _pages(unit, spell.opened_at.block)
+    pages = _pages(unit, word_of(index), spell.opened_at.block)
     first = next(pages, [])
     if not first:
         return
@@ -50,9 +48,9 @@ def _since(unit: Unit, spell: KickoutDue, index: int) -> Iterator[Shown]:
             yield one
 
 
-def _pages(unit: Unit, as_of: int) -> Iterator[list[RoundAccepted]]:
+def _pages(unit: Unit, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
     after = 0
-    while page := unit.rounds.since(as_of, after, _PAGE):
+    while page := unit.rounds.since(word, as_of, after):
         yield page
         after = page[-1].round
 
@@ -60,10 +58,12 @@ def _pages(unit: Unit, as_of: int) -> Iterator[list[RoundAccepted]]:
 def _lane_before(unit: Unit, number: int, index: int) -> int:
     """Return what the lane held before round `number`: what the last round with its word said."""
     word = word_of(index)
-    while page := unit.rounds.until(number - 1, _PAGE):
+    if not unit.rounds.words([word]):
+        # Never written: no round needs to be looked at for it.
+        return NEVER_REPORTED
+    while page := unit.rounds.until(word, number - 1):
         for one in page:
-            for held, value in one.words:
-                if held == word:
-                    return lane_in(value, index)
+            for _, value in one.words:
+                return lane_in(value, index)
         number = page[-1].round
     return NEVER_REPORTED

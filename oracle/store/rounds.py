@@ -9,7 +9,7 @@ from oracle.domain.block import Position
 from oracle.domain.contract_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import word_of as word_number_of
-from oracle.domain.report import decode, encode
+from oracle.domain.report import decode, encode, word_among
 from oracle.domain.rounds import Kick, KickState, RoundHead, Rounds, RoundsChanges, Word
 from oracle.store.bulk import Row, append, upsert
 from oracle.store.encoding import hexed, raw
@@ -65,20 +65,25 @@ class RoundRoom:
         row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
         return None if row is None else _accepted_of(row)
 
-    def since(self, as_of: int, after: int = 0, limit: int = 50) -> list[RoundAccepted]:
-        """Return the first rounds after `after` that speak of blocks from `as_of` on, in order."""
+    def since(
+        self, word: int, as_of: int, after: int = 0, limit: int = 100
+    ) -> list[RoundAccepted]:
+        """Return the first rounds after `after` that speak of blocks from `as_of` on, in order.
+
+        They are read for one word alone, where they carry it: with all there would be thousands.
+        """
         chosen = select(accepted_round).where(
             accepted_round.c.as_of >= as_of, accepted_round.c.round > after
         )
         rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
-        return [_accepted_of(row) for row in rows]
+        return [_accepted_of(row, word) for row in rows]
 
-    def until(self, number: int, limit: int = 50) -> list[RoundAccepted]:
-        """Return the last rounds up to round `number`, the newest first."""
+    def until(self, word: int, number: int, limit: int = 100) -> list[RoundAccepted]:
+        """Return the last rounds up to round `number`, the newest first, for one word alone."""
         chosen = select(accepted_round).where(accepted_round.c.round <= number)
         newest = accepted_round.c.round.desc()
         rows = self._connection.execute(chosen.order_by(newest).limit(limit))
-        return [_accepted_of(row) for row in rows]
+        return [_accepted_of(row, word) for row in rows]
 
     def words(self, numbers: Iterable[int]) -> dict[int, Word]:
         """Return the words of these numbers that were ever written, by number."""
@@ -144,7 +149,7 @@ def _accepted_row(accepted: RoundAccepted) -> Row:
     )
 
 
-def _accepted_of(row: Any) -> RoundAccepted:  # noqa: ANN401  a row of any driver
+def _accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
     return RoundAccepted(
         at=Position(row.block, row.tx, row.log, row.sub),
         time=row.time,
@@ -155,5 +160,10 @@ def _accepted_of(row: Any) -> RoundAccepted:  # noqa: ANN401  a row of any drive
         digest=Hash(hexed(row.digest)),
         rules=row.rules,
         transmitter=Address(hexed(row.transmitter)),
-        words=tuple(decode(row.words)),
+        words=tuple(decode(row.words)) if only is None else _only(row.words, only),
     )
+
+
+def _only(records: bytes, index: int) -> tuple[tuple[int, int], ...]:
+    word = word_among(records, index)
+    return () if word is None else ((index, word),)

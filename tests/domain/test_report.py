@@ -15,6 +15,7 @@ from oracle.domain.report import (
     encode,
     period_of,
     rules_id,
+    word_among,
 )
 from oracle.domain.rounds import Rounds
 from oracle.systems.crynux.rule_sets import RELAY, SEED
@@ -63,6 +64,13 @@ lanes = st.integers(0, 10_002)
 @given(words)
 def test_records_are_read_back_as_they_were_written(wanted):
     assert decode(encode(sorted(wanted.items()))) == sorted(wanted.items())
+
+
+@given(words, st.integers(0, 9))
+def test_one_word_is_found_among_many(wanted, place):
+    records = encode(sorted(wanted.items()))
+    for number in [*wanted, place]:
+        assert word_among(records, number) == wanted.get(number)
 
 
 @pytest.mark.parametrize("records", [b"x", encode([(2, 1), (1, 1)]), encode([(1, 1), (1, 2)])])

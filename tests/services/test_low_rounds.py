@@ -1,0 +1,52 @@
+"""How much is read to see that a node was low: never every round there was."""
+
+from pathlib import Path
+
+from oracle.domain.block import Position
+from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
+from oracle.domain.lanes import LANES_PER_WORD, with_lane
+from oracle.domain.ledger import KickoutDue
+from oracle.domain.report import ReportSettings
+from oracle.domain.rounds import Rounds
+from oracle.services.low_rounds import first_low, low_now
+from oracle.store.rounds import RoundRoom
+from oracle.store.store import Store
+
+SETTINGS = ReportSettings()
+SPELL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)
+ROUNDS = 250
+
+
+def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path, monkeypatch):
+    rounds = Rounds()
+    for number in range(1, ROUNDS + 1):
+        rounds.block(number, [_accepted(number)], journal=False)
+    with Store.open(f"sqlite:///{tmp_path}/rounds.sqlite", create=True) as store:
+        with store.transaction() as unit:
+            unit.rounds.write(rounds.drain())
+        with store.reading() as unit:
+            low = first_low(unit, SPELL, 3, SETTINGS)
+            assert [one.round for one in low] == [10, 11, 12]
+            assert low_now(unit, SPELL, 3, SETTINGS) == len(low)
+
+            def until(_room: RoundRoom, *_asked: int) -> None:
+                raise AssertionError("all rounds were read")
+
+            monkeypatch.setattr(RoundRoom, "until", until)
+            assert low_now(unit, SPELL, LANES_PER_WORD + 3, SETTINGS) == 0
+
+
+def _accepted(number: int) -> RoundAccepted:
+    return RoundAccepted(
+        at=Position(number, 0, 0),
+        time=60 * number,
+        round=number,
+        as_of=number,
+        as_of_hash=ZERO_HASH,
+        data_hash=ZERO_HASH,
+        digest=Hash(f"0x{number:064x}"),
+        rules=1,
+        transmitter=ZERO_ADDRESS,
+        words=((0, with_lane(0, 3, 100)),),
+    )
