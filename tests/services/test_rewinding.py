@@ -67,6 +67,8 @@ def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
 
 
 @pytest.mark.slow
+# Two minutes where nobody else works.
+@pytest.mark.timeout(900)
 @settings(PATIENT, max_examples=200)
 @FORKS
 def test_many_forks_end_as_if_they_had_never_been(
