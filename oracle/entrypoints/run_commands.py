@@ -220,6 +220,7 @@ def migrate(
 
 def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     """Check everything that can be checked before the first turn."""
+    app.store.fence(epoch)
     app.identify()
     work = Work(app, epoch, Watch(Beats(time.monotonic)))
     closed = latching.show(app.store)

@@ -112,6 +112,7 @@ class Store:
         self._url = url
         # Whether this process has ever written to it.
         self._was_written = False
+        self._epoch: int | None = None
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -126,6 +127,13 @@ class Store:
         check_schema(url, create=create)
         return cls(parsed(url))
 
+    def fence(self, epoch: int) -> None:
+        """Write from now on only as the holder of the lease that has this epoch.
+
+        What a process had fetched before it stalled is not written once another has taken over.
+        """
+        self._epoch = epoch
+
     @contextmanager
     def transaction(self) -> Iterator[Unit]:
         """Write: committed on a clean exit, rolled back by any exception.
@@ -134,10 +142,14 @@ class Store:
             TransientError: another writer holds the database, the connection was lost, or it
                 could be written a while ago and cannot now: a disk, or a server, that comes back.
             InputError: the database could never be written.
+            FatalError: it is fenced, and another process has taken over.
         """
         try:
             with self._translating(), self._writing.begin() as connection:
-                yield Unit(connection)
+                unit = Unit(connection)
+                if self._epoch is not None:
+                    unit.lease.guard(self._epoch)
+                yield unit
         except InputError as error:
             if self._was_written and isinstance(error.__cause__, DBAPIError):
                 raise TransientError(str(error)) from error

@@ -2,7 +2,9 @@
 
 import pytest
 
+from oracle.domain.ids import Address
 from oracle.errors import FatalError
+from oracle.store.outbox_rows import Account, Stamp
 from oracle.store.store import Store
 
 
@@ -64,3 +66,15 @@ def test_a_database_that_nobody_wrote_to_has_no_holder(store: Store):
     with store.reading() as unit:
         held = unit.lease.current()
     assert (held.holder, held.epoch) == (None, 0)
+
+
+def test_whoever_is_fenced_writes_nothing_more_once_another_has_taken_over(database_url: str):
+    with Store.open(database_url) as old, Store.open(database_url) as new:
+        epoch = taken(old, "one", seconds=-1)
+        assert epoch is not None
+        old.fence(epoch)
+        with old.transaction() as unit:
+            unit.outbox.senders.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
+        assert taken(new, "two") == 2
+        with pytest.raises(FatalError, match="taken over"), old.transaction():
+            pytest.fail("it was let in")
