@@ -16,6 +16,7 @@ from oracle.telemetry.logs import hide
 
 _OTHERS = 0o077
 _OWNER_ONLY = 0o600
+_FOLDER_OF_OWNER = 0o700
 _PASSWORD_BYTES = 32
 _KEY_BYTES = 32
 # A shorter one would black out words of every line; nobody is helped by hiding it.
@@ -37,7 +38,12 @@ def create_keystore(
     written = accounts().encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
     # The password first: a keystore without its password would be a lost key.
     _write_new(password_file, password + "\n")
-    _write_new(keystore, json.dumps(written) + "\n")
+    try:
+        _write_new(keystore, json.dumps(written) + "\n")
+    except InputError:
+        # Of a key that there is not; it would be in the way of the next try.
+        password_file.unlink(missing_ok=True)
+        raise
     return Address(account.address.lower())
 
 
@@ -101,12 +107,24 @@ def read_secret(path: Path) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet; it is on the disk then, or nothing of it is left."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-        with os.fdopen(opened, "w", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"{path}: is there already; a key is never overwritten") from None
+        opened = _opened(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _opened(path: Path) -> int:
+    path.parent.mkdir(mode=_FOLDER_OF_OWNER, parents=True, exist_ok=True)
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    except FileExistsError:
+        raise InputError(f"{path}: is there already; a key is never overwritten") from None

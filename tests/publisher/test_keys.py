@@ -82,6 +82,17 @@ def test_a_keystore_of_another_length_is_refused(tmp_path: Path):
         unlock(*files)
 
 
+def test_a_keystore_that_cannot_be_written_leaves_no_password_in_the_way(tmp_path: Path):
+    files = KeyFiles(tmp_path / "file" / "key.json", tmp_path / "key.password")
+    files.keystore.parent.write_text("where the folder should be")
+    with pytest.raises(InputError, match=r"key\.json: cannot be written"):
+        create_keystore(*files, iterations=QUICK)
+    assert not files.password_file.exists()
+
+    files.keystore.parent.unlink()
+    assert create_keystore(*files, iterations=QUICK) == KeySigner.open(*files).address
+
+
 def test_a_key_is_never_overwritten(files: KeyFiles):
     with pytest.raises(InputError, match="is there already; a key is never overwritten"):
         create_keystore(*files, iterations=QUICK)

@@ -86,7 +86,7 @@ def test_an_answer_that_is_none_is_a_transient_failure_after_one_request(host: R
 def test_nobody_is_followed_elsewhere(host: RemoteHost):
     with served(RemoteHost(key=host.key)) as elsewhere:
         host.instead = (307, {"Location": elsewhere.url}, b"")
-        with pytest.raises(TransientError):
+        with pytest.raises(TransientError, match=r"eth_signTransaction \(HTTP 307\)"):
             RemoteSigner(host.place()).sign_transaction(CALL)
         assert elsewhere.asked == []
 

@@ -95,7 +95,7 @@ class RemoteSigner:
             RPC_ERRORS.labels(method).inc()
             # The message of either may hold the URL, and the URL a token.
             raise TransientError(
-                f"the signer at {self._name} did not answer {method} ({type(error).__name__}): "
+                f"the signer at {self._name} did not answer {method} ({_shortly(error)}): "
                 "it is asked again for the same"
             ) from None
         return _result(answer, f"the signer at {self._name}", method)
@@ -116,7 +116,7 @@ class RemoteSigner:
         ) as answered:
             if answered.status_code != requests.codes.ok:
                 # A redirect too: no other host is shown what is to be signed.
-                raise requests.HTTPError
+                raise requests.HTTPError(response=answered)
             # Whoever drips bytes is never late for any one of them.
             body = body_of(answered.raw, _MOST_BYTES, end)
         if len(body) > _MOST_BYTES:
@@ -158,6 +158,12 @@ def _session(wire: Wire) -> requests.Session:
         hide(token)
         session.headers["Authorization"] = f"Bearer {token}"
     return session
+
+
+def _shortly(error: Exception) -> str:
+    """Return what went wrong, in words that hold no address: a status, or the error's name."""
+    answered = error.response if isinstance(error, requests.RequestException) else None
+    return type(error).__name__ if answered is None else f"HTTP {answered.status_code}"
 
 
 def _there(path: Path) -> Path:
