@@ -15,7 +15,7 @@ from oracle.publisher.typed_data import ReportStatement
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.collecting import signatures
 from oracle.services.quorum.comparing import tally
-from oracle.services.quorum.landing import settle_next
+from oracle.services.quorum.landing import lose_next, settle_next, waits_for_finality
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.signing import sign_once
 from oracle.services.sending.retargeting import why_hopeless
@@ -60,8 +60,9 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         cuts = _cuts(desk, unit)
         pushing = _pushing(desk, unit)
-    settled = settle_next(desk, heads, cuts)
-    if settled is not None or not any(one.state is ReportState.DUE for one in cuts):
+        is_idle = not any(_is_wanted(desk, unit, one, heads) for one in cuts)
+    settled = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
+    if settled is not None or is_idle:
         return settled
     if pushing is not None and pushing.state is not IntentState.LIVE:
         return None
@@ -72,12 +73,20 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
 
 
 def _cuts(desk: Desk, unit: Unit) -> list[StoredCut]:
-    """Return what was cut in the shifts that may still have the turn."""
-    newest = unit.reports.newest_period()
+    """Return what was cut in the shifts that may still have the turn, or is due from before."""
+    newest, due = unit.reports.newest_period(), unit.reports.first_due()
     if newest is None:
         return []
     length = shift_length(desk.settings)
-    return unit.reports.cuts_since((newest // length - 2) * length)
+    start = (newest // length - 2) * length
+    return unit.reports.cuts_since(start if due is None else min(start, due))
+
+
+def _is_wanted(desk: Desk, unit: Unit, one: StoredCut, heads: Heads) -> bool:
+    """Tell whether anything is left to do about a report: only then is the contract asked."""
+    if one.state is not ReportState.DUE or one.cut.as_of > desk.newest_as_of(heads):
+        return False
+    return one.digest is None or not waits_for_finality(unit, one)
 
 
 def _pushing(desk: Desk, unit: Unit) -> Intent | None:

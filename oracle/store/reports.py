@@ -84,6 +84,12 @@ class ReportRoom:
         newest = landed.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
+    def first_due(self) -> int | None:
+        """Return the lowest period whose report waits for being sent or for landing."""
+        due = select(report.c.period).where(report.c.state == ReportState.DUE)
+        lowest = due.order_by(report.c.period).limit(1)
+        return self._connection.execute(lowest).scalar_one_or_none()
+
     def at(self, period: int) -> StoredReport | None:
         """Return the report of one period."""
         found = self._where(report.c.period == period)

@@ -11,7 +11,8 @@ from oracle.services.publishing import publish_next
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.signing import sign_once
 from oracle.telemetry.metrics import REGISTRY
-from tests.office import Office, Premises
+from tests.office import SETTINGS, Office, Premises
+from tests.sending.proxy import Proxy
 from tests.sending.reporters import company, second_transmitter
 from tests.sending.rounds import landed, planned, signed
 from tests.services.conftest import NewStore
@@ -114,3 +115,39 @@ def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Off
 def refused() -> float:
     name = "oracle_publisher_statements_refused_total"
     return REGISTRY.get_sample_value(name, {"kind": "report"}) or 0.0
+
+
+def test_the_contract_is_not_asked_again_while_a_round_becomes_final(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    planned(office)
+    landed(office)
+    assert office.states() == ["mined"]
+    for one in proxies:
+        one.forget()
+
+    assert office.repeat(plan_push) == []
+    assert [one.count("eth_call") for one in proxies] == [0, 0]
+
+
+def test_a_signed_report_that_nobody_sent_in_time_is_missed(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path) as pair,
+    ):
+        # It only signs, and nobody sends.
+        second = pair.others[0].office
+        pair.period()
+        second.tick()
+        premises.chain.later(SETTINGS.ttl_seconds + 1)
+        premises.chain.mine()
+        second.mine(3)
+        second.tick()
+
+        with second.store.reading() as unit:
+            fates = [(one.state, one.reason) for one in unit.reports.latest(1000) if one.digest]
+        assert fates[0] == ("missed", "its deadline passed")

@@ -26,6 +26,47 @@ def settle_next(desk: Desk, heads: Heads, cuts: list[StoredCut]) -> Step | None:
     return Step("report landed", None, f"period {', '.join(map(str, landed))}")
 
 
+def lose_next(desk: Desk, cuts: list[StoredCut]) -> Step | None:
+    """Mark signed reports as missed that can no longer land, by what was folded; None: none is.
+
+    Those of a push that is not over yet are left to it.
+    """
+    signed = [one for one in cuts if one.state is ReportState.DUE and one.digest is not None]
+    if not signed:
+        return None
+    with desk.store.reading() as unit:
+        account = desk.account if desk.publisher.has_payer else None
+        open_ = [] if account is None else unit.outbox.intents.unfinished(account)
+        pushed = {intent.wish.digest for intent in open_}
+        fates = [
+            (one.cut.period, _why_lost(unit, one)) for one in signed if one.digest not in pushed
+        ]
+    lost = [(period, reason) for period, reason in fates if reason is not None]
+    if not lost:
+        return None
+    with desk.writing() as unit:
+        for period, reason in lost:
+            unit.reports.mark(period, ReportState.MISSED, reason)
+    told = "; ".join(f"period {period}: {reason}" for period, reason in lost)
+    return Step("report missed", None, told)
+
+
+def waits_for_finality(unit: Unit, one: StoredCut) -> bool:
+    """Tell whether the contract accepted what we signed: nothing is left to do but to wait."""
+    accepted = unit.rounds.accepted_round(one.cut.head_round + 1)
+    return accepted is not None and accepted.digest == one.digest
+
+
+def _why_lost(unit: Unit, one: StoredCut) -> str | None:
+    if waits_for_finality(unit, one):
+        return None
+    number, cursor = one.cut.head_round + 1, unit.cursor.get()
+    if unit.rounds.accepted_round(number) is not None:
+        return f"another report became round {number}"
+    is_late = cursor is not None and cursor.time > one.cut.deadline
+    return "its deadline passed" if is_late else None
+
+
 def _may_have_landed(one: StoredCut) -> bool:
     is_missed = one.state is ReportState.MISSED and one.digest is not None
     return is_missed or one.state is ReportState.DUE
