@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from oracle.app import App
 from oracle.entrypoints.census_steps import SendingCensus, balance_at
 from oracle.entrypoints.endpoint_views import look
@@ -116,9 +118,16 @@ class Work:
             return None
         if not self.is_reconciled:
             self.compare()
-        self.watch.held = why_waiting(desk)
+        self._wait_for_report(desk)
         sent = publish_next(desk, heads) if desk.publisher.has_payer else None
         return _done(sent or plan_push(desk, heads) or plan_kick(desk, heads))
+
+    def _wait_for_report(self, desk: Desk) -> None:
+        """Let `/readyz` know why no report goes, and the log when that changes."""
+        reason = why_waiting(desk)
+        if reason is not None and reason != self.watch.held:
+            structlog.get_logger().warning("report_waits", reason=reason)
+        self.watch.held = reason
 
     def dispatch(self) -> Facts:
         """Start what was drawn: plan, or take the next step with all that can be taken along."""

@@ -13,6 +13,7 @@ from oracle.services.desk import Desk
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
+from oracle.services.timing.waiting import why_waiting
 from oracle.store.outbox_rows import IntentKind, IntentState, SlotState
 from oracle.store.store import Store
 from tests.office import FINALITY, SETTINGS, Office
@@ -140,8 +141,9 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
         assert next_nonce(desk) == 3
         assert found.spent[2].hash in (adopted(office)[2] or "")
         assert sent.nonce == 2
-        # Nothing is signed while what the lost copy signed may still land.
+        # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
+        assert "keeps quiet until chain time" in (why_waiting(office.desk) or "")
         office.period()
         office.tick()
         office.mine()
@@ -153,6 +155,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
             office.tick()
             office.mine()
         assert (office.premises.nonce, office.premises.round) == (4, 3)
+        assert why_waiting(office.desk) is None
 
 
 def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_store: NewStore):

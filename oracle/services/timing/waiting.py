@@ -1,11 +1,26 @@
-"""Says why the next report waits for a human: it is not believable, or the reporters disagree."""
+"""Says why the next report waits: it is not believable, reporters disagree, the signer rests."""
 
 from oracle.services.desk import Desk
 from oracle.services.timing.gating import holding
+from oracle.store.store import Unit
 
 
 def why_waiting(desk: Desk) -> str | None:
-    """Return why the newest held report is held; None: none is."""
+    """Return why the newest held report is held, or why nothing is signed; None: neither is."""
     with desk.store.reading() as unit:
         held = holding(unit)
-    return f"period {held[-1].period} is held: {held[-1].reason}" if held else None
+        if held:
+            return f"period {held[-1].period} is held: {held[-1].reason}"
+        return _why_quiet(desk, unit) if desk.publisher.has_signer else None
+
+
+def _why_quiet(desk: Desk, unit: Unit) -> str | None:
+    domain, signer = desk.publisher.domain, desk.publisher.signer.address
+    until = unit.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
+    cursor = unit.cursor.get()
+    if until is None or (cursor is not None and cursor.time >= until):
+        return None
+    return (
+        f"the signer keeps quiet until chain time {until}: what its lost database signed may "
+        "still land"
+    )
