@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oracle.services.sending.signing import ends_by_itself
 from oracle.store.outbox_rows import Attempt, Intent, IntentState, Pause, PauseKind, Slot
 
 # What waits by itself for something that a person can change; by class of reason.
@@ -99,6 +100,8 @@ def _after_pause(intent: Intent, pause: Pause) -> str:
     sender = intent.wish.account.address
     if pause.kind is PauseKind.FUNDS:
         return f"send ether to {sender}; it goes on by itself"
+    if ends_by_itself(pause):
+        return f"let the signer sign for {sender}; it is asked again by itself"
     return f"put right what the reason names, then `outbox release {sender}`"
 
 

@@ -1,5 +1,6 @@
 """What signs and sends: endpoints, the contract, two keys, and the limits on what we spend."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from oracle.publisher.contract import OracleContract
 from oracle.publisher.fees import Caps, Fees, Market, quote
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.markets import ask_market
+from oracle.publisher.resting import Rest
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.signers.places import KeyFiles
@@ -79,6 +81,9 @@ class Publisher:
         self.domain = domain
         self.caps = caps
         self.contract = OracleContract(self.lines, domain.contract)
+        # When a key that refused, or answered wrongly, may be asked again.
+        self.signer_rest = Rest(time.monotonic)
+        self.payer_rest = Rest(time.monotonic)
         self._keys = keys if isinstance(keys, Keys) else None
         self._payer = keys.transmitter if isinstance(keys, Keys) else keys
 

@@ -23,6 +23,7 @@ from oracle.services.sending.budgets import left, show
 from oracle.services.sending.bumping import bump_next
 from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for, signed_call
 from oracle.services.sending.replenishing import resume_funded
+from oracle.services.sending.signing import may_sign, resume_refused
 from oracle.services.sending.trials import count
 from oracle.store.outbox_rows import (
     AttemptReason,
@@ -70,6 +71,7 @@ def convoy_next(desk: Desk, heads: Heads) -> Step | None:
         return None
     return (
         resume_funded(desk)
+        or resume_refused(desk)
         or _send_all(desk, heads)
         or _sign_all(desk, heads)
         or bump_next(desk, heads)
@@ -133,7 +135,7 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
 
 def _assign_all(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
-        if not _ready(unit, desk):
+        if not _ready(unit, desk) or not may_sign(desk):
             return None
     balance, stamp = balance_of(desk.publisher.lines, desk.account.address), desk.stamp
     with desk.writing() as unit:
@@ -174,7 +176,7 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         work = _unsigned(unit, desk)
         vacant = unit.outbox.slots.vacant(desk.account)
-    if not work:
+    if not work or not may_sign(desk):
         return None
     if vacant is not None and vacant.nonce < work[0][0].nonce:
         return _give_back(desk, work, heads)

@@ -16,6 +16,7 @@ from oracle.services.sending.calls import l1_cost, signed_call
 from oracle.services.sending.replenishing import resume_funded
 from oracle.services.sending.retargeting import retarget_next
 from oracle.services.sending.retrying import retry_next
+from oracle.services.sending.signing import may_sign, resume_refused
 from oracle.services.timing.worth import why_not_worth
 from oracle.store.outbox_rows import (
     AttemptReason,
@@ -37,6 +38,7 @@ def publish_next(desk: Desk, heads: Heads) -> Step | None:
         return None
     return (
         resume_funded(desk)
+        or resume_refused(desk)
         or _send_next(desk, heads)
         or _sign_next(desk, heads)
         or retarget_next(desk, heads)
@@ -50,7 +52,7 @@ def publish_next(desk: Desk, heads: Heads) -> Step | None:
 def _assign_next(desk: Desk, heads: Heads) -> Step | None:
     account = desk.account
     with desk.store.reading() as unit:
-        if _first_free(unit, desk) is None:
+        if _first_free(unit, desk) is None or not may_sign(desk):
             return None
     balance = balance_of(desk.publisher.lines, account.address)
     with desk.writing() as unit:
@@ -90,7 +92,7 @@ def _first_free(unit: Unit, desk: Desk) -> Intent | None:
 def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         work = _unsigned(unit, desk)
-    if work is None:
+    if work is None or not may_sign(desk):
         return None
     slot, intent = work
     verdict, step = look_again(desk, intent, heads)

@@ -72,7 +72,10 @@ class AttemptReason(StrEnum):
 
 
 class PauseKind(StrEnum):
-    """Why an account opens no new nonce, or a call is held. `funds` ends by itself."""
+    """Why an account opens no new nonce, or a call is held.
+
+    `funds` ends by itself, and `signer` where it refused (decision 0099).
+    """
 
     FOREIGN = "foreign"
     FUNDS = "funds"

@@ -84,7 +84,8 @@ class Senders:
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
         """Open no new nonce; what is open is watched as before.
 
-        `funds` ends when the balance suffices, every other kind when a human says so.
+        `funds` ends when the balance suffices, `signer` when one that refused signs again, every
+        other kind when a human says so.
         """
         self._connection.execute(
             update(pub_sender)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from oracle.errors import OracleError, TransientError
+from oracle.errors import TransientError
 from oracle.publisher.keys import unlock
 from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import WrongSignatureError
+from oracle.publisher.resting import Rest
 from oracle.publisher.signers.remote import RemoteSigner
-from oracle.store.outbox_rows import Slot
+from oracle.store.outbox_rows import Pause, PauseKind, Slot
 from tests.office import CHAIN_ID, Office
 from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 from tests.sending.proxy import SEND, Proxy
@@ -38,6 +38,16 @@ class Guarded:
         """Nonces that were given out and are not settled."""
         with self.office.store.reading() as unit:
             return unit.outbox.slots.watched(self.office.desk.account)
+
+    def pause(self) -> Pause | None:
+        with self.office.store.reading() as unit:
+            return unit.outbox.senders.paused_because(self.office.desk.account)
+
+    def release(self) -> None:
+        """What `outbox release ADDRESS` does."""
+        desk = self.office.desk
+        with self.office.store.transaction() as unit:
+            unit.outbox.senders.resume(desk.account, desk.stamp)
 
     def attempts(self) -> int:
         """How many signed transactions are stored."""
@@ -134,12 +144,34 @@ def test_case_f70_a_transaction_that_was_not_asked_for_is_neither_stored_nor_sen
     office, nonce = guarded.office, guarded.office.premises.nonce
     guarded.transmitter.wrong = WRONG_TRANSACTIONS[what]
 
-    with pytest.raises(WrongSignatureError):
+    with pytest.raises(TransientError, match="rests: wrong answer of the signer"):
         office.tick()
 
     assert (guarded.attempts(), guarded.sent) == (0, 0)
     assert [slot.nonce for slot in guarded.slots()] == [nonce]
     guarded.transmitter.wrong = Wrong()
+    guarded.release()
+    office.restart()
+    lands(guarded, nonce)
+
+
+def test_case_f70_who_signed_something_else_is_asked_again_by_a_human_alone(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.transmitter.wrong = WRONG_TRANSACTIONS["another contract"]
+    with pytest.raises(TransientError):
+        office.tick()
+    guarded.transmitter.wrong = Wrong()
+
+    # Neither time nor another process: its account rests, and the daemon goes on.
+    office.desk.publisher.payer_rest.end()
+    office.tick()
+    office.restart()
+    office.tick()
+    pause = guarded.pause()
+    assert pause is not None
+    assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
+
+    guarded.release()
     lands(guarded, nonce)
 
 
@@ -155,19 +187,46 @@ WRONG_STATEMENTS = {
 @pytest.mark.parametrize("what", WRONG_STATEMENTS)
 def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Guarded, what: str):
     guarded.signer.wrong = WRONG_STATEMENTS[what]
-    with pytest.raises(WrongSignatureError):
+    with pytest.raises(TransientError, match="nothing is signed: "):
         guarded.office.tick()
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
+
+
+def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    # Its rest ends when the test says so.
+    office.desk.publisher.signer_rest = Rest(lambda: 0.0)
+    guarded.signer.wrong = WRONG_STATEMENTS["another key"]
+    with pytest.raises(TransientError, match="asked again in"):
+        office.tick()
+    # All else of the turn goes on meanwhile.
+    for _ in range(3):
+        office.tick()
+    assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
+
+    guarded.signer.wrong = Wrong()
+    office.desk.publisher.signer_rest.end()
+    lands(guarded, nonce)
 
 
 def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     contract = office.premises.address
+    office.desk.publisher.payer_rest = Rest(lambda: 0.0)
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
-    with pytest.raises(OracleError, match="another function"):
+    with pytest.raises(TransientError, match="another function"):
         office.tick()
+    # It says so, and is not asked every second.
+    for _ in range(3):
+        office.tick()
+    pause = guarded.pause()
+    assert pause is not None
+    assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
     assert (guarded.attempts(), guarded.sent) == (0, 0)
 
     (_, (asked,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
+    # Nobody has to release it.
+    office.desk.publisher.payer_rest.end()
     lands(guarded, nonce)
+    assert guarded.pause() is None

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import structlog
 
+from oracle.errors import TransientError
 from oracle.publisher.contract import Standing
-from oracle.publisher.signer import Statement
+from oracle.publisher.signer import SignerRefusedError, Statement, WrongSignatureError
 from oracle.services.desk import Desk
 from oracle.services.quorum.dying import why_dead
 from oracle.services.quorum.offering import offer
@@ -22,12 +23,12 @@ def sign_once(
     The same statement again is the one that is stored: nothing is signed twice. `record` says
     what is written down of it (`records`), `now` how the contract stands. None: an earlier
     statement of this round may still land, or the signer keeps quiet because its database was
-    lost. Ask it outside of transactions: the signer may be another machine.
+    lost, or rests because it refused. Ask it outside of transactions: it may be another machine.
 
     Raises:
         InputError: there is no signer.
-        TransientError: it cannot be reached now.
-        FatalError: what it answered is not its signature; or the lease was lost.
+        TransientError: it cannot be reached now, refused, or its answer is not its signature.
+        FatalError: the lease was lost.
     """
     with desk.store.reading() as unit:
         earlier = unit.outbox.signatures.live(record)
@@ -37,10 +38,11 @@ def sign_once(
     if earlier is not None and is_signed:
         offer(desk, statement, earlier)
         return earlier
-    signer = desk.publisher.signer
+    if desk.publisher.signer_rest.left() > 0:
+        return None
     desk.publisher.lines.check_chain(record.chain_id)
-    signature = signer.sign_statement(statement, desk.publisher.domain)
-    signed = replace(record, signer=signer.address, signature=signature)
+    signature = _asked(desk, statement)
+    signed = replace(record, signer=desk.publisher.signer.address, signature=signature)
     with desk.writing() as unit:
         # Looked at once more, in the commit that makes it known.
         earlier = unit.outbox.signatures.live(record)
@@ -52,6 +54,19 @@ def sign_once(
         unit.outbox.signatures.add(signed, desk.stamp)
     offer(desk, statement, signed)
     return signed
+
+
+def _asked(desk: Desk, statement: Statement) -> bytes:
+    """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
+    rest = desk.publisher.signer_rest
+    try:
+        signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
+    except (SignerRefusedError, WrongSignatureError) as error:
+        rest.begin(None)
+        seconds = f"asked again in {rest.left():.0f} s"
+        raise TransientError(f"nothing is signed: {error}; {seconds}") from error
+    rest.end()
+    return signature
 
 
 def _may_sign(

@@ -6,6 +6,7 @@ from oracle.publisher.fees import Fees, gas_limit, least_gas
 from oracle.publisher.l1_fees import l1_fee
 from oracle.publisher.signer import Transaction
 from oracle.services.desk import Desk
+from oracle.services.sending.signing import signed_by_payer
 from oracle.store.outbox_rows import Attempt, Intent, SignedCall
 
 
@@ -13,11 +14,15 @@ def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees, limit: int =
     """Sign the call of an intent that has this nonce; the caller stores the bytes at once.
 
     `limit` in gas; 0: the intent's own. Ask for it outside of a transaction.
+
+    Raises:
+        TransientError: the key gave no signature; see `signing`.
     """
     wish, limit = intent.wish, limit or intent.gas_limit or 0
     desk.publisher.lines.check_chain(wish.account.chain_id)
-    signed = desk.publisher.payer.sign_transaction(
-        Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees)
+    signed = signed_by_payer(
+        desk,
+        Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees),
     )
     return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
 
