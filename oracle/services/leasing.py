@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oracle.errors import FatalError
+from oracle.errors import FatalError, TransientError
 from oracle.store.lease import Held
 from oracle.store.store import Store
 
@@ -65,9 +65,17 @@ def try_take(store: Store, command: str) -> tuple[int | None, Held]:
         held = unit.lease.current()
     if held.holder is not None and held.seconds_left >= 0:
         return None, held
-    with store.transaction() as unit:
-        epoch = unit.lease.take(holder_name(command), LEASE_SECONDS)
-        return epoch, unit.lease.current()
+    try:
+        with store.transaction() as unit:
+            epoch = unit.lease.take(holder_name(command), LEASE_SECONDS)
+            return epoch, unit.lease.current()
+    except TransientError as error:
+        if held.holder is None:
+            raise
+        raise TransientError(
+            f"{error}; the lease of {held.holder} is over: where that one hangs inside a write, "
+            "kill it"
+        ) from error
 
 
 def renew(store: Store, epoch: int) -> None:
