@@ -24,13 +24,16 @@ LIVE_KICK = (
     "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND "
     "state IN ('ready', 'assigned', 'live', 'mined')"
 )
+READY_KICK = (
+    "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned')"
+)
 OLD_INDEXES = (
     ("one_open_push", ["chain_id", "contract"], OPEN_PUSH),
     ("one_live_kick", ["chain_id", "contract", "kind", "subject"], LIVE_KICK),
 )
 NEW_INDEXES = (
     ("one_open_push", ["chain_id", "sender", "contract"], OPEN_PUSH),
-    ("one_live_kick", ["chain_id", "sender", "contract", "kind", "subject"], LIVE_KICK),
+    ("one_live_kick", ["chain_id", "sender", "contract", "kind", "subject"], READY_KICK),
 )
 # Table, column, type, and what the rows of before get where the column may not be empty.
 COLUMNS = (

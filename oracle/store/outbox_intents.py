@@ -75,10 +75,12 @@ class Intents:
     def note_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
         """Move it to mined, the outcome in the journal: a receipt is no reason to stop at.
 
+        It has lost to nobody any more, where a reorg turned that round.
+
         Raises:
             FatalError: see `move`.
         """
-        self._change(intent, IntentState.MINED, stamp, _NO_VALUES)
+        self._change(intent, IntentState.MINED, stamp, {"superseded_by": None})
         about = About(intent.id, intent.nonce)
         self._journal.write(IntentState.MINED.value, stamp, about, outcome)
 

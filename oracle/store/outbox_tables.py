@@ -28,8 +28,6 @@ from oracle.store.outbox_columns import Hex, Wei
 # SQLite numbers rows by itself only where the key is called INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
-_UNFINISHED = "('ready', 'assigned', 'live', 'mined')"
-
 # One row, for both engines: who may write. `epoch` rises with every holder and fences the old one.
 lease = Table(
     "lease",
@@ -116,7 +114,11 @@ Index(
     sqlite_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
     postgresql_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
 )
-_LIVE_KICK = f"kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN {_UNFINISHED}"
+# One call of a kind about a lane is got ready at a time; whoever plans looks for those that were
+# sent. One that lost its nonce to a no-op may come back by a reorg while the next is live already.
+_LIVE_KICK = (
+    "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned')"
+)
 Index(
     "one_live_kick",
     pub_intent.c.chain_id,

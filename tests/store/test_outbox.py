@@ -126,9 +126,9 @@ def test_two_pushes_are_never_ready_at_once(store: Store):
         ready(unit.outbox, wish("push:2"))
 
 
-def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_open_at_once(store: Store):
+def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(store: Store):
     with store.transaction() as unit:
-        live(unit.outbox, kick("kick:1"))
+        ready(unit.outbox, kick("kick:1"))
         ready(unit.outbox, kick("kick:2", "ix=8"))
     with pytest.raises(IntegrityError), store.transaction() as unit:
         ready(unit.outbox, kick("kick:3"))

@@ -89,6 +89,26 @@ def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
         outbox.slots.mined(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert named(outbox, slot.intent_id).state is IntentState.MINED
         assert named(outbox, heir.id).state is IntentState.SUPERSEDED
+        # And back again: who won in the end has lost to nobody.
+        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        won, lost = named(outbox, heir.id), named(outbox, slot.intent_id)
+    assert (won.state, won.superseded_by) == (IntentState.MINED, None)
+    assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
+
+
+def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(store: Store):
+    with store.transaction() as unit:
+        outbox = unit.outbox
+        slot, first = live(outbox, kick("kick:1"))
+        noop = ready(outbox, wish("noop:5", kind=IntentKind.NOOP))
+        outbox.slots.retarget(slot, noop, 60, NOW)
+        second = signed(outbox, slot_of(outbox, slot.nonce), "e")
+        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        live(outbox, kick("kick:2"), "c")
+        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mined(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
+        assert named(outbox, first.intent_id).state is IntentState.MINED
 
 
 def test_what_is_mined_takes_no_other_call(store: Store):
