@@ -88,6 +88,8 @@ def test_a_report_under_other_rules_is_refused(oracle: Oracle):
 def test_a_report_with_the_counter_of_the_rules_but_another_hash_is_refused(oracle: Oracle):
     with pytest.raises(RevertedError, match="BadSignature"):
         oracle.push(oracle.report((0, SIXTEEN), rules_hash=b"\x01" * 32))
+    oracle.push(oracle.report((0, SIXTEEN)))
+    assert oracle.round == 1
 
 
 def test_new_rules_stop_the_old_daemon(oracle: Oracle):

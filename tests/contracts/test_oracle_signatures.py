@@ -98,6 +98,8 @@ def test_a_deadline_changed_after_signing_is_nobodys(oracle: Oracle):
     report = oracle.report((0, word(5)))
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(replace(report, deadline=report.deadline + 1), report.signed_by(A, B))
+    oracle.push(report)
+    assert oracle.round == 1
 
 
 def test_a_kickouts_signature_is_no_reports(oracle: Oracle):
