@@ -49,6 +49,16 @@ def test_a_seed_is_the_same_story_every_time(empty: Path):
     assert (first.blocks, first.passed) == (second.blocks, second.passed)
 
 
+def test_what_the_simulation_remembers_changes_no_story(empty: Path):
+    """It reads the database less often than the daemon does; it must not see anything else."""
+    setting = replace(SETTINGS["twice the noise"], rounds=6)
+    quick: list[str] = []
+    slow: list[str] = []
+    played = play(setting, 5, empty, quick.append)
+    assert played == play(setting, 5, empty, slow.append, remembers=False)
+    assert quick == slow
+
+
 def test_a_naive_publisher_doubles_in_the_same_worlds():
     """Were it not seen here, the zeros above would mean nothing."""
     worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]

@@ -33,6 +33,7 @@ from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
 from tests.simulation.books import Books, Wished
 from tests.simulation.goals import Goals
+from tests.simulation.memory import Memory
 from tests.simulation.wires import MortalStore, PaperSigner, lines_of
 from tests.simulation.world import Died, World
 
@@ -53,7 +54,7 @@ class Replica:
     """`turn` is what it does while a block is made; it dies, and comes back as a new process."""
 
     world: World
-    store: Store
+    store: Memory
     books: Books
     goals: Goals
     log: Callable[[str], None] = lambda _: None

@@ -23,6 +23,7 @@ from oracle.store.schema import migrate
 from oracle.store.store import Store
 from tests.simulation.books import Books
 from tests.simulation.goals import Goals, Verdict
+from tests.simulation.memory import Memory
 from tests.simulation.naive import NaivePublisher, Row
 from tests.simulation.replica import Replica
 from tests.simulation.weather import Setting
@@ -81,12 +82,20 @@ def _silent(_: str) -> None:
     """Say nothing."""
 
 
-def play(setting: Setting, seed: int, template: Path, log: Log = _silent) -> Played:
+def play(
+    setting: Setting,
+    seed: int,
+    template: Path,
+    log: Log = _silent,
+    *,
+    remembers: bool = True,
+) -> Played:
     """Let the outbox live through one world. `template`: a migrated database without rows."""
     world, goals = World(setting, seed), Goals(setting.rounds)
     with _database(template) as (path, store):
         books = Books(path, world)
-        replicas = [Replica(world, store, books, goals, log) for _ in range(setting.replicas)]
+        memory = Memory(store, is_off=not remembers)
+        replicas = [Replica(world, memory, books, goals, log) for _ in range(setting.replicas)]
         _live(world, replicas, books, lambda: goals.is_reached(books.wishes()), log)
         books.check()
         known = books.wishes()
@@ -94,6 +103,7 @@ def play(setting: Setting, seed: int, template: Path, log: Log = _silent) -> Pla
         if goals.is_reached(known):
             books.check_spending()
         books.close()
+        memory.forget()
     verdict = Verdict.of(goals, done, world.chain)
     return Played(setting, seed, verdict, tuple(books.faults), world.number, world.weather.passed)
 

@@ -17,8 +17,9 @@ from oracle.publisher.door import Door
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.signer import SignedBytes, Statement, Transaction
 from oracle.publisher.typed_data import Domain
-from oracle.store.store import Store, Unit
+from oracle.store.store import Unit
 from tests.simulation.chain import hash_of
+from tests.simulation.memory import Memory
 from tests.simulation.node import RefusedError
 from tests.simulation.world import Died, World
 
@@ -110,7 +111,7 @@ def lines_of(world: World, sending: Sending) -> Lines:
 class MortalStore:
     """A store whose process may die or stall before a transaction, and around each commit."""
 
-    def __init__(self, store: Store, world: World) -> None:
+    def __init__(self, store: Memory, world: World) -> None:
         self._store, self._world = store, world
 
     def reading(self) -> AbstractContextManager[Unit]:

@@ -1,0 +1,125 @@
+"""What was read of a database that nobody has written to since: it is not read again.
+
+A tick asks the same questions many times, and two replicas ask them of one database. The answer
+to the first is kept until the next commit, so that a round costs a third of the time. Whatever is
+read inside a writing transaction is read in it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import GeneratorType
+from typing import Any, cast
+
+from oracle.store.store import Store, Unit
+
+# The clock of the database, and what `Books` moves: asked every time.
+_LIVELY = frozenset({"lease", "cursor"})
+
+_Key = tuple[Any, ...]
+
+
+class Memory:
+    """The answers of one database as it is now; `is_off`: everything is read.
+
+    One snapshot is kept open for what is asked first, until somebody writes.
+    """
+
+    def __init__(self, store: Store, *, is_off: bool = False) -> None:
+        self._store, self._is_off = store, is_off
+        self.known: dict[_Key, Any] = {}
+        self._open = ExitStack()
+        self._unit: Unit | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """The snapshot."""
+        if self._unit is None:
+            self._unit = self._open.enter_context(self._store.reading())
+        return self._unit
+
+    @contextmanager
+    def reading(self) -> Iterator[Unit]:
+        """Ask what is remembered, and for the rest the snapshot."""
+        if self._is_off:
+            with self._store.reading() as unit:
+                yield unit
+            return
+        with ExitStack() as opened:
+            yield cast(
+                "Unit",
+                _UnitOfMemory(self, lambda: opened.enter_context(self._store.reading())),
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        """Write; what was known is so no longer, unless nothing but the lease was touched."""
+        unit: _Touched | None = None
+        try:
+            with self._store.transaction() as whole:
+                unit = _Touched(whole)
+                yield cast("Unit", unit)
+        finally:
+            if unit is not None and unit.touched - {"lease"}:
+                self.forget()
+
+    def forget(self) -> None:
+        """Know nothing, and keep nothing open."""
+        self.known.clear()
+        self._unit = None
+        self._open.close()
+
+
+class _Touched:
+    """A unit that notes which of its rooms are used."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self.touched: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.touched.add(name)
+        return getattr(self._unit, name)
+
+
+class _UnitOfMemory:
+    """As `Unit`; rooms that are asked often remember."""
+
+    def __init__(self, memory: Memory, fresh: Callable[[], Unit]) -> None:
+        self._memory, self._fresh = memory, fresh
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LIVELY:
+            return getattr(self._fresh(), name)
+        return _RoomOfMemory(self._memory, (name,))
+
+
+class _RoomOfMemory:
+    """As a room of the store, or as the outbox, whose rooms lie one deeper."""
+
+    def __init__(self, memory: Memory, path: tuple[str, ...]) -> None:
+        self._memory, self._path = memory, path
+
+    def __getattr__(self, name: str) -> Any:
+        path = (*self._path, name)
+        if self._path == ("outbox",):
+            return _RoomOfMemory(self._memory, path)
+        return lambda *given, **named: self._answer(path, given, named)
+
+    def _answer(self, path: tuple[str, ...], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        question = (path, *map(_frozen, given), *sorted(named.items()))
+        known = self._memory.known
+        if question not in known:
+            room: Any = self._memory.unit
+            for name in path[:-1]:
+                room = getattr(room, name)
+            answer = getattr(room, path[-1])(*given, **named)
+            if isinstance(answer, GeneratorType):
+                return answer
+            known[question] = answer
+        # Whoever gets a list may change it.
+        answer = known[question]
+        return answer.copy() if isinstance(answer, list | dict | set) else answer
+
+
+def _frozen(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list | set) else given
