@@ -57,10 +57,7 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
     if not desk.publisher.has_payer:
         return None
     with desk.store.reading() as unit:
-        watched = [
-            (slot, unit.outbox.slots.attempts(slot))
-            for slot in unit.outbox.slots.watched(desk.account)
-        ]
+        watched = unit.outbox.slots.watched_with_attempts(desk.account)
     watch = _Pass(desk, heads, watched)
     for slot, attempts in watched:
         step = watch.look_at(slot, attempts)
@@ -85,7 +82,7 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
         slots = unit.outbox.slots.watched(desk.account)
     settled = _still_there(desk, slots, heads)
     with desk.store.reading() as unit:
-        watched = [(one, unit.outbox.slots.attempts(one)) for one in slots if one not in settled]
+        watched = unit.outbox.slots.with_attempts([one for one in slots if one not in settled])
     watch = _Pass(desk, heads, watched)
     done: list[Step] = []
     for slot, attempts in watched:

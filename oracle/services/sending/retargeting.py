@@ -39,7 +39,8 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if unit.outbox.senders.paused_because(desk.account) is not None:
             return None
-        fresh, waiting = _ready_push(unit, desk), stuck_push(unit, desk)
+        fresh = _ready_push(unit, desk)
+        waiting = None if fresh is None else stuck_push(unit, desk)
     if fresh is None or waiting is None:
         return None
     standing = desk.publisher.contract.standing()
@@ -51,9 +52,11 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
 def stuck_push(unit: Unit, desk: Desk) -> Waiting | None:
     """Return the push that waits for a receipt; None: none does."""
     for slot in unit.outbox.slots.watched(desk.account):
+        if slot.state is not SlotState.LIVE:
+            continue
         intent = unit.outbox.intents.named(slot.intent_id)
         attempts = unit.outbox.slots.attempts(slot)
-        is_sent = slot.state is SlotState.LIVE and attempts and attempts[-1].sends > 0
+        is_sent = bool(attempts) and attempts[-1].sends > 0
         if intent is not None and intent.wish.kind is IntentKind.PUSH and is_sent:
             return Waiting(slot, intent, attempts)
     return None
