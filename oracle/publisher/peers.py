@@ -1,8 +1,9 @@
 """Asks other reporters what they signed: in bounded space and time, believing nothing of it."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
@@ -17,6 +18,10 @@ from oracle.telemetry import quorum_metrics
 # Eight statements are five kilobytes.
 _MOST_BYTES = 64 * 1024
 _OK, _NONE = 200, 404
+# Who let us wait is left alone for so many times as long, and for so many seconds at most.
+_REST, _MOST_REST = 10, 60.0
+# What was asked is asked about again after so many looks' time, once each; so many are noted.
+_AGAIN, _MOST_NOTED = (10, 30), 64
 
 
 class Peer:
@@ -32,6 +37,8 @@ class Peer:
         self._parts = urlsplit(url)
         self._seconds = seconds
         self._session = requests.Session()
+        self._is_asked = False
+        self._rests_until = 0.0
 
     @override
     def __repr__(self) -> str:
@@ -40,6 +47,30 @@ class Peer:
     def close(self) -> None:
         """Let the connection go."""
         self._session.close()
+
+    def asked(self, path: str) -> "Future[list[Told]] | None":
+        """Begin to ask, see `ask`; None: it has not answered yet, or let us wait just now."""
+        if self._is_asked or time.monotonic() < self._rests_until:
+            return None
+        self._is_asked = True
+        answer = Future[list[Told]]()
+        # Not waited for at the end of the process either: headers may come byte by byte.
+        threading.Thread(target=self._answer, args=(path, answer), daemon=True).start()
+        return answer
+
+    def _answer(self, path: str, answer: "Future[list[Told]]") -> None:
+        begun = time.monotonic()
+        try:
+            told = self.ask(path)
+        except BaseException as error:  # noqa: BLE001  raised where it is waited for
+            answer.set_exception(error)
+            return
+        finally:
+            took = time.monotonic() - begun
+            if took >= self._seconds / 2:
+                self._rests_until = time.monotonic() + min(_MOST_REST, _REST * took)
+            self._is_asked = False
+        answer.set_result(told)
 
     def ask(self, path: str) -> list[Told]:
         """Return what it says it signed, as far as that is genuine; what is not is counted."""
@@ -86,12 +117,17 @@ class Peers:
         self,
         peers: Sequence[Peer],
         every_seconds: float,
+        timeout_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`timeout_seconds`: how long all of them together are waited for."""
         self.all = tuple(peers)
         self._every_seconds = every_seconds
+        self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._asked: dict[str, float] = {}
+        # How often each place was asked about again, and when it was last.
+        self._again: dict[str, tuple[int, float]] = {}
 
     @classmethod
     def of(cls, urls: Sequence[str], every_seconds: float, timeout_seconds: float) -> "Peers":
@@ -100,7 +136,8 @@ class Peers:
         Raises:
             InputError: one is no http(s) address.
         """
-        return cls([Peer(url, timeout_seconds) for url in urls], every_seconds)
+        peers = [Peer(url, timeout_seconds) for url in urls]
+        return cls(peers, every_seconds, timeout_seconds)
 
     def ask(self, path: str) -> list[tuple[str, Told]]:
         """Return what they say, and which host says it; nothing where it is too early to ask."""
@@ -111,13 +148,29 @@ class Peers:
         self._asked = {
             other: at for other, at in self._asked.items() if now - at < self._every_seconds
         } | {path: now}
-        with ThreadPoolExecutor(len(self.all), "peers") as pool:
-            answers = list(pool.map(lambda peer: peer.ask(path), self.all))
-        return [
-            (peer.name, told)
-            for peer, answer in zip(self.all, answers, strict=True)
-            for told in answer
-        ]
+        return self._told(path)
+
+    def ask_again(self, path: str) -> list[tuple[str, Told]]:
+        """Ask about what is settled here: somebody may say otherwise later; a few times in all."""
+        now = self._clock()
+        times, at = self._again.pop(path, (0, now))
+        is_due = times < len(_AGAIN) and now - at >= _AGAIN[times] * self._every_seconds
+        self._again[path] = (times + 1, now) if is_due else (times, at)
+        for oldest in list(self._again)[:-_MOST_NOTED]:
+            del self._again[oldest]
+        return self._told(path) if is_due else []
+
+    def _told(self, path: str) -> list[tuple[str, Told]]:
+        asked = [(peer, peer.asked(path)) for peer in self.all]
+        begun = [answer for _, answer in asked if answer is not None]
+        wait(begun, self._timeout_seconds)
+        told: list[tuple[str, Told]] = []
+        for peer, answer in asked:
+            if answer is None or not answer.done():
+                quorum_metrics.PEER_ANSWERS.labels(peer.name, "none").inc()
+            else:
+                told += [(peer.name, one) for one in answer.result()]
+        return told
 
     def close(self) -> None:
         """Let all connections go."""

@@ -17,6 +17,7 @@ from oracle.services.quorum.collecting import signatures
 from oracle.services.quorum.comparing import tally
 from oracle.services.quorum.landing import lose_next, settle_next, waits_for_finality
 from oracle.services.quorum.records import report_record, statement_of
+from oracle.services.quorum.reviewing import review
 from oracle.services.quorum.signing import sign_once
 from oracle.services.sending.retargeting import why_hopeless
 from oracle.services.timing.gating import hold, why_held
@@ -61,9 +62,18 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
         cuts = _cuts(desk, unit)
         pushing = _pushing(desk, unit)
         is_idle = not any(_is_wanted(desk, unit, one, heads) for one in cuts)
-    settled = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
-    if settled is not None or is_idle:
-        return settled
+    step = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
+    if step is None and not is_idle:
+        step = _plan_beside(desk, heads, cuts, pushing)
+    if step is None:
+        review(desk, cuts)
+    return step
+
+
+def _plan_beside(
+    desk: Desk, heads: Heads, cuts: list[StoredCut], pushing: Intent | None
+) -> Step | None:
+    """Plan, unless a push of ours is on its way that may still land."""
     if pushing is not None and pushing.state is not IntentState.LIVE:
         return None
     standing = desk.publisher.contract.standing()

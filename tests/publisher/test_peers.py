@@ -1,6 +1,8 @@
 """Another reporter's door is believed in nothing, and waited for in bounds."""
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -180,7 +182,7 @@ def test_peers_are_not_asked_again_before_their_time():
         return 404, b"", {}
 
     with door(answer) as url:
-        peers = Peers([Peer(url, 2.0)], 2.0, lambda: now[0])
+        peers = Peers([Peer(url, 2.0)], 2.0, clock=lambda: now[0])
         for now[0] in (0.0, 1.9, 2.0):
             peers.ask("/v1/report/7")
         peers.close()
@@ -201,3 +203,62 @@ def test_the_board_shows_the_newest_first_and_forgets_the_oldest():
 
     board.put(told_kick())
     assert board.at("kick/0x" + 40 * "C") == [told_kick()]
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """A door that sends the header of its answer byte by byte, and never its end."""
+    until = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            taken, _ = listening.accept()
+            with taken:
+                taken.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not until.wait(0.05):
+                    taken.sendall(b"x")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        until.set()
+        thread.join(5)
+
+
+def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
+    with door(lambda _: (200, written([told_report()]), {})) as url, dripping() as slow:
+        peers = Peers([Peer(slow, 0.3), Peer(url, 2.0)], 0.0, 0.3)
+        begun = time.monotonic()
+        told = [one for _ in range(20) for _, one in peers.ask("/v1/report/7")]
+        took = time.monotonic() - begun
+    assert told == 20 * [told_report()]
+    # Waited for twenty times it would be six.
+    assert took < 3
+    peers.close()
+
+
+def test_who_does_not_answer_is_left_alone_for_a_while():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
+        first = peer.asked("/v1/report/7")
+        assert first is not None
+        assert first.result(5) == []
+        assert peer.asked("/v1/report/7") is None
+        peer.close()
+
+
+def test_what_is_settled_is_asked_about_again_twice_and_later():
+    asked: list[float] = []
+    now = [0.0]
+
+    def answer(_: str) -> Answer:
+        asked.append(now[0])
+        return 404, b"", {}
+
+    with door(answer) as url:
+        peers = Peers([Peer(url, 2.0)], 2.0, clock=lambda: now[0])
+        for second in range(500):
+            now[0] = float(second)
+            peers.ask_again("/v1/report/7")
+        peers.close()
+    assert asked == [20.0, 80.0]

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import delete
 
 from oracle.publisher.board import Board
 from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.typed_data import ReportStatement
 from oracle.services.planning import plan_push
+from oracle.services.quorum.gathering import ask_peers
 from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.store.outbox_rows import IntentKind
+from oracle.store.round_tables import report
 from oracle.telemetry.metrics import REGISTRY
-from tests.office import Premises
+from tests.office import SETTINGS, Premises
 from tests.sending.reporters import Company, Reporter, company
 from tests.services.conftest import NewStore
 from tests.services.test_kicking import ROUNDS, bad_pool
@@ -99,11 +103,84 @@ def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(
     three.tick()
 
     assert three.premises.round == 1
-    assert disagreements(liar) == before + 1
+    # By who sent it, and by who only signed.
+    assert disagreements(liar) == before + 2
     with three.first.office.store.reading() as unit:
         said = unit.outbox.peers.of(three.first.office.desk.publisher.domain.contract, "report", 1)
     digests = {one.signer: one.digest for one in said}
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
+
+
+def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company):
+    signing, liar = three.others
+    liar.is_down = True
+    before = disagreements(liar)
+    three.round()
+    # Its window is older than the round: it sees the period's end, and nothing after it.
+    liar.is_down = False
+    statement = other_words(three.first)
+    signature = liar.office.desk.publisher.signer.sign_statement(
+        statement, liar.office.desk.publisher.domain
+    )
+    record = report_record(liar.office.desk, statement)
+    offer(liar.office.desk, statement, replace(record, signature=signature))
+    liar.is_down = True
+    for one in (three.first, signing):
+        # The two looks that were left were taken in the round.
+        assert one.office.desk.peers is not None
+        one.office.desk.peers._again.clear()
+        one.tick()
+
+    assert disagreements(liar) == before + 2
+
+
+def other_words(reporter: Reporter) -> ReportStatement:
+    """What a reporter signed for the first round, with another last bit."""
+    desk = reporter.office.desk
+    with reporter.office.store.reading() as unit:
+        report = next(
+            one.report for one in unit.reports.latest(1000) if one.round == 1 and one.digest
+        )
+    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    return replace(statement_of(other, desk.publisher.contract.standing()), round=1)
+
+
+def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
+    first, other = three.first, three.others[0]
+    other.is_down = three.others[1].is_down = True
+    before = equivocations(first)
+    three.period()
+    first.tick()
+    signed = first.signed()
+    desk = first.office.desk
+    statement = other_words(first)
+    record = report_record(desk, statement)
+    signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
+    # Another process with this key shows it.
+    offer(other.office.desk, statement, replace(record, signature=signature))
+    first.tick()
+
+    assert equivocations(first) == before + 1
+    assert first.signed() == signed
+    first.tick()
+    assert equivocations(first) == before + 1
+
+
+def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
+    late = three.others[1]
+    late.is_down = True
+    before = [disagreements(one) for one in three.reporters]
+    three.period()
+    three.tick()
+    # History, for who comes now: its reports are not cut.
+    late.office.index()
+    with late.office.store.transaction() as unit:
+        unit.reports._connection.execute(delete(report))
+        unit.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
+    about = report_record(late.office.desk, replace(other_words(three.first), round=1))
+    assert ask_peers(late.office.desk, about, late.office.desk.publisher.contract.standing())
+
+    assert [disagreements(one) for one in three.reporters] == before
 
 
 def equivocations(reporter: Reporter) -> float:

@@ -1,5 +1,8 @@
 """Asks the other reporters for their statements, and keeps those of the contract's signers."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import structlog
 
 from oracle.domain.ids import Address, Hash
@@ -11,6 +14,15 @@ from oracle.services.desk import Desk
 from oracle.services.quorum.comparing import compare
 from oracle.services.quorum.records import KICK, REPORT, kick_subject
 from oracle.store.outbox_rows import SignedStatement
+from oracle.store.store import Unit
+
+
+class Heard(NamedTuple):
+    """What a host told, as it told it, and as it is written down."""
+
+    host: str
+    told: Told
+    said: SignedStatement
 
 
 def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
@@ -26,48 +38,75 @@ def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
     if desk.peers is None:
         return 0
     place = _place(desk, about)
-    heard = [
-        (host, told)
-        for host, told in desk.peers.ask(f"/v1/{place}")
-        if place_of(told) == place and _is_here(told, about)
-    ]
-    new = _unknown(desk, [(host, _statement(told, about)) for host, told in heard])
+    return _take_in(desk, about, desk.peers.ask(f"/v1/{place}"), lambda: standing)
+
+
+def ask_again(desk: Desk, about: SignedStatement) -> int:
+    """Ask about what is settled here, a few times: who says otherwise may say so later.
+
+    Only where something is new the contract is asked. Raises as `ask_peers` does.
+    """
+    if desk.peers is None:
+        return 0
+    heard = desk.peers.ask_again(f"/v1/{_place(desk, about)}")
+    return _take_in(desk, about, heard, desk.publisher.contract.standing)
+
+
+def _take_in(
+    desk: Desk,
+    about: SignedStatement,
+    answers: list[tuple[str, Told]],
+    look: Callable[[], Standing],
+) -> int:
+    place = _place(desk, about)
+    new = _unknown(
+        desk,
+        [
+            Heard(host, told, _statement(told, about))
+            for host, told in answers
+            if place_of(told) == place and _is_here(told, about)
+        ],
+    )
     if not new:
         return 0
+    standing = look()
     signers = signers_of(desk.publisher.lines, about.contract, standing.block)
-    for host, said in new:
-        if said.signer not in signers:
-            structlog.get_logger().warning("stranger_signed", host=host, signer=said.signer)
-    return _kept(desk, [(host, said) for host, said in new if said.signer in signers], standing)
+    for one in new:
+        if one.said.signer not in signers:
+            structlog.get_logger().warning(
+                "stranger_signed", host=one.host, signer=one.said.signer
+            )
+    return _kept(desk, [one for one in new if one.said.signer in signers], standing)
 
 
-def _unknown(
-    desk: Desk, heard: list[tuple[str, SignedStatement]]
-) -> list[tuple[str, SignedStatement]]:
-    """Return what we have not kept yet, and have come far enough to judge."""
+def _unknown(desk: Desk, heard: list[Heard]) -> list[Heard]:
+    """Return what we have not kept yet, and have come far enough to judge; our own not."""
     with desk.store.reading() as unit:
         cursor = unit.cursor.get()
         height = -1 if cursor is None else cursor.number
         return [
-            (host, said)
-            for host, said in heard
-            if (said.as_of_block or 0) < height
+            one
+            for one in heard
+            if (one.said.as_of_block or 0) < height
             and all(
-                (known.signer, known.digest) != (said.signer, said.digest)
-                for known in unit.outbox.peers.of(
-                    said.contract, said.kind, said.round, said.subject
-                )
+                (known.signer, known.digest) != (one.said.signer, one.said.digest)
+                for known in _known(unit, one.said)
             )
         ]
 
 
-def _kept(desk: Desk, new: list[tuple[str, SignedStatement]], standing: Standing) -> int:
+def _known(unit: Unit, said: SignedStatement) -> list[SignedStatement]:
+    about = (said.contract, said.kind, said.round, said.subject)
+    return [*unit.outbox.peers.of(*about), *unit.outbox.signatures.of_round(*about)]
+
+
+def _kept(desk: Desk, new: list[Heard], standing: Standing) -> int:
     if not new:
         return 0
     with desk.writing() as unit:
-        for host, said in new:
+        for host, told, said in new:
             # Before it is kept: what its signer said until now.
-            compare(desk, unit, said, standing)
+            compare(desk, unit, (said, told), standing)
             unit.outbox.peers.add(said, host, desk.stamp)
     return len(new)
 
@@ -80,11 +119,10 @@ def _place(desk: Desk, about: SignedStatement) -> str:
 
 
 def _is_here(told: Told, about: SignedStatement) -> bool:
-    """Tell whether it is about our contract, round and subject, and not our own word."""
+    """Tell whether it is about our contract, round and subject."""
     subject = "" if isinstance(told, ToldReport) else kick_subject(told.index)
     here = (told.chain_id, told.contract, told.round, subject)
-    is_same = here == (about.chain_id, about.contract, about.round, about.subject)
-    return is_same and told.signer != about.signer
+    return here == (about.chain_id, about.contract, about.round, about.subject)
 
 
 def _statement(told: Told, about: SignedStatement) -> SignedStatement:

@@ -76,10 +76,18 @@ def _may_sign(
     cursor = unit.cursor.get()
     if quiet is not None and (cursor is None or cursor.time < quiet):
         return False
-    if earlier is None or why_dead(unit, earlier, now) is not None:
-        return True
-    _refuse(record, earlier)
-    return False
+    about = (record.contract, record.kind, record.round, record.subject)
+    # What our key signed in another process, as a peer shows it, is ours to the contract too.
+    elsewhere = [
+        one
+        for one in unit.outbox.peers.of(*about)
+        if one.signer == record.signer and one.digest != record.digest
+    ]
+    for said in [*elsewhere, *([] if earlier is None else [earlier])]:
+        if why_dead(unit, said, now) is None:
+            _refuse(record, said)
+            return False
+    return True
 
 
 def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
