@@ -3,6 +3,11 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address, ip_network
+
+# Addresses whose askings are remembered.
+_MOST_ADDRESSES = 1024
+_IPV4 = 4
 
 
 class TokenBucket:
@@ -27,6 +32,35 @@ class TokenBucket:
                 return False
             self._left -= 1
             return True
+
+
+class Buckets:
+    """One bucket for each address: who asks too often keeps nobody else from being answered."""
+
+    def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
+        """See `TokenBucket`."""
+        self._new = lambda: TokenBucket(per_second, most, clock)
+        self._of: dict[str, TokenBucket] = {}
+        self._lock = threading.Lock()
+
+    def take(self, address: str) -> bool:
+        """Take a token of an address's bucket; False: there is none left now."""
+        with self._lock:
+            # The one that asked last stands last; the one that asked longest ago is forgotten.
+            bucket = self._of.pop(_network_of(address), None) or self._new()
+            self._of[_network_of(address)] = bucket
+            if len(self._of) > _MOST_ADDRESSES:
+                del self._of[next(iter(self._of))]
+        return bucket.take()
+
+
+def _network_of(address: str) -> str:
+    """Return who is behind an address: whoever has one of IPv6 has all that share its 64 bits."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return address if parsed.version == _IPV4 else str(ip_network(f"{parsed}/64", strict=False))
 
 
 class Seats:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from oracle import __version__
 from oracle.entrypoints.answers import status_answer
 from oracle.entrypoints.outbox_commands import intent_answer, sent_of
-from oracle.entrypoints.rate_limit import Seats, TokenBucket
+from oracle.entrypoints.rate_limit import Buckets, Seats
 from oracle.entrypoints.watch import Watch
 from oracle.errors import InputError, OracleError
 from oracle.publisher.board import Board
@@ -29,7 +29,7 @@ from oracle.telemetry import metrics
 
 _STOP_SECONDS = 1
 _NOT_NOW, _TOO_MANY, _NONE = 503, 429, 404
-# Answers about statements: every other reporter asks once in some seconds.
+# Answers about statements to one address: every other reporter asks once in some seconds.
 _PER_SECOND, _AT_ONCE = 20.0, 100
 # Requests that may wait for the database; the server has forty threads.
 _SEATS = 8
@@ -87,18 +87,19 @@ def build(
         return _answered(seats, lambda: _intents(store()))
 
     if board is not None:
-        _show_statements(web, board, TokenBucket(_PER_SECOND, _AT_ONCE, clock))
+        _show_statements(web, board, Buckets(_PER_SECOND, _AT_ONCE, clock))
     return web
 
 
 _FULL = "database: too many wait for it already"
 
 
-def _show_statements(web: FastAPI, board: Board, bucket: TokenBucket) -> None:
+def _show_statements(web: FastAPI, board: Board, buckets: Buckets) -> None:
     """Show what was signed to anybody: it is going to be public, and counts for nothing alone."""
 
-    def shown(place: str) -> Response:
-        if not bucket.take():
+    def shown(asked: Request, place: str) -> Response:
+        # A proxy on this machine says for whom it asks; see docs/operating.md.
+        if not buckets.take("" if asked.client is None else asked.client.host):
             return JSONResponse({"error": "too many requests"}, _TOO_MANY)
         found = board.at(place)
         if not found:
@@ -106,12 +107,12 @@ def _show_statements(web: FastAPI, board: Board, bucket: TokenBucket) -> None:
         return Response(written(found), media_type="application/json")
 
     @web.get("/v1/report/{around}")
-    def report(around: int) -> Response:
-        return shown(f"report/{around}")
+    def report(asked: Request, around: int) -> Response:
+        return shown(asked, f"report/{around}")
 
     @web.get("/v1/kick/{node}")
-    def kick(node: str) -> Response:
-        return shown(f"kick/{node}")
+    def kick(asked: Request, node: str) -> Response:
+        return shown(asked, f"kick/{node}")
 
 
 def _answered(seats: Seats, read: Callable[[], object]) -> Response:

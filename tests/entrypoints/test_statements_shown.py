@@ -4,7 +4,7 @@ from typing import cast
 
 from fastapi.testclient import TestClient
 
-from oracle.entrypoints.rate_limit import Seats, TokenBucket
+from oracle.entrypoints.rate_limit import Buckets, Seats, TokenBucket
 from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build
 from oracle.publisher.board import Board
@@ -40,6 +40,23 @@ def test_who_asks_too_often_is_asked_to_wait():
 
     now[0] = 1.0
     assert [shown.get("/v1/report/1").status_code for _ in range(21)] == [404] * 20 + [429]
+
+
+def test_who_asks_too_often_silences_nobody_else():
+    buckets = Buckets(20.0, 2, lambda: 0.0)
+    assert [buckets.take("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert buckets.take("10.0.0.2")
+    # Whoever has one address of IPv6 has all beside it.
+    assert [buckets.take(f"2001:db8::{n}") for n in range(3)] == [True, True, False]
+    assert buckets.take("2001:db8:0:1::1")
+
+
+def test_of_many_addresses_the_newest_are_remembered():
+    buckets = Buckets(20.0, 1, lambda: 0.0)
+    for number in range(3000):
+        assert buckets.take(f"10.0.{number // 256}.{number % 256}")
+    assert not buckets.take("10.0.11.183")
+    assert buckets.take("10.0.0.0")
 
 
 def test_who_signs_nothing_shows_nothing():
