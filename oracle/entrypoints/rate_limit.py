@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address, ip_network
 
 # Addresses whose askings are remembered.
@@ -39,7 +40,7 @@ class Buckets:
 
     def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
         """See `TokenBucket`."""
-        self._new = lambda: TokenBucket(per_second, most, clock)
+        self._new = partial(TokenBucket, per_second, most, clock)
         self._of: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
 
