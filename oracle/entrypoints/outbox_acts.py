@@ -153,7 +153,8 @@ def cancel(
         if not yes and not dry_run:
             raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
-        if not dry_run and intent.nonce is None:
+        is_held = intent.state is IntentState.HELD
+        if not dry_run and (intent.nonce is None or is_held):
             with acting(app, "outbox cancel", dry_run=False) as (unit, stamp):
                 unit.outbox.intents.cancel(
                     named(unit, intent_id), "cancelled by an operator", stamp

@@ -82,11 +82,14 @@ def _after_hold(intent: Intent) -> str:
     release = (
         f"`outbox release {intent.id}` plans it again, `outbox cancel {intent.id} --yes` ends it"
     )
+    close = f"`outbox cancel {intent.id} --yes` closes it"
     if intent.error_class == PauseKind.FOREIGN:
         return (
             "somebody else uses the key: find out who before anything else, then a new "
-            f"transmitter key, or `outbox release {intent.wish.account.address}`"
+            f"transmitter key, or `outbox release {intent.wish.account.address}`; {close}"
         )
+    if intent.nonce is not None:
+        return f"it is mined and did not do what it was sent for: find out why, then {close}"
     if intent.error_class == PauseKind.OPERATOR:
         return release
     return f"put right what the reason names, then {release}"

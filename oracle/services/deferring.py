@@ -4,7 +4,7 @@ from oracle.chain.heads import Heads
 from oracle.publisher.preflight import Verdict
 from oracle.publisher.refusals import Action
 from oracle.services.desk import Desk, Step
-from oracle.store.outbox_rows import Intent, IntentKind, IntentState
+from oracle.store.outbox_rows import Account, Intent, IntentKind, IntentState, PauseKind
 from oracle.store.reports import ReportState
 from oracle.store.store import Unit
 
@@ -15,6 +15,10 @@ _ENDS = {
 }
 
 _AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
+# The class of a call that succeeded and did not do what it was sent for.
+WITHOUT_EFFECT_CLASS = "without_effect"
+# Nothing is planned beside what a person stopped, nor beside what would only cost gas once more.
+_STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 
 
 def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
@@ -64,6 +68,12 @@ def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
         unit.reports.mark(period, ReportState.LANDED)
     else:
         unit.reports.mark(period, ReportState.MISSED, reason)
+
+
+def held_back(unit: Unit, account: Account) -> set[tuple[IntentKind, str]]:
+    """Return what, as (kind, subject), is not planned anew before a person says so."""
+    held = unit.outbox.intents.in_states(account, [IntentState.HELD])
+    return {(one.wish.kind, one.wish.subject) for one in held if one.error_class in _STOPS}
 
 
 def _postpone(desk: Desk, intent: Intent, until: int, why: tuple[str, str]) -> Step | None:

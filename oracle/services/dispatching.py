@@ -12,6 +12,7 @@ from oracle.domain.ids import Hash, TaskKey
 from oracle.domain.nodes import Membership
 from oracle.publisher.network import drop_call, queue_call, start_as_of_call, start_call
 from oracle.services.assigning import UnitSight, standing_in
+from oracle.services.deferring import held_back
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.drawing import line_at
@@ -122,6 +123,7 @@ def _wishes(desk: Desk, unit: Unit, heads: Heads, settings: DispatchSettings) ->
     intents = unit.outbox.intents.unfinished(desk.account)
     given_up = _given_up(desk, unit, heads)
     under_way = {_about(one) for one in intents if one.id not in given_up}
+    under_way |= {About(*one) for one in held_back(unit, desk.account)}
     on_their_way = [one.wish.kind for one in intents if one.state in ON_ITS_WAY]
     for want in wanted_now(unit, settings).values():
         is_start = want.about.kind is IntentKind.START_TASK

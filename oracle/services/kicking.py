@@ -25,6 +25,7 @@ from oracle.services.accusing import (
     looks_at,
     proof_behind,
 )
+from oracle.services.deferring import held_back
 from oracle.services.desk import Desk, Step
 from oracle.services.proposing import PRIORITY, is_open, propose
 from oracle.services.proving import Proof
@@ -124,7 +125,7 @@ def execute(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
     """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
     ripe = kick.round + standing.limits.kick_rounds
     is_ripe = standing.block.time >= kick.ready_at and standing.head.round >= ripe
-    if not is_ripe or _is_busy(desk, kick):
+    if not is_ripe or _is_busy(desk, kick, IntentKind.EXECUTE_KICK):
         return None
     proof = _proof_of(desk, kick)
     if proof is not None and proof.reason is not None:
@@ -205,9 +206,9 @@ def _cancel(desk: Desk, kick: Kick, founded: Collection[int]) -> Step | None:
     Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
     and ours waits until the contract lets us.
     """
-    if _is_busy(desk, kick):
-        return None
     kind = IntentKind.CANCEL_KICK
+    if _is_busy(desk, kick, kind):
+        return None
     if kick.index in founded:
         call = cancel_call(kick.index, "no longer due")
         is_allowed = _tried(desk, call).outcome is Outcome.OK
@@ -216,9 +217,12 @@ def _cancel(desk: Desk, kick: Kick, founded: Collection[int]) -> Step | None:
     return plan_call(desk, kick, kind, cancel_call(kick.index, "evidence left the chain"))
 
 
-def _is_busy(desk: Desk, kick: Kick) -> bool:
+def _is_busy(desk: Desk, kick: Kick, kind: IntentKind) -> bool:
+    """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
+    subject = f"{LANE_SUBJECT}{kick.index}"
     with desk.store.reading() as unit:
-        return is_open(desk, unit, f"{LANE_SUBJECT}{kick.index}")
+        is_held = (kind, subject) in held_back(unit, desk.account)
+        return is_held or is_open(desk, unit, subject)
 
 
 def plan_call(

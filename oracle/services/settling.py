@@ -6,14 +6,11 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.publisher.effects import missing_effect
 from oracle.publisher.receipts import Call, Receipt, Sightings, why_reverted, witnesses_of_count
-from oracle.services.deferring import close_report
+from oracle.services.deferring import WITHOUT_EFFECT_CLASS, close_report
 from oracle.services.desk import Desk, Step
 from oracle.store.outbox_rows import Attempt, Intent, IntentState, Mined, PauseKind, Slot
 from oracle.store.store import Unit
 from oracle.telemetry.send_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
-
-# The class of a call that succeeded and did not do what it was sent for.
-WITHOUT_EFFECT_CLASS = "without_effect"
 
 
 def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:

@@ -131,13 +131,16 @@ class Intents:
         self.move(_without_nonce(intent), IntentState.PLANNED, stamp, _NO_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
-        """Give up for good what has no nonce.
+        """Give up for good what has no nonce, or was held because of what its nonce came to.
 
         Raises:
-            FatalError: it has a nonce, or is not as it was read.
+            FatalError: it has a nonce and may land, or is not as it was read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
-        self.move(_without_nonce(intent), IntentState.CANCELLED, stamp, values)
+        # Held with a nonce is what is over: foreign, or without effect.
+        is_over = intent.state is IntentState.HELD
+        given_up = intent if is_over else _without_nonce(intent)
+        self.move(given_up, IntentState.CANCELLED, stamp, values)
 
     def bound_to(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that was ever put on a nonce, the first one first."""

@@ -111,6 +111,15 @@ def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, 
     assert state(url, 1) is IntentState.CANCELLED
 
 
+def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
+    act: Act, url: str, capsys
+):
+    assert act("show", 3) == 0
+    assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
+    assert act("cancel", 3, "--yes") == 0
+    assert state(url, 3) is IntentState.CANCELLED
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -12,11 +12,11 @@ from oracle.services.calling_off import call_off
 from oracle.services.kicking import plan_kick
 from oracle.services.proposing import statement_against
 from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import Intent, IntentKind
+from oracle.store.outbox_rows import Intent, IntentKind, IntentState, PauseKind
 from oracle.store.store import Store
 from tests.evm.chain import RevertedError
 from tests.evm.network import Standing
-from tests.office import CHAIN_ID, RULES, SETTINGS, Office, Premises
+from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises
 from tests.sending.proxy import Proxy
 from tests.services.test_kicking import (
     POOL,
@@ -55,6 +55,27 @@ def veto_over(office: Office) -> None:
     """The rounds and the seconds of the veto pass; nothing is planned meanwhile."""
     while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
         pushed_without_kickouts(office)
+
+
+def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    veto_over(office)
+    for _ in range(LIMITS.kick_rounds):
+        pushed_without_kickouts(office)
+    office.repeat(plan_kick)
+    execution, desk = only(office, IntentKind.EXECUTE_KICK), office.desk
+    with desk.writing() as unit:
+        unit.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", desk.stamp)
+    office.tick()
+    assert only(office, IntentKind.EXECUTE_KICK).state is IntentState.HELD
+
+    with desk.writing() as unit:
+        held = unit.outbox.intents.named(execution.id)
+        assert held is not None
+        unit.outbox.intents.release(held, desk.stamp)
+    office.tick()
+    assert only(office, IntentKind.EXECUTE_KICK).state is IntentState.LIVE
 
 
 def test_a_kickout_takes_as_many_rounds_in_a_row_as_are_asked_for(sqlite_office: Office):
