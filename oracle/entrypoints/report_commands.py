@@ -16,7 +16,6 @@ from oracle.domain.lanes import (
     lanes_of,
 )
 from oracle.domain.report import Report, decode
-from oracle.domain.turns import Cut
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -27,7 +26,8 @@ from oracle.entrypoints.options import (
 from oracle.entrypoints.sending import published
 from oracle.errors import InputError
 from oracle.services.desk import Desk, Step
-from oracle.services.planning import plan_push, why_missed
+from oracle.services.planning import cuts_now, plan_push, turn_now, why_missed
+from oracle.services.quorum.landing import waits_for_finality
 from oracle.services.recalling import last_block_of, recall
 from oracle.store.reports import ReportState, StoredReport
 
@@ -78,18 +78,11 @@ def push(
     """Push the report that has the turn; a dry run unless --publish."""
     with open_folded(config) as app:
         app.require_oracle()
-        with app.store.reading() as unit:
-            waiting = [one for one in unit.reports.due() if one.digest is None]
-        if not waiting:
-            raise InputError("no report is due: the next one is cut when a period ends")
-        # The first that is due keeps its turn.
-        first = waiting[0].report
+        first = _turn(app)
         if publish:
             steps = [f"{step.did} {step.detail}" for step in published(app, "report push", _plan)]
         else:
-            standing = app.publisher.contract.standing()
-            reason = why_missed(Cut.of(first), standing)
-            steps = [f"would be missed: {reason or 'no, it can be pushed'}"]
+            steps = ["it has the turn, and would be signed or sent as far as that goes now"]
     answer = {**_facts(first), "dry_run": not publish, "steps": steps}
     if as_json:
         print_json(answer)
@@ -97,6 +90,32 @@ def push(
     typer.echo(f"period {first.period}, as of block {first.as_of.number}")
     for step in steps:
         typer.echo(f"  {step}")
+
+
+def _turn(app: App) -> Report:
+    """Return the report that has the turn.
+
+    Raises:
+        InputError: none has, and why.
+    """
+    standing = app.publisher.contract.standing()
+    with app.store.reading() as unit:
+        cuts = cuts_now(unit, app.report_settings)
+        found = turn_now(unit, app.report_settings, cuts, standing)
+        due = [
+            one.cut
+            for one in cuts
+            if one.state is ReportState.DUE and not waits_for_finality(unit, one)
+        ]
+    if found is not None:
+        return found.report
+    if not due:
+        raise InputError("no report is due: the next one is cut when a period ends")
+    why = why_missed(due[0], standing) or (
+        "it waits until it is folded that the last round was accepted, or for a shift that was "
+        "seen from its start"
+    )
+    raise InputError(f"no report has the turn; the first that is due, {due[0].period}: {why}")
 
 
 def _plan(desk: Desk, heads: Heads) -> Step | None:

@@ -7,7 +7,7 @@ whether it is worth its gas, is the transmitter's affair and changes no byte of 
 from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
-from oracle.domain.report import Report
+from oracle.domain.report import Report, ReportSettings
 from oracle.domain.turns import Cut, Moment, shift_length, turn_at
 from oracle.errors import TransientError
 from oracle.publisher.contract import Standing, push_call
@@ -31,7 +31,7 @@ from oracle.store.outbox_rows import (
     SignedStatement,
     Wish,
 )
-from oracle.store.reports import ReportState, StoredCut
+from oracle.store.reports import ReportState, StoredCut, StoredReport
 from oracle.store.store import Unit
 from oracle.telemetry import quorum_metrics
 
@@ -59,7 +59,7 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
     if desk.is_stopped():
         return None
     with desk.store.reading() as unit:
-        cuts = _cuts(desk, unit)
+        cuts = cuts_now(unit, desk.settings)
         pushing = _pushing(desk, unit)
         is_idle = not any(_is_wanted(desk, unit, one, heads) for one in cuts)
     step = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
@@ -82,12 +82,12 @@ def _plan_beside(
     return _miss(desk, cuts, standing) or _plan(desk, heads, cuts, standing)
 
 
-def _cuts(desk: Desk, unit: Unit) -> list[StoredCut]:
+def cuts_now(unit: Unit, settings: ReportSettings) -> list[StoredCut]:
     """Return what was cut in the shifts that may still have the turn, or is due from before."""
     newest, due = unit.reports.newest_period(), unit.reports.first_due()
     if newest is None:
         return []
-    length = shift_length(desk.settings)
+    length = shift_length(settings)
     start = (newest // length - 2) * length
     return unit.reports.cuts_since(start if due is None else min(start, due))
 
@@ -163,24 +163,29 @@ def _whose_turn(
     desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing
 ) -> _Turn | None:
     with desk.store.reading() as unit:
-        cursor = unit.cursor.get()
-        if cursor is None:
-            return None
-        moment = Moment(
-            number=cursor.number,
-            time=cursor.time,
-            head_round=standing.head.round,
-            last_report=standing.last_report,
-            anchor_window=standing.limits.anchor_window,
-        )
-        chosen = turn_at(
-            [one.cut for one in cuts], unit.reports.complete_from(), moment, desk.settings
-        )
-        stored = None if chosen is None else unit.reports.at(chosen.period)
+        stored = turn_now(unit, desk.settings, cuts, standing)
     if stored is None or stored.report.as_of.number > desk.newest_as_of(heads):
         return None
     statement = statement_of(stored.report, standing)
     return _Turn(stored.report, standing, statement, report_record(desk, statement))
+
+
+def turn_now(
+    unit: Unit, settings: ReportSettings, cuts: list[StoredCut], standing: Standing
+) -> StoredReport | None:
+    """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`."""
+    cursor = unit.cursor.get()
+    if cursor is None:
+        return None
+    moment = Moment(
+        number=cursor.number,
+        time=cursor.time,
+        head_round=standing.head.round,
+        last_report=standing.last_report,
+        anchor_window=standing.limits.anchor_window,
+    )
+    chosen = turn_at([one.cut for one in cuts], unit.reports.complete_from(), moment, settings)
+    return None if chosen is None else unit.reports.at(chosen.period)
 
 
 def _sign(desk: Desk, turn: _Turn) -> Step | None:
