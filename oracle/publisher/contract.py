@@ -12,6 +12,9 @@ from oracle.publisher.line import Lines, RevertedError
 from oracle.publisher.refusals import CONTRACT
 from oracle.publisher.typed_data import KickStatement, ReportStatement
 
+# Digits of calldata: `0x` and the selector, then words.
+_SELECTOR, _WORD = 10, 64
+
 
 @dataclass(frozen=True, slots=True)
 class ContractHead:
@@ -193,6 +196,14 @@ def propose_call(statement: KickStatement, signatures: bytes) -> str:
         statement.deadline,
         signatures,
     )
+
+
+def proposal_in(calldata: str) -> KickStatement:
+    """Return the kickout that a call of `propose_call` proposes."""
+    around, index, evidence, deadline = (
+        calldata[_SELECTOR + _WORD * place : _SELECTOR + _WORD * (place + 1)] for place in range(4)
+    )
+    return KickStatement(int(around, 16), int(index, 16), Hash(f"0x{evidence}"), int(deadline, 16))
 
 
 def execute_call(index: int) -> str:

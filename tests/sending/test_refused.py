@@ -7,14 +7,18 @@ import pytest
 from oracle.errors import TransientError
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
+from oracle.services.confirming import confirm_next
+from oracle.services.kicking import plan_kick
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
 from oracle.services.quorum.records import statement_of
 from oracle.services.readying import ready_next
+from oracle.store.outbox_rows import IntentKind
 from tests import office as offices
-from tests.office import LIMITS, RULES_HASH, SETTINGS, Office, key_files
+from tests.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office, key_files
 from tests.sending.at_sea import only, slots
 from tests.sending.proxy import SEND, Proxy
+from tests.services.test_kicking import bad_pool, pushed_without_kickouts
 
 
 @pytest.mark.parametrize("age", [100, 300])
@@ -95,6 +99,31 @@ def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_
     assert (again.state.value, again.wish.digest) == ("live", refused.wish.digest)
     office.mine()
     assert office.premises.round == 1
+
+
+def test_case_f62_a_proposal_that_is_refused_for_its_signatures_waits_for_others_too(
+    sqlite_office: Office,
+):
+    office, mine = sqlite_office, sqlite_office.desk.publisher.signer
+    (stranger,) = _strangers(office, 1)
+    bad_pool(office)
+    while not office.intents(IntentKind.PROPOSE_KICK):
+        pushed_without_kickouts(office)
+        office.mine(FINALITY + 1)
+        office.index()
+        office.repeat(confirm_next)
+        office.repeat(plan_kick)
+    _signers(office, stranger, needed=1)
+    office.repeat(publish_next)
+    (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
+    assert (proposal.state.value, proposal.error_class) == ("planned", "BadSignature")
+
+    _signers(office, mine, needed=1)
+    office.mine()
+    office.index()
+    office.repeat(publish_next)
+    (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
+    assert (proposal.state.value, proposal.error_class) == ("live", None)
 
 
 def test_case_f62_a_push_waits_while_too_few_of_the_signers_that_there_are_have_signed_it(

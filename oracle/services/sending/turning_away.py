@@ -1,7 +1,7 @@
 """What becomes of a call that does not work now (publishing.md 3.7), signatures before all.
 
-A push that is refused for its signatures gets others, once: a signer may have been removed, or
-the quorum changed, since they were gathered.
+A push or a proposal that is refused for its signatures gets others, once: a signer may have been
+removed, or the quorum changed, since they were gathered.
 """
 
 import re
@@ -9,19 +9,22 @@ from dataclasses import replace
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
-from oracle.publisher.contract import Standing, push_call
+from oracle.publisher.contract import Standing, proposal_in, propose_call, push_call
 from oracle.publisher.preflight import Outcome, Verdict
+from oracle.publisher.signer import Statement
+from oracle.publisher.typed_data import ReportStatement
 from oracle.services.deferring import not_now, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.collecting import signatures
-from oracle.services.quorum.records import REPORT, report_record, statement_of
+from oracle.services.quorum.records import REPORT, kick_record, report_record, statement_of
 from oracle.services.sending.budgets import role
 from oracle.services.sending.calls import gas_of_block
-from oracle.store.outbox_rows import Intent, IntentKind, IntentState, SignedStatement
+from oracle.store.outbox_rows import Intent, IntentKind, IntentState, SignedStatement, Wish
 from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import TOO_BIG
 
 _OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
+_SIGNED = frozenset({IntentKind.PUSH, IntentKind.PROPOSE_KICK})
 _AGAIN = ":signatures"
 # What clients say of a call that takes more gas than a block has.
 _TOO_MUCH_GAS = re.compile(
@@ -40,8 +43,8 @@ def refused(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
         text = f"a block has {gas_of_block(desk)} gas: {verdict.reason}"
         return wait(desk, intent, heads, ("too_big", text))
     name = None if verdict.refusal is None else verdict.refusal.name
-    is_push = intent.wish.kind is IntentKind.PUSH
-    if not is_push or name not in _OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):
+    is_signed = intent.wish.kind in _SIGNED
+    if not is_signed or name not in _OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):
         return not_now(desk, intent, verdict, heads)
     return _collect_again(desk, intent, verdict, heads)
 
@@ -74,20 +77,20 @@ def statement_behind(unit: Unit, push: Intent, standing: Standing) -> SignedStat
 def _collect_again(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
     wish = intent.wish
     standing = desk.publisher.contract.standing()
-    with desk.store.reading() as unit:
-        stored = None if wish.period is None else unit.reports.at(wish.period)
-    if stored is None:
+    said = _said_by(desk, wish, standing)
+    if said is None or said[1].digest != wish.digest:
         return not_now(desk, intent, verdict, heads)
-    statement = statement_of(stored.report, standing)
-    record = report_record(desk, statement)
-    if record.digest != wish.digest:
-        return not_now(desk, intent, verdict, heads)
+    statement, record = said
     gathered = signatures(desk, record, standing)
     if gathered is None:
         # Others may still sign; at its deadline it ends by itself.
         few = "fewer of the contract's signers than its quorum have signed it"
         return wait(desk, intent, heads, ("BadSignature", few))
-    calldata = push_call(statement, gathered)
+    calldata = (
+        push_call(statement, gathered)
+        if isinstance(statement, ReportStatement)
+        else propose_call(statement, gathered)
+    )
     if calldata == wish.calldata:
         return not_now(desk, intent, verdict, heads)
     again = replace(wish, calldata=calldata, dedup_key=wish.dedup_key + _AGAIN, not_before=None)
@@ -95,4 +98,20 @@ def _collect_again(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -
         intents = unit.outbox.intents
         intents.end(intent, IntentState.SUPERSEDED, verdict.reason, desk.stamp)
         added = intents.add(again, desk.stamp)
-    return Step("push signed by others", added, f"instead of intent {intent.id}: {verdict.reason}")
+    did = f"{wish.kind} signed by others"
+    return Step(did, added, f"instead of intent {intent.id}: {verdict.reason}")
+
+
+def _said_by(
+    desk: Desk, wish: Wish, standing: Standing
+) -> tuple[Statement, SignedStatement] | None:
+    """Return the statement that a call brings, and its record; None: its report is gone."""
+    if wish.kind is IntentKind.PROPOSE_KICK:
+        proposal = proposal_in(wish.calldata)
+        return proposal, kick_record(desk, proposal, wish.subject)
+    with desk.store.reading() as unit:
+        stored = None if wish.period is None else unit.reports.at(wish.period)
+    if stored is None:
+        return None
+    report = statement_of(stored.report, standing)
+    return report, report_record(desk, report)
