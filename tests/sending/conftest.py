@@ -12,6 +12,7 @@ import pytest
 
 from tests.evm.fixtures import chain
 from tests.office import Office, Premises
+from tests.sending.fuses import Deaths
 from tests.sending.proxy import Proxy, proxy
 from tests.services.conftest import new_postgresql_store, new_sqlite_store, new_store, store
 from tests.services.office_fixtures import (
@@ -45,6 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def deaths(request: pytest.FixtureRequest) -> Deaths:
+    """Where to die on the engine that `new_store` makes databases of."""
+    return Deaths(is_everywhere=request.node.callspec.params["new_store"] == "sqlite")
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 A fuse burns once, at the n-th point that is passed or at the first of a name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -46,6 +46,22 @@ class Fuse:
         if self._at in {place, name}:
             self._at = None
             raise Crash(name)
+
+
+class Deaths(NamedTuple):
+    """Where to die, of the points that a whole run passes.
+
+    At every one on SQLite. PostgreSQL, where a death takes seconds more and which can differ only
+    in what a commit keeps, dies at the first point of each name.
+    """
+
+    is_everywhere: bool
+
+    def of(self, passed: Sequence[str]) -> list[tuple[int, str]]:
+        """Return points by number and name, in their order."""
+        if self.is_everywhere:
+            return list(enumerate(passed))
+        return sorted((passed.index(name), name) for name in set(passed))
 
 
 class FusedStore:

@@ -9,7 +9,7 @@ from oracle.store.store import Store
 from tests.evm.chain import Chain
 from tests.office import Office, Premises
 from tests.sending.at_sea import GWEI, dear_blocks
-from tests.sending.fuses import Crash, Fuse, fused
+from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps
 from tests.sending.proxy import Proxy
 from tests.services.conftest import NewStore
@@ -38,7 +38,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
 
 
 def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
-    premises: Premises, fresh_chain: Chain, new_store: NewStore, tmp_path: Path
+    premises: Premises, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
     with fresh_chain.undone(), new_store() as store:
         passed = points(premises, store, tmp_path)
@@ -48,7 +48,7 @@ def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
     assert passed.count("after signing a statement") == 1
     assert passed.count("after signing a transaction") == 1
 
-    for number, name in enumerate(passed):
+    for number, name in deaths.of(passed):
         with fresh_chain.undone(), new_store() as store:
             office = Office(premises, store, tmp_path)
             nonce = premises.nonce

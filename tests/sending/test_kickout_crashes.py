@@ -16,10 +16,9 @@ from oracle.services.confirming import confirm_next
 from oracle.services.kicking import plan_kick
 from oracle.services.publishing import publish_next
 from oracle.store.outbox_rows import IntentKind
-from tests.evm.chain import Chain
 from tests.evm.network import Standing
 from tests.office import FINALITY, Office, Premises
-from tests.sending.fuses import Crash, Fuse, fused
+from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps
 from tests.services.conftest import NewStore
 from tests.services.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
@@ -102,14 +101,19 @@ class Stage:
             opened.close()
 
 
+@pytest.fixture
+def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Stage:
+    return Stage(premises, new_store, tmp_path)
+
+
 @pytest.mark.parametrize("kind", PHASES)
 def test_case_f01_whoever_dies_during_a_kickout_has_one_successor_who_finishes_it(
-    premises: Premises, fresh_chain: Chain, new_store: NewStore, tmp_path: Path, kind: IntentKind
+    stage: Stage, deaths: Deaths, kind: IntentKind
 ):
-    stage = Stage(premises, new_store, tmp_path)
-    with fresh_chain.undone():
-        with new_store() as store:
-            office = Office(premises, store, tmp_path / "before")
+    premises = stage.premises
+    with premises.chain.undone():
+        with stage.new_store() as store:
+            office = Office(premises, store, stage.folder / "before")
             PHASES[kind].before(office)
             office.close()
         passed = points(stage)
@@ -117,7 +121,7 @@ def test_case_f01_whoever_dies_during_a_kickout_has_one_successor_who_finishes_i
         assert passed.count("after a commit") >= 7
         assert passed.count("after a send") == 2
         assert passed.count("after signing a transaction") == 1
-        for number, name in enumerate(passed):
+        for number, name in deaths.of(passed):
             die(stage, number, f"{name} {number}", kind)
 
 
