@@ -2,8 +2,8 @@
 
     python -m tests.simulation.run [--rounds 10000] [--seed 7 --setting two --log] [--naive]
 
-Prints for each setting rounds, doubles, lost, unfinished and rounds a second. Exit code 1: the
-outbox doubled, lost or stranded something, or broke an invariant.
+Prints for each setting rounds, doubles, lost, unfinished, faults and seconds of CPU. Exit code 1:
+the outbox doubled, lost or stranded something, or broke an invariant.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -69,6 +69,8 @@ class Played:
     faults: tuple[str, ...]
     blocks: int
     passed: dict[str, int]
+    # Of CPU; nothing of the story.
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def is_clean(self) -> bool:
@@ -214,27 +216,36 @@ def main() -> int:
         asked.jobs = 1
     worlds = -(-asked.rounds // sum(one.rounds for one in chosen))
     seeds = range(1, worlds + 1) if asked.seed is None else [asked.seed]
-    total = [0, 0, 0, 0, 0]
+    found: dict[str, list[Played]] = {one.name: [] for one in chosen}
     began = time.monotonic()
     with template() as made, ProcessPoolExecutor(asked.jobs) as pool:
-        for setting in chosen:
-            worlds_of = [pool.submit(_one, setting, seed, made, asked) for seed in seeds]
-            found = [world.result() for world in worlds_of]
-            total = [old + new for old, new in zip(total, _sum(setting.name, found), strict=True)]
-    seconds = time.monotonic() - began
-    _say(f"{total[0] / seconds:.1f} rounds a second")
+        # Seed by seed: whoever stops it early has seen every setting.
+        begun = {
+            seed: [pool.submit(_one, one, seed, made, asked) for one in chosen] for seed in seeds
+        }
+        for seed, worlds_of in begun.items():
+            for world in worlds_of:
+                played = world.result()
+                found[played.setting.name].append(played)
+            if len(begun) > 1:
+                _sum(f"up to seed {seed}", [one for each in found.values() for one in each])
+    for name, played_of in found.items():
+        _sum(name, played_of)
+    total = _sum("all", [one for each in found.values() for one in each])
+    seconds, worked = time.monotonic() - began, total.pop()
+    _say(f"{total[0] / seconds:.1f} rounds a second, {total[0] / worked:.1f} a second of CPU")
     return 1 if any(total[1:]) else 0
 
 
 def _one(setting: Setting, seed: int, made: Path, asked: argparse.Namespace) -> Played:
-    log = _say if asked.log else _silent
+    log, began = _say if asked.log else _silent, time.process_time()
     played = play_naive(setting, seed, log) if asked.naive else play(setting, seed, made, log)
     if not played.is_clean and not asked.naive:
         _say(f"{setting.name}, seed {seed}: {played.verdict} {'; '.join(played.faults)}")
-    return played
+    return replace(played, seconds=time.process_time() - began)
 
 
-def _sum(name: str, found: Sequence[Played]) -> list[int]:
+def _sum(name: str, found: Sequence[Played]) -> list[float]:
     rounds = sum(one.setting.rounds for one in found)
     counts = [
         rounds,
@@ -242,8 +253,9 @@ def _sum(name: str, found: Sequence[Played]) -> list[int]:
         sum(one.verdict.lost for one in found),
         sum(one.verdict.unfinished for one in found),
         sum(len(one.faults) for one in found),
+        sum(one.seconds for one in found),
     ]
-    words = "{:>16}: {:6} rounds, {:4} doubles, {:4} lost, {:4} unfinished, {:4} faults"
+    words = "{:>16}: {:6} rounds, {:4} doubles, {:4} lost, {:4} unfinished, {:4} faults, {:5.0f} s"
     _say(words.format(name, *counts))
     return counts
 
