@@ -64,9 +64,20 @@ def _of_mined(_intent: Intent, sent: Sent) -> Advice:
 
 
 def _of_live(intent: Intent, sent: Sent) -> Advice:
+    slot = sent.slot
+    if slot is not None and slot.intent_id != intent.id:
+        return Advice(
+            f"a block that takes it, or intent {slot.intent_id}, which was put on its nonce",
+            f"{_NOTHING}: one of the two lands, and the other is over",
+        )
     newest = sent.attempts[-1] if sent.attempts else None
     said = newest.last_error_text or newest.last_error_class if newest is not None else None
     waits = "a block" if said is None else f"a block; the endpoints said last: {said}"
+    if sent.pause is not None:
+        return Advice(
+            f"{waits}; and for {_of_pause(sent.pause)}",
+            f"it is offered as it is, and not bumped: {_after_pause(intent, sent.pause)}",
+        )
     return Advice(
         waits,
         f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once, "
@@ -115,7 +126,9 @@ def _of_waiting(intent: Intent, sent: Sent) -> Advice:
     if reason is None:
         following = {
             IntentState.PLANNED: "its trial on the newest block",
-            IntentState.READY: "a nonce: a push waits for the push before it",
+            IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
+            "limits.max_in_flight are not final (no end without two endpoints that agree: "
+            "`qos-oracle endpoint list`)",
             IntentState.ASSIGNED: "its signature, and the first sending",
         }[intent.state]
         return Advice(following, f"{_NOTHING}, as long as the daemon runs with --publish")

@@ -15,6 +15,7 @@ from oracle.store.outbox_rows import (
     Intent,
     IntentKind,
     IntentState,
+    Mined,
     PauseKind,
     SignedCall,
     Stamp,
@@ -169,3 +170,43 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
     held = json.loads(capsys.readouterr().out)
     assert "somebody else uses the key" in held["what_to_do"]
     assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
+
+
+def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, url: str, capsys):
+    with Store.open(url) as store, store.transaction() as unit:
+        outbox = unit.outbox
+        outbox.intents.make_ready(named(unit, 1), 100, 100, NOW)
+        (slot,) = outbox.slots.watched(ME)
+        outbox.slots.retarget(slot, named(unit, 1), 60, NOW)
+        outbox.senders.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
+    assert act("show", 2, "--json") == 0
+    assert "or intent 1, which was put on its nonce" in shown(capsys)["waits_for"]
+    with Store.open(url) as store, store.transaction() as unit:
+        (slot,) = unit.outbox.slots.watched(ME)
+        call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
+        unit.outbox.slots.sign(slot, call, AttemptReason.RETARGET, NOW)
+        unit.outbox.slots.sent(slot, unit.outbox.slots.attempts(slot)[-1], 61, None, NOW)
+    assert act("show", 1, "--json") == 0
+    heir = shown(capsys)
+    assert "its sender, which rests (funds): 0 wei" in heir["waits_for"]
+    assert "not bumped: send ether to" in heir["what_to_do"]
+
+
+def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url: str, capsys):
+    with Store.open(url) as store, store.transaction() as unit:
+        (slot,) = unit.outbox.slots.watched(ME)
+        (attempt,) = unit.outbox.slots.attempts(slot)
+        block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
+        unit.outbox.slots.mined(slot, attempt, block, NOW)
+        (slot,) = unit.outbox.slots.watched(ME)
+        unit.outbox.slots.settle(slot, NOW)
+        why: dict[str, str | int | None] = {"error_class": "without_effect"}
+        unit.outbox.intents.move(named(unit, 2), IntentState.HELD, NOW, why)
+    assert act("show", 2, "--json") == 0
+    assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]
+    assert act("release", 2) == 2
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    answer: dict[str, str] = json.loads(capsys.readouterr().out)
+    return answer
