@@ -182,7 +182,7 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
         return _give_back(desk, work, heads)
     work = work[:_AT_ONCE]
     looks = _looks_at(desk, [intent for _, intent in work], heads)
-    cheapest = min((one.max_cost_wei or 0) // (one.gas_limit or 1) for _, one in work)
+    cheapest = min(_most_per_gas(desk, one) for _, one in work)
     fees = desk.publisher.fees(cheapest)
     pairs = zip(work, looks, strict=True)
     good = [one for one, look in takewhile(lambda pair: _fits(pair[1]), pairs)]
@@ -197,6 +197,12 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
         for slot, call in signed:
             unit.outbox.slots.sign(slot, call, AttemptReason.FIRST, stamp)
     return _step("signed", [intent for _, intent in good])
+
+
+def _most_per_gas(desk: Desk, intent: Intent) -> int:
+    """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
+    beside = l1_cost(desk, intent.wish.calldata)
+    return ((intent.max_cost_wei or 0) - beside) // (intent.gas_limit or 1)
 
 
 def _fits(look: _Look) -> bool:

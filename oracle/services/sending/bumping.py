@@ -64,6 +64,8 @@ def bump_next(desk: Desk, heads: Heads) -> Step | None:
         is_urgent = waiting is not None and is_urgent_behind(unit, desk, waiting.intent)
     if waiting is None or not may_bump:
         FEE_CAPPED.labels(role(desk)).set(0)
+        if waiting is None and not is_resting:
+            ATTEMPTS_EXHAUSTED.labels(role(desk)).set(0)
         return None
     if not _is_due(desk, waiting, heads, is_urgent=is_urgent):
         return None
