@@ -31,7 +31,8 @@ def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step
     with desk.writing() as unit:
         _note(unit, desk, (slot, attempt), sent, heads)
     _stop_at(sent)
-    return Step("sent", attempt.intent_id, f"{attempt.signed.tx_hash} {sent.answer} {sent.text}")
+    told = f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()
+    return Step("sent", attempt.intent_id, told)
 
 
 def send_attempts(
