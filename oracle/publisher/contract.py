@@ -11,6 +11,7 @@ from oracle.errors import InputError, TransientError
 from oracle.publisher.line import Lines, RevertedError
 from oracle.publisher.refusals import CONTRACT
 from oracle.publisher.typed_data import KickStatement, ReportStatement
+from oracle.publisher.understanding import number_of, understood
 
 # Digits of calldata: `0x` and the selector, then words.
 _SELECTOR, _WORD = 10, 64
@@ -225,12 +226,13 @@ def newest_block(lines: Lines) -> BlockRef:
     block = lines.ask("eth_getBlockByNumber", "latest", False)
     if not isinstance(block, dict):
         raise TransientError("the endpoint knows no newest block")
-    return BlockRef(
-        int(block["number"], 16),
-        Hash(block["hash"]),
-        Hash(block["parentHash"]),
-        int(block["timestamp"], 16),
-    )
+    with understood("a block"):
+        return BlockRef(
+            number_of(block["number"]),
+            Hash(block["hash"]),
+            Hash(block["parentHash"]),
+            number_of(block["timestamp"]),
+        )
 
 
 def _hash(answer: tuple[Any, ...]) -> Hash:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.publisher.line import Json, Lines
+from oracle.publisher.understanding import number_of, understood
 
 # Whole blocks are large: so many in one batch.
 _BLOCKS_AT_ONCE = 20
@@ -48,7 +49,8 @@ def counts_of(lines: Lines, account: Address) -> list[Count]:
     for line in lines.all:
         asked = [("eth_getTransactionCount", (account, at)) for at in ("latest", "pending")]
         try:
-            mined, pending = (int(answer, 16) for answer in line.ask_all(asked))
+            with understood("the count of an account"):
+                mined, pending = (number_of(answer) for answer in line.ask_all(asked))
         except TransientError as error:
             silence = error
             continue

@@ -62,7 +62,7 @@ def _ask(line: Line, sender: Address, to: Address, calldata: str) -> Verdict:
         return Verdict(Outcome.OK, gas=int(line.ask("eth_estimateGas", call), 16))
     except RefusedError as error:
         return _refused(error)
-    except (TransientError, ValueError) as error:
+    except (TransientError, TypeError, ValueError) as error:
         return Verdict(Outcome.UNKNOWN, reason=str(error))
 
 

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.publisher.line import Lines, RevertedError
+from oracle.publisher.line import Line, Lines, RevertedError
 from oracle.publisher.refusals import refusal_of
 from oracle.publisher.sightings import Receipt, Sightings, look_for, place_of
+from oracle.publisher.understanding import first_that_tells, number_of, understood
 
 __all__ = ["OUT_OF_GAS", "Call", "Receipt", "Sightings", "look_for", "place_of"]
 
@@ -36,23 +37,42 @@ def receipts_of(lines: Lines, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
 
 
 def nonce_at(lines: Lines, sender: Address, block: str) -> int:
-    """Return how many transactions of the account are mined at a block (`latest`, `0x…`)."""
-    return int(lines.ask("eth_getTransactionCount", sender, block), 16)
+    """Return how many transactions of the account are mined at a block (`latest`, `0x…`).
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+
+    def read(line: Line) -> int:
+        with understood("the count of an account"):
+            return number_of(line.ask("eth_getTransactionCount", sender, block))
+
+    return first_that_tells(lines, read)
 
 
 def balance_of(lines: Lines, account: Address) -> int:
-    """Return the account's ether in wei, at the newest block."""
-    return int(lines.ask("eth_getBalance", account, "latest"), 16)
+    """Return the account's ether in wei, at the newest block.
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+
+    def read(line: Line) -> int:
+        with understood("a balance"):
+            return number_of(line.ask("eth_getBalance", account, "latest"))
+
+    return first_that_tells(lines, read)
 
 
 def block_hashes(lines: Lines, numbers: Sequence[int]) -> dict[int, Hash]:
     """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
     blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
-    return {
-        number: Hash(block["hash"])
-        for number, block in zip(numbers, blocks, strict=True)
-        if block is not None
-    }
+    with understood("blocks"):
+        return {
+            number: Hash(block["hash"])
+            for number, block in zip(numbers, blocks, strict=True)
+            if block is not None
+        }
 
 
 def witnesses_of_count(lines: Lines, account: Address, block: BlockRef) -> dict[str, int]:
@@ -70,10 +90,11 @@ def witnesses_of_count(lines: Lines, account: Address, block: BlockRef) -> dict[
                     ("eth_getBlockByNumber", (number, False)),
                 ]
             )
+            with understood("the count of an account"):
+                if known is not None and known["hash"] == block.hash:
+                    found[place_of(place)] = number_of(count)
         except TransientError:
             continue
-        if known is not None and known["hash"] == block.hash:
-            found[place_of(place)] = int(count, 16)
     return found
 
 
@@ -83,10 +104,10 @@ def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
     for line in lines.all:
         try:
             block = line.ask("eth_getBlockByNumber", hex(number), False)
+            with understood("a block"):
+                shown |= set() if block is None else {block["hash"]}
         except TransientError:
             continue
-        if block is not None:
-            shown.add(block["hash"])
     return bool(shown) and block_hash not in shown
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.publisher.line import Line, Lines
+from oracle.publisher.understanding import understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ def look_for(lines: Lines, hashes: Sequence[Hash]) -> Sightings:
     silence: TransientError | None = None
     for place, line in enumerate(lines.all):
         try:
-            views.append(_view(line, place_of(place), hashes))
+            with understood("receipts"):
+                views.append(_view(line, place_of(place), hashes))
         except TransientError as error:
             silence = error
     if not views and silence is not None:

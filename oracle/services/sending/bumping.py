@@ -13,6 +13,7 @@ from oracle.publisher.fees import Fees, bumped, wanted_in
 from oracle.publisher.preflight import Outcome, preflight
 from oracle.publisher.receipts import balance_of
 from oracle.publisher.sender import Answer
+from oracle.publisher.understanding import number_of, understood
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.sending.budgets import role, room
@@ -148,7 +149,8 @@ def _has_waited_seconds(desk: Desk, waiting: Waiting, heads: Heads) -> bool:
     block = desk.publisher.lines.ask("eth_getBlockByNumber", hex(waiting.sent_block), False)
     if not isinstance(block, dict):
         return False
-    return heads.latest.time - int(block["timestamp"], 16) >= desk.sending.bump_seconds
+    with understood("a block"):
+        return heads.latest.time - number_of(block["timestamp"]) >= desk.sending.bump_seconds
 
 
 def _limit(desk: Desk, waiting: Waiting, heads: Heads) -> int | None:

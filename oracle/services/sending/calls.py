@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from oracle.publisher.fees import Fees, gas_limit, least_gas
 from oracle.publisher.l1_fees import l1_fee
 from oracle.publisher.signer import Transaction
+from oracle.publisher.understanding import number_of, understood
 from oracle.services.desk import Desk
 from oracle.services.sending.signing import signed_by_payer
 from oracle.store.outbox_rows import Attempt, Intent, SignedCall
@@ -40,7 +41,8 @@ def gas_of_block(desk: Desk) -> int:
         TransientError: no endpoint answers.
     """
     block = desk.publisher.lines.ask("eth_getBlockByNumber", "latest", False)
-    return int(block["gasLimit"], 16)
+    with understood("the newest block"):
+        return number_of(block["gasLimit"])
 
 
 def l1_cost(desk: Desk, calldata: str) -> int:
