@@ -168,37 +168,6 @@ def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
             assert len(unit.outbox.slots.attempts(slot)) == 1
 
 
-def test_a_window_that_a_stalled_leader_had_fetched_is_not_written_and_its_heir_goes_on(
-    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
-):
-    url, gates = empty_sqlite_url, [faults.Gate(), faults.Gate()]
-    with ExitStack() as running:
-        doors = [running.enter_context(proxy(resting.url)) for _ in gates]
-        leader, heir = (
-            config(resting, tmp_path / name, url, endpoints=[door.url])
-            for name, door in zip(("one", "two"), doors, strict=True)
-        )
-        old = running.enter_context(starting(leader, "--standby"))
-        old.url = old.wait_for("started")["web"]
-        old.wait_until_ready()
-        for door, gate in zip(doors, gates, strict=True):
-            door.rule("eth_getLogs", faults.held_before(gate))
-        resting.mine(1)
-        until(gates[0].reached.is_set)
-        old.process.send_signal(signal.SIGSTOP)
-        let_it_run_out(url)
-        new = running.enter_context(starting(heir, "--standby"))
-        until(gates[1].reached.is_set)
-
-        gates[0].release()
-        old.process.send_signal(signal.SIGCONT)
-        assert old.process.wait(PATIENCE) == 1
-        gates[1].release()
-        new.url = new.wait_for("started")["web"]
-        new.wait_for_block(resting.head())
-        assert new.process.poll() is None
-
-
 @pytest.mark.parametrize("state", ["waiting", "standing by", "leading", "sending"])
 def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
     network: LocalNetwork, tmp_path: Path, state: str
