@@ -43,6 +43,9 @@ SETTINGS = {
         Setting("half noise", noise=0.5),
         Setting("twice the noise", noise=2.0),
         Setting("no noise", noise=0.0),
+        # No room to bump, so that only sending again helps; and fees that never come back.
+        Setting("no bumps", fee_cap=13),
+        Setting("dear for good", fee_cap=200, later_fee=60),
     )
 }
 # Where there is a file system in memory, a commit costs no disk.
@@ -98,7 +101,10 @@ def play(
         books = Books(path, world)
         memory = Memory(store, is_off=not remembers)
         replicas = [Replica(world, memory, books, goals, log) for _ in range(setting.replicas)]
-        _live(world, replicas, books, lambda: goals.is_reached(books.wishes()), log)
+        try:
+            _live(world, replicas, books, lambda: goals.is_reached(books.wishes()), log)
+        except Exception as error:  # noqa: BLE001  whatever ends a daemon unasked is a fault
+            books.faults.append(f"ended by {type(error).__name__}: {str(error).splitlines()[0]}")
         books.check()
         known = books.wishes()
         done = {one for one in goals.all if one in known and known[one].state == "final"}

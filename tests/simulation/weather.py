@@ -11,7 +11,8 @@ class Setting:
     `replicas` share one database and a lease; `endpoints` each have a view and a pool of their
     own. `rounds`: pushes that are wanted, one after the other; kickouts come beside them.
     `fee_cap` and `bump_blocks` as in `[limits]`, in gwei and blocks; `failing`: of a hundred
-    transactions, so many revert, in another block perhaps not.
+    transactions, so many revert, in another block perhaps not. `later_fee`: what the base fee
+    tends to from block 60 on, for good, in gwei.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Setting:
     bump_blocks: int = 3
     fee_cap: int = 60
     failing: int = 3
+    later_fee: int = 10
     rounds: int = 25
 
 

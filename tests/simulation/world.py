@@ -15,6 +15,7 @@ from tests.simulation.weather import Setting, Weather
 _MOST_LAG = 4
 _ETHER = 100 * 10**18
 _LONG_STALL = 3
+_LATER = 60
 
 
 class Died(BaseException):
@@ -83,7 +84,7 @@ class World:
     def calm(self) -> None:
         """End all mishaps: what is still to be done can be done now."""
         self.weather.calm()
-        self.chain.calm_fee, self.chain.ether = 10 * GWEI, _ETHER
+        self.chain.calm_fee, self.chain.ether = self._usual_fee(), _ETHER
         self._down.clear()
         self._jump = 0.0
         for node in self.nodes:
@@ -121,7 +122,7 @@ class World:
         """Fees rise for a while, or our ether is gone for a while."""
         dice, now = self.dice, self.number
         if now >= self._spike_ends:
-            self.chain.calm_fee = 10 * GWEI
+            self.chain.calm_fee = self._usual_fee()
         if self.weather.strikes("spike", 0.02):
             self.chain.calm_fee = dice.randint(2, 20) * 10 * GWEI
             self._spike_ends = now + dice.randint(10, 50)
@@ -130,6 +131,10 @@ class World:
         if self.weather.strikes("drought", 0.008):
             self.chain.ether = self.chain.head.spent + dice.randint(0, 10**16)
             self._drought_ends = now + dice.randint(3, 30)
+
+    def _usual_fee(self) -> int:
+        """What the base fee tends to without a spike, in wei."""
+        return (10 if self.number < _LATER else self.setting.later_fee) * GWEI
 
     def _trouble(self, place: int, node: Node) -> None:
         """Let one endpoint lose its pool, refuse for a block, or go away."""
