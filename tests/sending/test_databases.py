@@ -1,13 +1,12 @@
 """What a database may do to a push: lose an answer, refuse to write, break off, run late."""
 
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from oracle.errors import FatalError, TransientError
 from oracle.publisher.publisher import Keys
@@ -17,13 +16,13 @@ from oracle.services.confirming import confirm_next
 from oracle.store.outbox_rows import AttemptReason, IntentState, Slot
 from oracle.store.store import Store, Unit
 from tests.office import SETTINGS, Office
+from tests.sending.ailing_databases import failing_inserts, full_disk, read_only
 from tests.sending.faults import Fault
 from tests.sending.proxy import SEND, Proxy
 
 HOUR = 3600
 # Commits from a due report to its receipt; a push that meets no fault has them all.
 COMMITS = 8
-_A_PAGE = 4096
 
 
 class LosingStore:
@@ -94,58 +93,6 @@ def ticked(office: Office, times: int = 1) -> int:
         except TransientError:
             failed += 1
     return failed
-
-
-@contextmanager
-def read_only(store: Store) -> Iterator[None]:
-    """No transaction may write, as the engine itself says it."""
-
-    def begin(connection: Any) -> None:
-        is_sqlite = connection.dialect.name == "sqlite"
-        connection.exec_driver_sql(
-            "PRAGMA query_only = ON" if is_sqlite else "SET TRANSACTION READ ONLY"
-        )
-
-    def end(connection: Any) -> None:
-        if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA query_only = OFF")
-
-    event.listen(store._writing, "begin", begin)
-    event.listen(store._writing, "rollback", end)
-    try:
-        yield
-    finally:
-        event.remove(store._writing, "begin", begin)
-        event.remove(store._writing, "rollback", end)
-
-
-@contextmanager
-def full_disk(store: Store) -> Iterator[None]:
-    """Not one page more fits into SQLite's log, which is empty."""
-    connection = store._writing.raw_connection()
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_A_PAGE, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@contextmanager
-def failing_inserts(store: Store, table: str, code: str) -> Iterator[None]:
-    """PostgreSQL ends a transaction that writes to the table, with this SQLSTATE."""
-    body = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END"
-    with store.transaction() as unit:
-        run = unit.lease._connection.exec_driver_sql
-        run(f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
-        run(f"CREATE TRIGGER fail BEFORE INSERT ON {table} EXECUTE FUNCTION fail()")
-    try:
-        yield
-    finally:
-        with store.transaction() as unit:
-            unit.lease._connection.exec_driver_sql("DROP FUNCTION fail CASCADE")
 
 
 def test_case_f42_bytes_signed_by_a_leader_that_stalled_meanwhile_are_never_stored_nor_sent(

@@ -18,7 +18,6 @@ from oracle.store.outbox_rows import (
     IntentState,
     Mined,
     SignedCall,
-    SignedStatement,
     Slot,
     SlotState,
     Stamp,
@@ -283,19 +282,3 @@ def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
         assert unit.outbox.intents.forget_above(80, NOW) == 1
         states = [named(unit.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]
-
-
-def test_a_signer_has_one_live_statement_for_a_round(store: Store):
-    first = SignedStatement(
-        1, CONTRACT, ME.address, "report", 7, "", Hash("0x" + 64 * "1"), b"s", 500
-    )
-    second = replace(first, digest=Hash("0x" + 64 * "2"))
-    with store.transaction() as unit:
-        unit.outbox.signatures.add(first, NOW)
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        unit.outbox.signatures.add(second, NOW)
-    with store.transaction() as unit:
-        assert unit.outbox.signatures.live(second) == first
-        unit.outbox.signatures.bury(first.digest, "expired", NOW)
-        unit.outbox.signatures.add(second, NOW)
-        assert unit.outbox.signatures.live(first) == second

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
@@ -87,3 +88,15 @@ def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Sto
         assert unit.lease.current().seconds_left < left + 1
         with pytest.raises(FatalError, match="another process has taken over"):
             unit.lease.prove(epoch + 1)
+
+
+def test_a_signer_has_one_live_statement_for_a_round(store: Store):
+    with store.transaction() as unit:
+        unit.outbox.signatures.add(FIRST, NOW)
+    with pytest.raises(IntegrityError), store.transaction() as unit:
+        unit.outbox.signatures.add(SECOND, NOW)
+    with store.transaction() as unit:
+        assert unit.outbox.signatures.live(SECOND) == FIRST
+        unit.outbox.signatures.bury(FIRST.digest, "expired", NOW)
+        unit.outbox.signatures.add(SECOND, NOW)
+        assert unit.outbox.signatures.live(FIRST) == SECOND

@@ -1,0 +1,64 @@
+"""What a database suffers while a test looks on: read-only, full, broken off."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import event
+
+from oracle.store.store import Store
+
+_A_PAGE = 4096
+
+
+@contextmanager
+def read_only(store: Store) -> Iterator[None]:
+    """No transaction may write, as the engine itself says it."""
+
+    def begin(connection: Any) -> None:
+        is_sqlite = connection.dialect.name == "sqlite"
+        connection.exec_driver_sql(
+            "PRAGMA query_only = ON" if is_sqlite else "SET TRANSACTION READ ONLY"
+        )
+
+    def end(connection: Any) -> None:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA query_only = OFF")
+
+    event.listen(store._writing, "begin", begin)
+    event.listen(store._writing, "rollback", end)
+    try:
+        yield
+    finally:
+        event.remove(store._writing, "begin", begin)
+        event.remove(store._writing, "rollback", end)
+
+
+@contextmanager
+def full_disk(store: Store) -> Iterator[None]:
+    """Not one page more fits into SQLite's log, which is empty."""
+    connection = store._writing.raw_connection()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_A_PAGE, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def failing_inserts(store: Store, table: str, code: str) -> Iterator[None]:
+    """PostgreSQL ends a transaction that writes to the table, with this SQLSTATE."""
+    body = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END"
+    with store.transaction() as unit:
+        run = unit.lease._connection.exec_driver_sql
+        run(f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
+        run(f"CREATE TRIGGER fail BEFORE INSERT ON {table} EXECUTE FUNCTION fail()")
+    try:
+        yield
+    finally:
+        with store.transaction() as unit:
+            unit.lease._connection.exec_driver_sql("DROP FUNCTION fail CASCADE")

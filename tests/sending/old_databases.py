@@ -1,0 +1,51 @@
+"""Databases that are older than the chain, or empty, and the daemons that start with them."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.services.desk import Desk
+from oracle.store.outbox_rows import IntentKind
+from oracle.store.store import Store
+from tests.office import Office
+
+
+def copied(office: Office, folder: Path) -> Store:
+    """The database as it is now, as a backup has it."""
+    url = office.store._url
+    assert url.database is not None
+    copy = folder / "copy.sqlite"
+    with closing(sqlite3.connect(url.database)) as original, closing(sqlite3.connect(copy)) as to:
+        original.backup(to)
+    return Store.open(f"sqlite:///{copy}")
+
+
+def blank(office: Office, fresh: Store) -> Store:
+    """A database of the same chain that knows nothing, under the same lease."""
+    with office.store.reading() as unit:
+        identity = unit.identity.get()
+    assert identity is not None
+    with fresh.transaction() as unit:
+        unit.identity.set(identity)
+        assert unit.lease.take("test", 3600) == office.epoch
+    return fresh
+
+
+def refused(office: Office, store: Store) -> Desk:
+    """What a daemon has before it that starts with this database, and is refused."""
+    with pytest.raises(InputError, match="outbox adopt --from-chain"):
+        office.restart(store=store)
+    return office.desk
+
+
+def next_nonce(desk: Desk) -> int | None:
+    with desk.store.reading() as unit:
+        return unit.outbox.senders.next_nonce(desk.account)
+
+
+def adopted(office: Office) -> dict[int, str | None]:
+    """What is written down of each adopted nonce."""
+    return {one.nonce or 0: one.error_text for one in office.intents(IntentKind.ADOPTED)}
