@@ -13,10 +13,6 @@ TESTS = Path(__file__).resolve().parents[1]
 INGEST, SENDING = TESTS / "faults", TESTS / "sending"
 _TEST = re.compile(r"^def (test_case_(f?\d\d)_\w+)\(", re.MULTILINE)
 
-# Cases of publishing that nobody plays yet, or whose mutant nobody noticed yet. Empty once all do;
-# until then docs/reliability.md need not be what the last run of the mutants found.
-OPEN: frozenset[str] = frozenset(f"f{number:02}" for number in range(1, 75))
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

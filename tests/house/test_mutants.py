@@ -2,10 +2,9 @@
 
 import pytest
 
-from tests.faults.catalogue import OPEN
 from tests.mutants.patches import REPORT, ROOT, Mutant, all_mutants, applied
 from tests.mutants.report import written_now
-from tests.mutants.results import results
+from tests.mutants.results import NOT_RUN, results
 
 MUTANTS = all_mutants()
 
@@ -22,12 +21,12 @@ def test_the_tests_that_a_mutant_names_exist(mutant: Mutant):
         assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text("utf-8")
 
 
-@pytest.mark.skipif(bool(OPEN), reason="cases of publishing are still being played")
 def test_the_report_on_reliability_is_what_the_runner_wrote_of_these_mutants():
     found = results()
     assert REPORT.read_text("utf-8") == written_now(MUTANTS, found)
     why_not = {mutant.name: found.why_not(mutant) for mutant in MUTANTS}
-    assert {name: why for name, why in why_not.items() if why is not None} == {}
+    # One that was not run yet says so in the report; one that was run must have been noticed.
+    assert {name: why for name, why in why_not.items() if why not in {None, NOT_RUN}} == {}
     assert set(found.tests.values()) <= {"passed"}
 
 
