@@ -137,8 +137,9 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     office.restart()
     dear_blocks(office, GWEI)
     office.until_final()
-    assert office.states() == ["final", "final"]
-    assert [one.nonce for one in slots(office)] == [1, 2]
+    # A period may have ended meanwhile, and its report be on its way.
+    assert office.states()[:2] == ["final", "final"]
+    assert [one.nonce for one in slots(office)][:2] == [1, 2]
 
 
 @pytest.mark.parametrize(

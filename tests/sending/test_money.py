@@ -108,7 +108,9 @@ def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
 
     office.mine()
     office.until_final()
-    assert office.states() == ["final", "live"]
+    # A period may have ended meanwhile: its report waits like the others.
+    assert office.states()[:2] == ["final", "live"]
+    assert office.states().count("live") == 1
 
 
 def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Office):
