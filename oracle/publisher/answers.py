@@ -28,33 +28,6 @@ class Answer(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Consequence(StrEnum):
-    """What the sequencer does about an answer; looking for every hash goes on in any case."""
-
-    # The same bytes are sent again after two blocks, the lower nonces before the higher ones.
-    WATCH = "watch"
-    # Within the caps, with fees above those of the last attempt.
-    BUMP = "bump"
-    # The payload needs another gas limit, or is too large: it is estimated anew.
-    ESTIMATE = "estimate"
-    # Nothing more is signed by this key; `PAUSES` names the class of the pause.
-    PAUSE = "pause"
-
-
-# Which pause of a sender follows (the values of the store's PauseKind).
-PAUSES: Mapping[Answer, str] = {
-    Answer.FUNDS: "funds",
-    Answer.CAP: "config",
-    Answer.CHAIN: "chain",
-    Answer.MALFORMED: "malformed",
-}
-_CONSEQUENCES: Mapping[Answer, Consequence] = {
-    Answer.UNDERPRICED: Consequence.BUMP,
-    Answer.UNDERPRICED_REPLACEMENT: Consequence.BUMP,
-    Answer.INTRINSIC: Consequence.ESTIMATE,
-    **dict.fromkeys(PAUSES, Consequence.PAUSE),
-}
-
 # Parts of what clients say, in lower case, the particular ones first.
 _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
     (
@@ -194,8 +167,3 @@ def answer_of(message: str, code: int = 0) -> Answer:
         if pattern.search(message):
             return answer
     return _CODES.get(code, Answer.UNKNOWN)
-
-
-def consequence(answer: Answer) -> Consequence:
-    """Return what is to be done about an answer; never a new nonce (I6)."""
-    return _CONSEQUENCES.get(answer, Consequence.WATCH)

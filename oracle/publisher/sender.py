@@ -7,17 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from oracle.errors import TransientError
-from oracle.publisher.answers import PAUSES, Answer, Consequence, answer_of, consequence
+from oracle.publisher.answers import Answer, answer_of
 from oracle.publisher.line import Line, Lines, RefusedError
 from oracle.telemetry.send_metrics import BROADCASTS
 
 __all__ = [
-    "PAUSES",
     "Answer",
-    "Consequence",
     "Sent",
     "answer_of",
-    "consequence",
     "send",
     "send_all",
 ]
@@ -37,11 +34,6 @@ class Sent:
     def is_accepted(self) -> bool:
         """At least one pool has it."""
         return self.answer in _ACCEPTED
-
-    @property
-    def consequence(self) -> Consequence:
-        """What is to be done about it."""
-        return consequence(self.answer)
 
     @property
     def error(self) -> str | None:

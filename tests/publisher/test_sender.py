@@ -7,12 +7,9 @@ import pytest
 
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.sender import (
-    PAUSES,
     Answer,
-    Consequence,
     Sent,
     answer_of,
-    consequence,
     send,
 )
 from tests.evm.chain import Chain
@@ -227,15 +224,6 @@ def test_refusals_are_told_apart_by_their_words(client: str, words: str, answer:
 )
 def test_where_the_words_say_nothing_the_code_may(code: int, answer: Answer):
     assert answer_of("transaction rejected", code) is answer
-
-
-def test_every_answer_has_one_consequence_and_every_pause_a_class():
-    by_consequence = {answer: consequence(answer) for answer in Answer}
-    assert {answer for answer, what in by_consequence.items() if what is Consequence.PAUSE} == set(
-        PAUSES
-    )
-    assert by_consequence[Answer.UNDERPRICED_REPLACEMENT] is Consequence.BUMP
-    assert by_consequence[Answer.AMBIGUOUS] is Consequence.WATCH
 
 
 def test_silence_means_that_it_may_be_in_the_pool(fresh_chain: Chain):
