@@ -35,11 +35,6 @@ class Sent:
         """At least one pool has it."""
         return self.answer in _ACCEPTED
 
-    @property
-    def error(self) -> str | None:
-        """`class: text` of a refusal, as an attempt keeps it; None: it was accepted."""
-        return None if self.is_accepted else f"{self.answer.value}: {self.text}"
-
 
 def send(lines: Lines, raw: bytes) -> Sent:
     """Send the same bytes to every endpoint, once each; never raises.
