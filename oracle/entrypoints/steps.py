@@ -193,9 +193,10 @@ def steps_of(work: Work) -> list[Step]:
         Step("lease", RENEW_SECONDS, work.keep_lease),
         Step("reconcile", _RECONCILE_SECONDS, work.compare),
         Step("index", poll, work.index),
+        # Look before acting: what landed while we were away is not to be paid for again.
+        Step("confirm", poll, work.confirm),
         Step("publish", poll, work.publish),
         *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
-        Step("confirm", poll, work.confirm),
         Step("audit", poll, work.audit),
         Step("probe", PROBE_SECONDS, work.probe),
         Step("counters", COUNTERS_SECONDS, work.integrity.compare),

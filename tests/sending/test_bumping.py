@@ -8,11 +8,13 @@ from hypothesis import given, strategies as st
 
 from oracle.errors import InputError
 from oracle.publisher.fees import Fees, Market, bumped
-from oracle.services.sending.bumping import bump_now
+from oracle.services.sending.bumping import bump_next, bump_now
+from oracle.services.sending.retargeting import cancel
 from oracle.services.sending_settings import SendingSettings
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
+    BY_BLOCKS,
     GWEI,
     at_sea,
     attempts,
@@ -224,6 +226,23 @@ def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple
     office.tick()
     with pytest.raises(InputError, match="is mined: nothing of it waits for a block"):
         bump_now(office.desk, office.source.heads(), only(office).id)
+
+
+def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_note_of_it_yet(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    at_sea(office)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.premises.chain.mine()
+    assert office.premises.round == 1
+    office.mine(BY_BLOCKS.bump_blocks)
+
+    assert bump_next(office.desk, office.source.heads()) is None
+    for act in (bump_now, cancel):
+        with pytest.raises(InputError, match="is in a block already"):
+            act(office.desk, office.source.heads(), only(office).id)
+    assert len(attempts(office)) == 1
 
 
 def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):

@@ -11,7 +11,7 @@ from oracle.chain.heads import Heads
 from oracle.errors import InputError
 from oracle.publisher.fees import Fees, bumped, wanted_in
 from oracle.publisher.preflight import Outcome, preflight
-from oracle.publisher.receipts import balance_of
+from oracle.publisher.receipts import balance_of, look_for
 from oracle.publisher.sender import Answer
 from oracle.publisher.understanding import number_of, understood
 from oracle.services.desk import Desk, Step
@@ -68,7 +68,7 @@ def bump_next(desk: Desk, heads: Heads) -> Step | None:
         if waiting is None and not is_resting:
             ATTEMPTS_EXHAUSTED.labels(role(desk)).set(0)
         return None
-    if not _is_due(desk, waiting, heads, is_urgent=is_urgent):
+    if not _is_due(desk, waiting, heads, is_urgent=is_urgent) or is_mined(desk, waiting):
         return None
     limit = _limit(desk, waiting, heads)
     return None if limit is None else _bump(desk, waiting, limit)
@@ -78,8 +78,8 @@ def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
     """Sign and send a dearer twin at once, because an operator says so; the caps hold.
 
     Raises:
-        InputError: there is no such intent, it waits for no receipt or for a lower nonce, or a
-            cap, a budget or our ether forbids it.
+        InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
+            in a block, or a cap, a budget or our ether forbids it.
     """
     with desk.store.reading() as unit:
         waiting = lowest(unit, desk)
@@ -93,6 +93,7 @@ def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
             f"intent {intent_id} waits for nonce {waiting.slot.nonce}: bump intent "
             f"{waiting.intent.id} first"
         )
+    refuse_mined(desk, waiting)
     limit = _limit(desk, waiting, heads)
     step = None if limit is None else _bump(desk, waiting, limit)
     if step is None:
@@ -114,6 +115,32 @@ def lowest(unit: Unit, desk: Desk) -> Waiting | None:
             return None
         return Waiting(slot, intent, attempts)
     return None
+
+
+def is_mined(desk: Desk, waiting: Waiting) -> bool:
+    """Tell whether an endpoint has any of its bytes in a block.
+
+    Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
+    more is signed for it.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    hashes = [one.signed.tx_hash for one in waiting.attempts]
+    return look_for(desk.publisher.lines, hashes).receipt(hashes) is not None
+
+
+def refuse_mined(desk: Desk, waiting: Waiting) -> None:
+    """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
+
+    Raises:
+        InputError: some of its bytes are in a block.
+        TransientError: no endpoint answers.
+    """
+    if is_mined(desk, waiting):
+        raise InputError(
+            f"intent {waiting.intent.id} is in a block already: `qos-oracle run` takes note of it"
+        )
 
 
 def send_newest(desk: Desk, slot: Slot, heads: Heads) -> Step | None:

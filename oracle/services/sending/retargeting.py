@@ -15,7 +15,13 @@ from oracle.services.deferring import close_report
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
-from oracle.services.sending.bumping import Waiting, replacing_fees, send_newest
+from oracle.services.sending.bumping import (
+    Waiting,
+    is_mined,
+    refuse_mined,
+    replacing_fees,
+    send_newest,
+)
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused, statement_behind
@@ -46,7 +52,9 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
     standing = desk.publisher.contract.standing()
     with desk.store.reading() as unit:
         reason = why_hopeless(unit, waiting.intent, standing)
-    return None if reason is None else _retarget(desk, waiting, fresh, heads)
+    if reason is None or is_mined(desk, waiting):
+        return None
+    return _retarget(desk, waiting, fresh, heads)
 
 
 def stuck_push(unit: Unit, desk: Desk) -> Waiting | None:
@@ -97,7 +105,9 @@ def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
         raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
     if not attempts or not attempts[-1].sends:
         raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
-    return _cancel_sent(desk, Waiting(slot, intent, attempts), heads)
+    waiting = Waiting(slot, intent, attempts)
+    refuse_mined(desk, waiting)
+    return _cancel_sent(desk, waiting, heads)
 
 
 def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step | None:
