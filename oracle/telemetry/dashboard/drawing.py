@@ -1,0 +1,139 @@
+"""Draws the dashboard in Grafana's JSON; run with the name of a file, it writes it there."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oracle.telemetry.dashboard import endpoint_rows, index_rows, score_rows, sending_rows
+from oracle.telemetry.dashboard.panels import Panel, Row
+
+# In the order in which somebody who was woken up asks.
+ROWS = (*index_rows.ROWS, *sending_rows.ROWS, *score_rows.ROWS, *endpoint_rows.ROWS)
+
+# Grafana's grid is 24 wide; a row of ours holds three panels of the same size.
+_WIDTH, _HEIGHT, _TITLE = 8, 7, 1
+_GRID = 24
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+def dashboard() -> dict[str, Any]:
+    """Return it in Grafana's JSON model, schema 39 (Grafana 10 and newer)."""
+    return {
+        "uid": "qos-oracle",
+        "title": "qos-oracle",
+        "tags": ["qos-oracle"],
+        "schemaVersion": 39,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [_source_choice(), _instance_choice()]},
+        "annotations": {"list": [_firing()]},
+        "panels": list(_laid_out()),
+    }
+
+
+def text() -> str:
+    """Return it as the file that is shipped: stable, a line for each fact."""
+    return json.dumps(dashboard(), indent=1) + "\n"
+
+
+def _laid_out() -> Iterator[dict[str, Any]]:
+    number, top = 1, 0
+    for row in ROWS:
+        yield _headline(row, number, top)
+        number, top = number + 1, top + _TITLE
+        for place, panel in enumerate(row.panels):
+            down, across = divmod(place * _WIDTH, _GRID)
+            at = {"x": across, "y": top + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
+            yield _drawn(panel, number, at)
+            number += 1
+        top += -(-len(row.panels) * _WIDTH // _GRID) * _HEIGHT
+
+
+def _headline(row: Row, number: int, top: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": "row",
+        "title": row.title,
+        "collapsed": False,
+        "gridPos": {"x": 0, "y": top, "w": _GRID, "h": _TITLE},
+        "panels": [],
+    }
+
+
+def _drawn(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": _SOURCE,
+        "gridPos": at,
+        "fieldConfig": {
+            "defaults": {
+                "unit": panel.unit,
+                "custom": {"fillOpacity": 8},
+                **({} if panel.least is None else {"min": panel.least}),
+            },
+            "overrides": [],
+        },
+        "options": {
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        },
+        "targets": [
+            {
+                "refId": chr(ord("A") + place),
+                "datasource": _SOURCE,
+                "expr": line.expression,
+                "legendFormat": line.legend,
+            }
+            for place, line in enumerate(panel.lines)
+        ],
+    }
+
+
+def _source_choice() -> dict[str, Any]:
+    return {
+        "name": "datasource",
+        "label": "Prometheus",
+        "type": "datasource",
+        "query": "prometheus",
+    }
+
+
+def _instance_choice() -> dict[str, Any]:
+    asked = "label_values(oracle_build_info, instance)"
+    return {
+        "name": "instance",
+        "label": "Daemon",
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": asked, "refId": "instances"},
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def _firing() -> dict[str, Any]:
+    """Alerts of ours, as marks across every panel; the one that always fires is left out."""
+    return {
+        "name": "Alerts",
+        "enable": True,
+        "datasource": _SOURCE,
+        "expr": 'ALERTS{alertname=~"Oracle.+", alertname!="OracleWatchdog", alertstate="firing"}',
+        "titleFormat": "{{alertname}}",
+        "textFormat": "{{severity}}",
+        "iconColor": "red",
+        "step": "60s",
+    }
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(text(), "utf-8")

@@ -1,0 +1,125 @@
+"""Rows of the dashboard: is anything stopped, and is the index at the head?"""
+
+from oracle.telemetry.dashboard.panels import (
+    COUNT,
+    HERE,
+    PER_SECOND,
+    SECONDS,
+    Line,
+    Panel,
+    Row,
+    half_and_worst,
+    now,
+    rate,
+    rise,
+)
+
+ROWS = (
+    Row(
+        "Is anything stopped?",
+        (
+            Panel(
+                "Stopped by itself (1: yes)",
+                COUNT,
+                (
+                    now("oracle_finality_violation", legend="final block is not the chain's"),
+                    now("oracle_publisher_report_held", legend="reports held by the gate"),
+                    now("oracle_publisher_disagreement_hold", legend="no quorum to be had"),
+                    now("oracle_chain_stalled", legend="chain stalled"),
+                    now("oracle_publisher_kicks_paused", legend="contract takes no kickouts"),
+                ),
+            ),
+            Panel(
+                "Senders that rest",
+                COUNT,
+                (now("oracle_publisher_paused", "account", "kind"),),
+            ),
+            Panel(
+                "Age of the last accepted round",
+                SECONDS,
+                (
+                    now("oracle_round_age_seconds", legend="age"),
+                    now("oracle_publisher_heartbeat_seconds", legend="heartbeat"),
+                ),
+            ),
+            Panel(
+                "Who leads (1) and who stands by (0)",
+                COUNT,
+                (
+                    now("oracle_lease_held", "instance"),
+                    now("oracle_build_info", "instance", legend="{{instance}} runs {{version}}"),
+                ),
+            ),
+            Panel(
+                "Number of the lease",
+                COUNT,
+                (now("oracle_lease_epoch", "instance"),),
+                least=None,
+            ),
+            Panel(
+                "Time since the start",
+                SECONDS,
+                (Line(f"time() - oracle_start_time_seconds{{{HERE}}}", "{{instance}}"),),
+            ),
+            Panel(
+                "Steps and renewals of the lease that failed, in an hour",
+                COUNT,
+                (
+                    rise("oracle_step_failures_total", "step"),
+                    rise("oracle_lease_renew_failures_total", legend="lease"),
+                ),
+            ),
+            Panel(
+                "Contract and daemon agree on the rules; the contract rests",
+                COUNT,
+                (
+                    now("oracle_publisher_rules_agree", legend="rules agree"),
+                    Line(
+                        f"oracle_publisher_contract_paused_until{{{HERE}}} > bool time()",
+                        "contract paused",
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "Is the index at the head?",
+        (
+            Panel("Newest block", COUNT, (now("oracle_block_number", "state"),), least=None),
+            Panel("Blocks behind", COUNT, (now("oracle_lag_blocks", legend="behind"),)),
+            Panel("Behind in block time", SECONDS, (now("oracle_lag_seconds", legend="behind"),)),
+            Panel("Events folded", PER_SECOND, (rate("oracle_events_total", "kind"),)),
+            Panel(
+                "Logs and windows",
+                PER_SECOND,
+                (
+                    rate("oracle_logs_total", legend="logs written"),
+                    rate("oracle_window_splits_total", "reason"),
+                    rate("oracle_wakeups_total", legend="wake-ups"),
+                ),
+            ),
+            Panel("Blocks of a window", COUNT, (now("oracle_window_blocks", "endpoint"),)),
+            Panel(
+                "Reorganisations, in an hour",
+                COUNT,
+                (
+                    rise("oracle_reorgs_total", legend="undone"),
+                    rise("oracle_reorgs_rejected_total", "reason"),
+                ),
+            ),
+            Panel("Depth of reorganisations", COUNT, half_and_worst("oracle_reorg_depth_blocks")),
+            Panel(
+                "Passed over or not read",
+                COUNT,
+                (
+                    now("oracle_anomalies_total", legend="events against a rule"),
+                    now("oracle_dead_letters", legend="dead letters"),
+                    now("oracle_uncovered_blocks", legend="blocks not read"),
+                ),
+            ),
+            Panel("Folding a window", SECONDS, half_and_worst("oracle_fold_seconds")),
+            Panel("Committing a window", SECONDS, half_and_worst("oracle_commit_seconds")),
+            Panel("One turn of a step", SECONDS, half_and_worst("oracle_step_seconds", "step")),
+        ),
+    ),
+)

@@ -1,0 +1,76 @@
+"""Rows of the dashboard: what are the scores, who is kicked out, what is dispatched?"""
+
+from oracle.telemetry.dashboard.panels import (
+    COUNT,
+    ETHER,
+    SHARE,
+    WEI,
+    Panel,
+    Row,
+    now,
+    rise,
+    spread,
+)
+
+ROWS = (
+    Row(
+        "How are the nodes?",
+        (
+            Panel(
+                "Nodes",
+                COUNT,
+                (
+                    now("oracle_nodes", "status"),
+                    now("oracle_excluded_nodes", legend="excluded"),
+                ),
+            ),
+            Panel("QoS of the members", SHARE, spread("oracle_qos_ratio")),
+            Panel("Long-term score", SHARE, spread("oracle_long_term_ratio")),
+            Panel("Reliability", SHARE, spread("oracle_reliability_ratio")),
+            Panel(
+                "Kickouts here, and proposals on chain",
+                COUNT,
+                (
+                    now("oracle_kickouts", "state"),
+                    now("oracle_publisher_kickouts", "state", legend="on chain: {{state}}"),
+                ),
+            ),
+            Panel(
+                "Kickouts withdrawn in an hour; tokens of the bucket",
+                COUNT,
+                (
+                    rise("oracle_kickouts_withdrawn_total", "when"),
+                    now("oracle_publisher_kick_tokens", legend="tokens left"),
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "Are tasks given out? (with [dispatch])",
+        (
+            Panel(
+                "Tasks",
+                COUNT,
+                (
+                    now("oracle_tasks_waiting", legend="wait for a node"),
+                    now("oracle_draws_standing", legend="drawn, not started"),
+                ),
+            ),
+            Panel(
+                "Blocks since the oldest draw",
+                COUNT,
+                (now("oracle_oldest_draw_blocks", legend="blocks"),),
+            ),
+            Panel(
+                "Starts that did not land, in an hour",
+                COUNT,
+                (rise("oracle_starts_failed_total", "reason"),),
+            ),
+            Panel(
+                "Dispatcher's balance",
+                ETHER,
+                (now("oracle_dispatcher_balance_wei", legend="ether", over=WEI),),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,222 @@
+"""Rows of the dashboard: do reports reach the chain, do the reporters agree, what does it cost?"""
+
+from oracle.telemetry.dashboard.panels import (
+    COUNT,
+    ETHER,
+    PER_SECOND,
+    SECONDS,
+    SHARE,
+    WEI,
+    Panel,
+    Row,
+    half_and_worst,
+    now,
+    rate,
+    rise,
+)
+
+_REPORTS = Row(
+    "Do reports reach the chain?",
+    (
+        Panel(
+            "Rounds",
+            COUNT,
+            (
+                now("oracle_round", legend="folded"),
+                now("oracle_publisher_round_on_chain", legend="on chain"),
+            ),
+            least=None,
+        ),
+        Panel(
+            "Words of the newest report; largest change in 0.0001",
+            COUNT,
+            (
+                now("oracle_publisher_report_words", legend="words"),
+                now("oracle_publisher_score_deviation_max", legend="largest change"),
+            ),
+        ),
+        Panel(
+            "Blocks from the report's block to the head",
+            COUNT,
+            (now("oracle_publisher_asof_lag_blocks", legend="blocks"),),
+        ),
+        Panel("What we want on chain", COUNT, (now("oracle_outbox_intents", "kind", "state"),)),
+        Panel(
+            "Longest wait in a state",
+            SECONDS,
+            (now("oracle_publisher_intent_age_seconds", "kind", "state"),),
+        ),
+        Panel(
+            "Transactions over, in an hour",
+            COUNT,
+            (
+                rise("oracle_publisher_transactions_final_total", "kind", "outcome"),
+                rise("oracle_publisher_without_effect_total", legend="without effect"),
+            ),
+        ),
+        Panel(
+            "From the nonce to the receipt",
+            SECONDS,
+            half_and_worst("oracle_publisher_time_to_mined_seconds", "kind"),
+        ),
+        Panel(
+            "From the nonce to its end",
+            SECONDS,
+            half_and_worst("oracle_publisher_time_to_final_seconds", "kind"),
+        ),
+        Panel(
+            "Blocks to the receipt",
+            COUNT,
+            half_and_worst("oracle_publisher_blocks_to_mined", "kind"),
+        ),
+    ),
+)
+
+_NONCES = Row(
+    "Are our nonces in order?",
+    (
+        Panel(
+            "Nonces",
+            COUNT,
+            (
+                now("oracle_publisher_nonce_next", "account", legend="next: {{account}}"),
+                now("oracle_publisher_nonce_chain_latest", "account", legend="used: {{account}}"),
+                now(
+                    "oracle_publisher_nonce_chain_finalized",
+                    "account",
+                    legend="final: {{account}}",
+                ),
+            ),
+            least=None,
+        ),
+        Panel(
+            "Open, undecided, missing",
+            COUNT,
+            (
+                now("oracle_publisher_slots_open", "account", legend="open: {{account}}"),
+                now(
+                    "oracle_publisher_undecided_nonces",
+                    "account",
+                    legend="undecided: {{account}}",
+                ),
+                now("oracle_publisher_nonce_gap", "account", legend="gap: {{account}}"),
+            ),
+        ),
+        Panel(
+            "Used by others, taken back by reorgs, in an hour",
+            COUNT,
+            (
+                rise("oracle_publisher_foreign_nonces_total", legend="foreign"),
+                rise("oracle_publisher_reorged_transactions_total", legend="taken back"),
+            ),
+        ),
+        Panel(
+            "Signed, in an hour",
+            COUNT,
+            (rise("oracle_publisher_attempts_total", "kind", "reason"),),
+        ),
+        Panel(
+            "Dearer twins of a transaction",
+            COUNT,
+            half_and_worst("oracle_publisher_bumps_per_transaction", "kind"),
+        ),
+        Panel(
+            "A cap, an end of tries, or a block's gas in the way (1: yes)",
+            COUNT,
+            (
+                now("oracle_publisher_fee_capped", "account", legend="capped: {{account}}"),
+                now(
+                    "oracle_publisher_attempts_exhausted",
+                    "account",
+                    legend="no tries left: {{account}}",
+                ),
+                now("oracle_publisher_too_big", "account", legend="too big: {{account}}"),
+            ),
+        ),
+        Panel(
+            "What endpoints made of our bytes",
+            PER_SECOND,
+            (rate("oracle_publisher_broadcasts_total", "endpoint", "result"),),
+        ),
+        Panel(
+            "What a call would do",
+            PER_SECOND,
+            (rate("oracle_publisher_simulations_total", "kind", "result"),),
+        ),
+    ),
+)
+
+_REPORTERS = Row(
+    "Do the reporters agree?",
+    (
+        Panel(
+            "Signatures of our newest statement",
+            COUNT,
+            (now("oracle_publisher_signatures_collected", "signer"),),
+        ),
+        Panel(
+            "Signers that differ from us or from themselves, in an hour",
+            COUNT,
+            (
+                rise("oracle_publisher_report_disagreement_total", "signer"),
+                rise("oracle_publisher_equivocations_total", "signer", legend="twice: {{signer}}"),
+            ),
+        ),
+        Panel(
+            "Answers of other reporters",
+            PER_SECOND,
+            (
+                rate("oracle_publisher_peer_answers_total", "host", "result"),
+                rate(
+                    "oracle_publisher_statements_refused_total",
+                    "kind",
+                    legend="not signed by us: {{kind}}",
+                ),
+            ),
+        ),
+    ),
+)
+
+_MONEY = Row(
+    "What does it cost?",
+    (
+        Panel(
+            "Balance and what open nonces may cost",
+            ETHER,
+            (
+                now("oracle_publisher_balance_wei", "account", over=WEI),
+                now(
+                    "oracle_publisher_reserved_wei",
+                    "account",
+                    legend="reserved: {{account}}",
+                    over=WEI,
+                ),
+                now("oracle_transmitter_balance_wei", legend="transmitter, as counted", over=WEI),
+            ),
+        ),
+        Panel("Runway", SECONDS, (now("oracle_publisher_runway_seconds", "account"),)),
+        Panel(
+            "Share of a budget that is used",
+            SHARE,
+            (now("oracle_publisher_budget_used_ratio", "account", "window"),),
+        ),
+        Panel(
+            "Ether a second",
+            ETHER,
+            (
+                rate("oracle_publisher_spend_wei_total", "kind", over=WEI),
+                rate("oracle_spent_wei_total", legend="all", over=WEI),
+            ),
+        ),
+        Panel(
+            "Gas a second",
+            PER_SECOND,
+            (
+                rate("oracle_publisher_gas_used_total", "kind"),
+                rate("oracle_gas_used_total", legend="all"),
+            ),
+        ),
+    ),
+)
+
+ROWS = (_REPORTS, _NONCES, _REPORTERS, _MONEY)

@@ -1,0 +1,82 @@
+"""The dashboard shows every metric that there is, and nothing that there is not."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from oracle.telemetry.dashboard.drawing import ROWS, dashboard, text
+from tests.house.test_documents import OPERATING, metric_names
+from tests.house.test_prometheus import with_promtool
+
+SHIPPED = Path(__file__).resolve().parents[2] / "ops" / "grafana" / "qos-oracle.json"
+LINES = [line for row in ROWS for panel in row.panels for line in panel.lines]
+_ENDS = re.compile(r"_(bucket|count|sum)$")
+
+
+def shown(expression: str) -> set[str]:
+    return set(re.findall(r"\boracle_\w+", expression))
+
+
+def test_the_shipped_dashboard_is_what_the_rows_say():
+    assert SHIPPED.read_text("utf-8") == text(), (
+        "`python -m oracle.telemetry.dashboard.drawing ops/grafana/qos-oracle.json` draws it anew"
+    )
+
+
+def test_every_metric_has_a_place_on_the_dashboard_and_every_place_a_metric():
+    on_it = {_ENDS.sub("", name) for line in LINES for name in shown(line.expression)}
+    assert on_it == set(metric_names())
+
+
+def test_every_panel_speaks_of_labels_that_its_metric_has():
+    for line in LINES:
+        used = set(re.findall(r"\{\{(\w+)\}\}", line.legend))
+        for group in re.findall(r"by \(([^)]*)\)", line.expression):
+            used |= set(group.split(", "))
+        for name in shown(line.expression):
+            assert used <= {"instance", "le"} | _labels(name), name
+
+
+def test_panels_do_not_overlap_and_have_numbers_of_their_own():
+    panels = dashboard()["panels"]
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+@with_promtool
+def test_prometheus_can_read_every_query(tmp_path):
+    # As recording rules: those promtool parses. Grafana puts the length of a step in.
+    rules = [
+        {"record": f"panel:{number}", "expr": line.expression.replace("$__rate_interval", "1m")}
+        for number, line in enumerate(LINES)
+    ]
+    written = tmp_path / "queries.yml"
+    written.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}), "utf-8")
+    checked = subprocess.run(
+        [shutil.which("promtool") or "promtool", "check", "rules", str(written)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{len(LINES)} rules found" in checked.stdout
+
+
+def _labels(series: str) -> set[str]:
+    """The labels that the operating manual says a metric has."""
+    name = _ENDS.sub("", series)
+    row = re.search(rf"^\| `{name}` \|([^|]*)\|", OPERATING, re.MULTILINE)
+    assert row is not None, name
+    return set(re.findall(r"\w+", row[1]))
