@@ -9,6 +9,10 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+# Also where Python is told to keep none: every process would make the asserts of 400 files explain
+# themselves anew, which takes longer than most tests.
+sys.dont_write_bytecode = False
+
 pytest_plugins = ["tests.databases", "tests.leaks"]
 
 # How fast a shared machine draws examples says nothing about us. CI plays the same examples every
