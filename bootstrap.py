@@ -4,19 +4,30 @@ Run by whatever Python 3.11+ the machine has, so it imports the standard library
 nothing that is done: what was installed is written down beside what it was installed from.
 """
 
+import base64
+import configparser
 import hashlib
 import os
+import re
 import shutil
+import ssl
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / "python"
 APT_LINE = "apt-get install --yes python3-venv"
+# The pip that a Python without one gets; raise both together.
+PIP_WHEEL = "pip-26.3-py3-none-any.whl"
+PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
+FETCH_SECONDS = 60
 
 
 def main(purpose: str) -> int:
@@ -50,20 +61,24 @@ def _run(command: Sequence[str | Path], environment: Mapping[str, str] | None = 
 
 
 def _environment() -> None:
-    """Debian splits ensurepip from Python: then another pip or virtualenv of the machine helps."""
+    """Debian splits ensurepip from Python: then another pip helps, or one from the index."""
     if _has_pip():
         return
     _say("making .venv")
-    for way in (_by_venv, _by_virtualenv, _by_pip_of_the_machine):
+    why = ""
+    for way in (_by_venv, _by_virtualenv, _by_pip_of_the_machine, _by_pip_of_the_index):
         shutil.rmtree(VENV, ignore_errors=True)
         try:
             way()
         except subprocess.CalledProcessError:
             continue
+        except (OSError, HTTPException) as error:
+            why = f" ({error})"
+            continue
         if _has_pip():
             return
     shutil.rmtree(VENV, ignore_errors=True)
-    raise SystemExit(f"this Python cannot make a virtual environment; run: {APT_LINE}")
+    raise SystemExit(f"this Python cannot make a virtual environment{why}; run: {APT_LINE}")
 
 
 def _has_pip() -> bool:
@@ -84,6 +99,52 @@ def _by_virtualenv() -> None:
 def _by_pip_of_the_machine() -> None:
     _run([sys.executable, "-m", "venv", "--without-pip", VENV])
     _run([sys.executable, "-m", "pip", "--python", PYTHON, "install", "--quiet", "pip"])
+
+
+def _by_pip_of_the_index() -> None:
+    """All that this needs is Python: the wheel of pip is a program that can install itself."""
+    _run([sys.executable, "-m", "venv", "--without-pip", VENV])
+    wheel = VENV / PIP_WHEEL
+    wheel.write_bytes(_pip_wheel())
+    _run([PYTHON, wheel / "pip", "install", "--quiet", "--no-index", wheel])
+    wheel.unlink()
+
+
+def _pip_wheel() -> bytes:
+    index = (_pip_setting("index-url") or "https://pypi.org/simple").rstrip("/") + "/pip/"
+    _say(f"this machine has no pip: fetching {PIP_WHEEL} from {urlsplit(index).hostname}")
+    listing = _fetch(index).decode()
+    link = re.search(rf"""["']([^"']*{re.escape(PIP_WHEEL)})[#"']""", listing)
+    if link is None:
+        raise OSError(f"{urlsplit(index).hostname} has no {PIP_WHEEL}")
+    wheel = _fetch(urljoin(index, link[1]))
+    if hashlib.sha256(wheel).hexdigest() != PIP_SHA256:
+        raise OSError(f"{PIP_WHEEL} of {urlsplit(index).hostname} is not the one that we know")
+    return wheel
+
+
+def _fetch(address: str) -> bytes:
+    """A name and password in the address go into a header, and so into no message."""
+    split = urlsplit(address)
+    plain = split._replace(netloc=split.netloc.rpartition("@")[2])
+    asked = urllib.request.Request(plain.geturl())  # noqa: S310 - the index of the machine's pip
+    if split.username is not None:
+        pair = f"{unquote(split.username)}:{unquote(split.password or '')}"
+        asked.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
+    known = ssl.create_default_context(cafile=_pip_setting("cert"))
+    with urllib.request.urlopen(asked, timeout=FETCH_SECONDS, context=known) as answer:  # noqa: S310 - as above
+        body: bytes = answer.read()
+    return body
+
+
+def _pip_setting(name: str) -> str | None:
+    """As pip itself would find it: which mirror a machine uses is the machine's own matter."""
+    if told := os.environ.get(f"PIP_{name.upper().replace('-', '_')}"):
+        return told
+    of_user = os.environ.get("PIP_CONFIG_FILE") or Path.home() / ".config/pip/pip.conf"
+    files = configparser.ConfigParser(interpolation=None)
+    files.read(["/etc/pip.conf", Path.home() / ".pip/pip.conf", of_user])
+    return files.get("install", name, fallback=files.get("global", name, fallback=None))
 
 
 def _packages(extras: str) -> None:

@@ -1,7 +1,15 @@
 """How ./demo and ./check make their environment on machines that lack something."""
 
+import hashlib
+import importlib
+import importlib.util
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +34,40 @@ def with_this_python():
     bootstrap.PYTHON.symlink_to(sys.executable)
 
 
+def no_pip_here(monkeypatch):
+    """A Debian with python3 alone."""
+    for way in ("_by_venv", "_by_virtualenv", "_by_pip_of_the_machine"):
+        monkeypatch.setattr(bootstrap, way, without_ensurepip)
+
+
+@contextmanager
+def an_index(wheel: bytes, password: str = "") -> Iterator[str]:
+    """A package index as pip's settings name it, its password in the address if it has one."""
+    wanted = "Basic YWRhOnNlY3JldA=="  # ada:secret
+
+    class Index(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if password and self.headers["Authorization"] != wanted:
+                self.send_error(401)
+                return
+            self.send_response(200)
+            self.end_headers()
+            link = f'<a href="../../files/{bootstrap.PIP_WHEEL}#sha256=0">pip</a>'
+            self.wfile.write(wheel if self.path.endswith(".whl") else link.encode())
+
+        def log_message(self, *_):
+            """Say nothing in the middle of the tests' own lines."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+    try:
+        user = f"ada:{password}@" if password else ""
+        yield f"http://{user}127.0.0.1:{server.server_port}/simple"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_another_way_is_tried_where_ensurepip_is_missing(monkeypatch):
     monkeypatch.setattr(bootstrap, "_by_venv", without_ensurepip)
     monkeypatch.setattr(bootstrap, "_by_virtualenv", with_this_python)
@@ -36,13 +78,61 @@ def test_another_way_is_tried_where_ensurepip_is_missing(monkeypatch):
 
 
 def test_where_no_way_works_the_one_line_that_helps_is_said(monkeypatch):
-    for way in ("_by_venv", "_by_virtualenv", "_by_pip_of_the_machine"):
-        monkeypatch.setattr(bootstrap, way, without_ensurepip)
+    no_pip_here(monkeypatch)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
 
     with pytest.raises(SystemExit, match="apt-get install --yes python3-venv"):
         bootstrap._environment()
 
     assert not bootstrap.VENV.exists()
+
+
+def test_a_wheel_that_is_not_the_known_one_is_refused(monkeypatch):
+    with an_index(b"something else") as address:
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+
+        with pytest.raises(OSError, match=r"of 127\.0\.0\.1 is not the one that we know"):
+            bootstrap._pip_wheel()
+
+
+def test_the_password_of_an_index_is_used_and_never_shown(monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap, "PIP_SHA256", hashlib.sha256(b"a wheel").hexdigest())
+    with an_index(b"a wheel", "secret") as address:
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+
+        assert bootstrap._pip_wheel() == b"a wheel"
+
+        monkeypatch.setenv("PIP_INDEX_URL", address.replace("secret", "s3cret"))
+        with pytest.raises(OSError, match="401") as refused:
+            bootstrap._pip_wheel()
+        refused.value.close()
+
+    assert "s3cret" not in str(refused.value) + capsys.readouterr().err
+
+
+def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, tmp_path):
+    settings = tmp_path / "pip.conf"
+    settings.write_text("[global]\nindex-url = https://mirror.example/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+
+    assert bootstrap._pip_setting("index-url") == "https://mirror.example/simple"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("ensurepip"), reason="no wheel of pip here")
+def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch):
+    bundled = importlib.import_module("ensurepip")
+    wheel = next((Path(bundled.__file__).parent / "_bundled").glob("pip-*.whl"))
+    monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
+    monkeypatch.setattr(bootstrap, "PIP_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
+    no_pip_here(monkeypatch)
+    with an_index(wheel.read_bytes()) as address:
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+
+        bootstrap._environment()
+
+    assert bootstrap._has_pip()
 
 
 def test_a_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
