@@ -233,7 +233,9 @@ def _turned(step: Step, stop: threading.Event, beats: Beats, waker: Waker) -> bo
 
 def _measured(step: Step) -> Mapping[str, object] | None:
     with metrics.STEP_SECONDS.labels(step.name).time():
-        return step.turn()
+        done = step.turn()
+    metrics.STEP_DONE.labels(step.name).set_to_current_time()
+    return done
 
 
 def _say(step: Step, done: Mapping[str, object] | None) -> None:

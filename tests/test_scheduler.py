@@ -9,6 +9,7 @@ import structlog
 
 from oracle.errors import FatalError, TransientError
 from oracle.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, Waker, run, run_once
+from oracle.telemetry.metrics import REGISTRY
 
 Turn = Callable[[], Mapping[str, object] | None]
 
@@ -39,6 +40,28 @@ def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
     failed, recovered = lines
     assert (failed["event"], failed["reason"]) == ("step_failed", "the endpoint is away")
     assert (recovered["event"], recovered["failures"]) == ("step_recovered", 1)
+
+
+def test_only_a_turn_without_an_error_moves_the_time_of_the_last_success():
+    def last() -> float | None:
+        name = "oracle_step_last_success_timestamp_seconds"
+        return REGISTRY.get_sample_value(name, {"step": "well"})
+
+    stop, seen, failures = threading.Event(), list[float | None](), [False, True]
+
+    def turn():
+        seen.append(last())
+        if not failures:
+            stop.set()
+        elif failures.pop(0):
+            raise TransientError("the endpoint is away")
+
+    run([step(turn, name="well")], stop, Beats(time.monotonic))
+
+    before, after_success, after_failure = seen
+    assert before is None
+    assert after_success is not None
+    assert after_success == after_failure
 
 
 def test_a_failure_that_lasts_is_told_ever_more_seldom():

@@ -130,6 +130,7 @@ def _until_told(app: App, sends: _Sends, *, is_standby: bool) -> None:
     _wait_for_chain(app, stop)
     if stop.reason is None:
         app.create_store()
+        metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
         # The lease before the port: a second daemon hears who the first one is.
         epoch = _stood_by(app, sends, stop) if is_standby else take(app.store, _COMMAND)
         if epoch is not None:

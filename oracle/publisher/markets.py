@@ -3,6 +3,7 @@
 from oracle.errors import TransientError
 from oracle.publisher.fees import Caps, Market, market, most_likely
 from oracle.publisher.line import Json, Line, Lines, RefusedError
+from oracle.telemetry.fee_metrics import BASE_FEE, FEE_CAP, TIP
 
 # How many blocks the tip is taken from, and which of their tips.
 _FEE_BLOCKS, _MEDIAN = 10, 50
@@ -26,6 +27,9 @@ def ask_market(lines: Lines, caps: Caps) -> Market:
     found = most_likely(told, caps.fee_per_gas)
     if found is None:
         raise silence or TransientError("no endpoint is configured")
+    BASE_FEE.set(found.base_fee)
+    TIP.set(found.tip)
+    FEE_CAP.set(caps.fee_per_gas)
     return found
 
 

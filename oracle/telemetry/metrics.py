@@ -74,14 +74,24 @@ STEP_SECONDS = Histogram(
     buckets=(*_FAST, 10, 30),
     registry=REGISTRY,
 )
+STEP_DONE = Gauge(
+    "oracle_step_last_success_timestamp_seconds",
+    "Unix time at which a step last turned without an error.",
+    ["step"],
+    registry=REGISTRY,
+)
 STEP_FAILURES = Counter(
     "oracle_step_failures_total",
     "Turns that failed and are tried again.",
     ["step"],
     registry=REGISTRY,
 )
-BUILD = Gauge("oracle_build_info", "Always 1; says what runs.", ["version"], registry=REGISTRY)
-BUILD.labels(__version__).set(1)
+_BUILD = Gauge(
+    "oracle_build_info",
+    "Always 1; says what runs, by which rules, and whether it sends reports.",
+    ["version", "rules", "dry_run"],
+    registry=REGISTRY,
+)
 STARTED = Gauge(
     "oracle_start_time_seconds", "Unix time at which the daemon started.", registry=REGISTRY
 )
@@ -219,6 +229,12 @@ REGISTRY.register(_COLLECTOR)
 def show(census: Census | None) -> None:
     """Let `/metrics` tell this census from now on; None: no census."""
     _COLLECTOR.census = census
+
+
+def say_build(rules_hash: str, *, is_dry_run: bool) -> None:
+    """Let `/metrics` tell what runs; `rules_hash` as contracts and reporters compare it."""
+    _BUILD.clear()
+    _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
 
 def text() -> bytes:

@@ -1,6 +1,7 @@
 """The daemon as a process: it starts, answers, refuses company, and stops when told."""
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -8,6 +9,7 @@ import subprocess
 
 import pytest
 
+from oracle import __version__
 from oracle.entrypoints.cli import run
 from tests.entrypoints.daemon import daemon, starting
 from tests.entrypoints.local_network import write
@@ -97,6 +99,16 @@ def test_a_second_daemon_hears_of_the_first_before_it_hears_of_the_port(
 def test_commands_that_only_read_do_not_mind_it(running, config, capsys):
     running.wait_until_ready()
     assert run(["nodes", "--config", str(config)]) == 0
+
+
+def test_the_metrics_say_what_runs_by_which_rules_and_that_it_sends_nothing(running):
+    running.wait_until_ready()
+    said = re.search(
+        r'oracle_build_info\{dry_run="(\d)",rules="(0x[0-9a-f]{64})",version="([^"]+)"\} 1.0',
+        running.get("/metrics").text,
+    )
+    assert said is not None
+    assert (said[1], said[3]) == ("1", __version__)
 
 
 def test_livez_and_metrics_answer_while_the_database_is_gone(running, tmp_path):

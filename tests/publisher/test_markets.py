@@ -8,6 +8,7 @@ from oracle.errors import TransientError
 from oracle.publisher.fees import Caps, Fees, Market, most_likely, wanted_in
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.markets import ask_market
+from oracle.telemetry.metrics import REGISTRY
 from tests.sending.faults import Fault, error, says
 from tests.sending.proxy import Proxy, proxy
 
@@ -55,6 +56,19 @@ def test_an_endpoint_that_tells_nonsense_is_left_out(
     other.rule(HISTORY, nonsense)
     with pytest.raises(TransientError):
         ask_market(lines, CAPS)
+
+
+def test_the_last_price_stands_beside_the_cap_for_whoever_looks(two: tuple[Proxy, Proxy, Lines]):
+    one, other, lines = two
+    one.rule(HISTORY, history(3 * GWEI, 9))
+    other.rule(HISTORY, history(2 * GWEI, 9))
+    ask_market(lines, CAPS)
+
+    shown = {
+        name: REGISTRY.get_sample_value(f"oracle_publisher_{name}_wei")
+        for name in ("base_fee", "tip", "fee_cap")
+    }
+    assert shown == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}
 
 
 def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(

@@ -47,7 +47,11 @@ ROWS = (
                 COUNT,
                 (
                     now("oracle_lease_held", "instance"),
-                    now("oracle_build_info", "instance", legend="{{instance}} runs {{version}}"),
+                    now(
+                        "oracle_build_info",
+                        "instance",
+                        legend="{{instance}} runs {{version}}, rules {{rules}}",
+                    ),
                 ),
             ),
             Panel(
@@ -60,6 +64,16 @@ ROWS = (
                 "Time since the start",
                 SECONDS,
                 (Line(f"time() - oracle_start_time_seconds{{{HERE}}}", "{{instance}}"),),
+            ),
+            Panel(
+                "Time since a step last turned well",
+                SECONDS,
+                (
+                    Line(
+                        f"time() - oracle_step_last_success_timestamp_seconds{{{HERE}}}",
+                        "{{step}}",
+                    ),
+                ),
             ),
             Panel(
                 "Steps and renewals of the lease that failed, in an hour",

@@ -201,6 +201,15 @@ _MONEY = Row(
             (now("oracle_publisher_budget_used_ratio", "account", "window"),),
         ),
         Panel(
+            "Price of a unit of gas, when last asked",
+            ETHER,
+            (
+                now("oracle_publisher_base_fee_wei", legend="base fee", over=WEI),
+                now("oracle_publisher_tip_wei", legend="tip", over=WEI),
+                now("oracle_publisher_fee_cap_wei", legend="our cap", over=WEI),
+            ),
+        ),
+        Panel(
             "Ether a second",
             ETHER,
             (
