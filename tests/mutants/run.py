@@ -1,17 +1,22 @@
 """Takes our defences away, one by one, and sees that the tests notice; writes docs/reliability.md.
 
-    .venv/bin/python tests/mutants/run.py [--only NAME ...] [--jobs 2] [--again] [--quick]
+    .venv/bin/python tests/mutants/run.py [--only NAME ...] [--stale] [--jobs 2] [--again]
 
-The bounded run (`--quick`) writes nothing. Exit code 1: a mutant survived.
+Each result is written down at once, so that a run that is broken off keeps what it saw; `--report`
+runs nothing and makes the report of what is kept. The bounded run (`--quick`) writes nothing.
+Exit code 1: a mutant survived.
 """
 
 import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -20,7 +25,7 @@ from tests.faults.catalogue import played  # noqa: E402
 from tests.mutants.patches import REPORT, Mutant, all_mutants  # noqa: E402
 from tests.mutants.report import written_now  # noqa: E402
 from tests.mutants.results import changing, digest, results  # noqa: E402
-from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, run_tests  # noqa: E402
+from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, Tester  # noqa: E402
 from tests.mutants.trees import copied, look, mutated  # noqa: E402
 
 # Every test together without a mutant; a mutant's own tests.
@@ -29,6 +34,35 @@ _GREEN_SECONDS, _RED_SECONDS = 3600, 300
 
 def main() -> int:
     """Run what was asked for; the exit code."""
+    parser = _parser()
+    asked = parser.parse_args()
+    if asked.report:
+        _report()
+        return 0
+    chosen = _chosen(asked)
+    if not chosen:
+        parser.error(f"no mutant is called {asked.only}, or none of them is stale")
+    verdicts: dict[str, str | None] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as folder,
+        _Trial(chosen, Path(folder), asked.jobs) as trial,
+    ):
+        if not asked.quick:
+            _write_tests(trial)
+        may_keep = not (asked.only or asked.again or asked.quick)
+        for mutant, verdict in trial.verdicts(may_keep=may_keep):
+            verdicts[mutant.name] = verdict
+            _say(f"{mutant.name}: {verdict or 'noticed'}")
+            if not asked.quick:
+                _write_verdict(trial, mutant, verdict)
+    if not asked.quick:
+        _report()
+    survivors = [name for name, verdict in verdicts.items() if verdict is not None]
+    _say(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants noticed")
+    return 1 if survivors else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="See that the tests notice a missing defence.")
     parser.add_argument(
         "--only", metavar="NAME", nargs="+", help="mutants whose name has this in it"
@@ -36,35 +70,35 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default: 2)")
     parser.add_argument("--again", action="store_true", help="those too that nothing changed for")
     parser.add_argument("--quick", action="store_true", help="a handful of the fastest")
-    asked = parser.parse_args()
-    chosen = [
+    parser.add_argument(
+        "--stale", action="store_true", help="only those not yet noticed on the files as they are"
+    )
+    parser.add_argument("--report", action="store_true", help="run nothing, make the report")
+    return parser
+
+
+def _chosen(asked: argparse.Namespace) -> list[Mutant]:
+    known = results()
+    return [
         mutant
         for mutant in all_mutants()
         if any(part in mutant.name for part in asked.only or [""])
         and (mutant.is_quick or not asked.quick)
+        and not (asked.stale and known.is_known(mutant, ROOT))
     ]
-    if not chosen:
-        parser.error(f"no mutant is called {asked.only}")
-    may_keep = not (asked.only or asked.again or asked.quick)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        trial = _Trial(chosen, Path(folder), asked.jobs)
-        verdicts = trial.verdicts(may_keep=may_keep)
-    if not asked.quick:
-        _write_down(trial, verdicts)
-    survivors = [name for name, verdict in verdicts.items() if verdict is not None]
-    _say(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants noticed")
-    return 1 if survivors else 0
 
 
 class _Trial:
     """These mutants, each in a tree of its own beside the whole one."""
 
     def __init__(self, mutants: Sequence[Mutant], folder: Path, jobs: int) -> None:
-        """Run all their tests without a patch first, and those of their cases."""
+        """Copy the checkout, and start as many testers as mutants may run at a time."""
         self.mutants = mutants
         self._folder = folder
-        self._jobs = jobs
         self._whole = copied(folder / "whole")
+        self._jobs = jobs
+        self._stack = ExitStack()
+        self._idle: SimpleQueue[Tester] = SimpleQueue()
         by_case = played()
         self.of_cases = sorted(
             {
@@ -74,20 +108,54 @@ class _Trial:
                 for test in by_case.get(number, [])
             }
         )
-        tests = sorted({test for mutant in mutants for test in mutant.tests} | {*self.of_cases})
-        _say(f"without a mutant: {len(tests)} tests")
-        together = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
-        self.green = run_tests(self._whole, tests, _GREEN_SECONDS, *together)
+        self.green = Ran(PASSED, {}, "")
         self.digests = {mutant.name: digest(mutant, self._whole) for mutant in mutants}
 
-    def verdicts(self, *, may_keep: bool) -> dict[str, str | None]:
-        """Return by name why a mutant was not noticed; None: it was.
+    def __enter__(self) -> Self:
+        """Run all their tests without a patch first, and those of their cases."""
+        for _ in range(self._jobs):
+            self._idle.put(self._stack.enter_context(Tester()))
+        tests = {test for mutant in self.mutants for test in mutant.tests} | {*self.of_cases}
+        _say(f"without a mutant: {len(tests)} tests")
+        # Tests of a file stay together.
+        files = sorted({test.partition("::")[0] for test in tests})
+        parts = [{*files[number :: self._jobs]} for number in range(self._jobs)]
+
+        def ran(part: set[str]) -> Ran:
+            mine = sorted(test for test in tests if test.partition("::")[0] in part)
+            if not mine:
+                return Ran(PASSED, {}, "")
+            with self._tester() as tester:
+                return tester.run_tests(self._whole, mine, _GREEN_SECONDS)
+
+        with ThreadPoolExecutor(max_workers=self._jobs) as pool:
+            done = list(pool.map(ran, parts))
+        ends = {test: end for one in done for test, end in one.ends.items()}
+        self.green = Ran(max(one.code for one in done), ends, "")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the testers."""
+        self._stack.close()
+
+    @contextmanager
+    def _tester(self) -> Iterator[Tester]:
+        tester = self._idle.get()
+        try:
+            yield tester
+        finally:
+            self._idle.put(tester)
+
+    def verdicts(self, *, may_keep: bool) -> Iterable[tuple[Mutant, str | None]]:
+        """Yield, as they come, why a mutant was not noticed; None: it was.
 
         `may_keep`: what was noticed before, and nothing of it changed, is not run again.
+
+        Raises:
+            SystemExit: a test wrote into the sources that all trees share.
         """
         kept = results() if may_keep else None
         before = look(self._whole)
-        told: dict[str, str | None] = {}
 
         def one(mutant: Mutant) -> str | None:
             unsound = self._unsound(mutant)
@@ -96,12 +164,12 @@ class _Trial:
             return self._verdict(mutant)
 
         with ThreadPoolExecutor(max_workers=self._jobs) as pool:
-            for mutant, verdict in zip(self.mutants, pool.map(one, self.mutants), strict=True):
-                told[mutant.name] = verdict
-                _say(f"{mutant.name}: {verdict or 'noticed'}")
-        if look(self._whole) != before:
-            raise SystemExit("a test wrote into the sources that all trees share: nothing counts")
-        return told
+            runs = {pool.submit(one, mutant): mutant for mutant in self.mutants}
+            for run in as_completed(runs):
+                if look(self._whole) != before:
+                    pool.shutdown(cancel_futures=True)
+                    raise SystemExit("a test wrote into the sources that all trees share")
+                yield runs[run], run.result()
 
     def _unsound(self, mutant: Mutant) -> str | None:
         # A test that fails anyway notices nothing.
@@ -116,10 +184,11 @@ class _Trial:
             fault = mutated(mutant, self._whole, tree)
             if fault is not None:
                 return fault
-            red = run_tests(tree, mutant.tests, _RED_SECONDS, *ONE_ENGINE)
-            if not all(red.of(test) for test in mutant.tests):
-                # One of them needs the other engine.
-                red = run_tests(tree, mutant.tests, _RED_SECONDS)
+            with self._tester() as tester:
+                red = tester.run_tests(tree, mutant.tests, _RED_SECONDS, *ONE_ENGINE)
+                if not all(red.of(test) for test in mutant.tests):
+                    # One of them needs the other engine.
+                    red = tester.run_tests(tree, mutant.tests, _RED_SECONDS)
         finally:
             shutil.rmtree(tree, ignore_errors=True)
         return _seen(mutant, red)
@@ -136,16 +205,24 @@ def _seen(mutant: Mutant, red: Ran) -> str | None:
     return f"pytest ended with {red.code}: {red.text.strip()[-300:]}"
 
 
-def _write_down(trial: _Trial, verdicts: dict[str, str | None]) -> None:
-    """Keep the results and make the report; lines of what was not run stay as they are."""
-    known, by_case = all_mutants(), played()
+def _write_tests(trial: _Trial) -> None:
+    """Keep how the tests of cases ended without a patch; what was not run stays as it is."""
     with changing() as kept:
         for test in trial.of_cases:
             ends = set(trial.green.of(test))
             kept.tests[test] = "passed" if ends == {"passed"} else min(ends, default="not found")
-        for name, verdict in verdicts.items():
-            kept.mutants[name] = {"digest": trial.digests[name], "why_not": verdict}
-        kept.keep(known, [test for tests in by_case.values() for test in tests])
+
+
+def _write_verdict(trial: _Trial, mutant: Mutant, verdict: str | None) -> None:
+    with changing() as kept:
+        kept.mutants[mutant.name] = {"digest": trial.digests[mutant.name], "why_not": verdict}
+
+
+def _report() -> None:
+    """Forget what is not there any more and make the report."""
+    known = all_mutants()
+    with changing() as kept:
+        kept.keep(known, [test for tests in played().values() for test in tests])
         REPORT.write_text(written_now(known, kept), "utf-8")
 
 

@@ -1,18 +1,24 @@
 """Runs tests in a tree and reads how each of them ended."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 PASSED, FAILED = 0, 1
 _TEST_SECONDS = 120
 # A test that cannot even be run for want of a name notices nothing.
 _BROKEN = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "NameError")
+_OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
+# pytest would see to the asserts of libraries that are loaded already.
+_SILENT = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 class Ran(NamedTuple):
@@ -41,30 +47,76 @@ class Ran(NamedTuple):
 ONE_ENGINE = ("-m", "not postgres")
 
 
-def run_tests(tree: Path, tests: Iterable[str], seconds: int, *options: str) -> Ran:
-    """Run these tests in a tree, the slow ones too, for at most so many seconds."""
-    told = tree / "told.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
-    command += ["--timeout", str(_TEST_SECONDS), f"--junitxml={told}", *options]
-    # The copy comes before the checkout that .venv has installed; examples are drawn as in CI,
-    # the same ones every time.
-    surroundings = {**os.environ, "PYTHONPATH": str(tree), "CI": "1"}
-    with subprocess.Popen(
-        [*command, *tests],
-        cwd=tree,
-        env=surroundings,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as running:
+class Tester:
+    """One process that pytest is forked from: starting Python and its libraries costs seconds."""
+
+    def __init__(self) -> None:
+        """Start it; it runs one thing at a time."""
+        script = Path(__file__).with_name("server.py")
+        # Compiled files are kept in the trees, whatever is the habit here: each start of pytest
+        # would compile all of ours.
+        surroundings = {**os.environ}
+        surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
+        # -P: without the folder of the script among the places of modules.
+        self._server = subprocess.Popen(
+            [sys.executable, "-P", str(script)],
+            env=surroundings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """It ends when nobody asks any more."""
+        self._server.communicate()
+
+    def run_tests(self, tree: Path, tests: Iterable[str], seconds: int, *options: str) -> Ran:
+        """Run these tests in a tree, the slow ones too, for at most so many seconds."""
+        told, said = tree / "told.xml", tree / "told.txt"
+        told.unlink(missing_ok=True)
+        order = {
+            "tree": str(tree),
+            "args": [
+                *_OPTIONS,
+                *_SILENT,
+                f"--timeout={_TEST_SECONDS}",
+                f"--junitxml={told}",
+                *options,
+                *tests,
+            ],
+            "said": str(said),
+            # What tests start finds the copy too; examples are drawn as in CI, the same ones
+            # every time.
+            "env": {"PYTHONPATH": str(tree), "CI": "1"},
+        }
+        code = self._ran(json.dumps(order), seconds)
+        return Ran(code, _ends(told) if told.exists() else {}, said.read_text("utf-8", "replace"))
+
+    def _ran(self, order: str, seconds: int) -> int:
+        if self._server.stdin is None or self._server.stdout is None:
+            raise AssertionError("both were asked for")
+        self._server.stdin.write(f"{order}\n")
+        self._server.stdin.flush()
+        group = int(self._server.stdout.readline())
+        too_long = threading.Timer(seconds, _end_all, [group])
+        too_long.start()
         try:
-            text, _ = running.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            # With what it started.
-            os.killpg(running.pid, signal.SIGKILL)
-            text, _ = running.communicate()
-    return Ran(running.returncode, _ends(told) if told.exists() else {}, text)
+            return int(self._server.stdout.readline())
+        finally:
+            too_long.cancel()
+
+
+def _end_all(group: int) -> None:
+    """End a run with what it started."""
+    os.killpg(group, signal.SIGKILL)
 
 
 def _ends(told: Path) -> dict[str, list[str]]:
