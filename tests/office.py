@@ -153,6 +153,7 @@ class Office:
         # Two endpoints, which always agree: a fork is believed at once.
         self.urls = self.urls or 2 * [self.premises.chain.url]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
+        self._contracts = contracts
         self._reader = Reader.open("reference", contracts, self.premises.address)
         with self.store.transaction() as unit:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
@@ -204,6 +205,11 @@ class Office:
         for name, value in changes.items():
             setattr(self, name, value)
         self.open()
+
+    def reread(self) -> None:
+        """Restart as a program that reads events as the code says now."""
+        self._reader = Reader.open("reference", self._contracts, self.premises.address)
+        self.restart()
 
     # --- the daemon's work ---
 

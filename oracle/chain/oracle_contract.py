@@ -20,6 +20,7 @@ from oracle.domain.contract_events import (
     KickCancelled,
     KickExecuted,
     KickProposed,
+    RoleSet,
     RoundAccepted,
 )
 from oracle.domain.ids import Hash
@@ -112,4 +113,5 @@ ORACLE = (
     Meaning("KickProposed", KickProposed, {**_KICK, "ready_at": "readyAt"}),
     Meaning("KickCancelled", KickCancelled, {"index": "index", "by": "by", "why": "why"}),
     Meaning("KickExecuted", KickExecuted, _KICK),
+    Meaning("RoleSet", RoleSet, {"role": "role", "who": "who"}),
 )

@@ -74,6 +74,7 @@ def _of_kickouts(before: Sight, now: Sight, names: Mapping[Address, str]) -> Ite
         word = {
             KickState.LIVE: f"kickout of {names[kick.node]} proposed on chain, veto delay runs",
             KickState.CANCELLED: f"kickout of {names[kick.node]} cancelled",
+            KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
             KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
         }[kick.state]
         yield Line(now.time, now.block, word, "big")

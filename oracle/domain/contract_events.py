@@ -74,6 +74,24 @@ class KickExecuted:
     evidence: Hash
 
 
+@dataclass(frozen=True, slots=True)
+class RoleSet:
+    at: Position
+    time: int
+    # The role's name in ASCII, zeros after it; see VETOER.
+    role: Hash
+    who: Address
+
+
+# May cancel a kickout that could still be executed; nobody else may (Kickouts.sol).
+VETOER = Hash("0x" + b"vetoer".ljust(32, b"\0").hex())
+
 ContractEvent = (
-    IndexAssigned | IndexRetired | RoundAccepted | KickProposed | KickCancelled | KickExecuted
+    IndexAssigned
+    | IndexRetired
+    | RoundAccepted
+    | KickProposed
+    | KickCancelled
+    | KickExecuted
+    | RoleSet
 )

@@ -23,7 +23,7 @@ from oracle.domain.rules import Rules
 
 # Raised whenever the same events fold to other rows: databases that an older version folded are
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 
 _FIRST = Position(-1, 0, 0, 0)
 

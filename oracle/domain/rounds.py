@@ -5,12 +5,14 @@ from enum import StrEnum
 
 from oracle.domain.block import Position
 from oracle.domain.contract_events import (
+    VETOER,
     ContractEvent,
     IndexAssigned,
     IndexRetired,
     KickCancelled,
     KickExecuted,
     KickProposed,
+    RoleSet,
     RoundAccepted,
 )
 from oracle.domain.ids import ZERO_HASH, Address, Hash
@@ -50,8 +52,11 @@ class Word:
 
 
 class KickState(StrEnum):
+    """VETOED: by the vetoer of that time; CANCELLED: by anybody, when it was dead anyway."""
+
     LIVE = "live"
     CANCELLED = "cancelled"
+    VETOED = "vetoed"
     EXECUTED = "executed"
 
 
@@ -89,6 +94,7 @@ class RoundsChanges:
     kicks: dict[int, Kick] = field(default_factory=dict)
     head: RoundHead | None = None
     accepted: list[RoundAccepted] = field(default_factory=list)
+    vetoers: list[RoleSet] = field(default_factory=list)
     pre_images: list[RoundsPreImages] = field(default_factory=list)
 
 
@@ -105,11 +111,14 @@ class Rounds:
         indexes: list[NodeIndex] | None = None,
         words: list[Word] | None = None,
         kicks: list[Kick] | None = None,
+        vetoer: Address | None = None,
     ) -> None:
         self.head = head or RoundHead()
         self.indexes = {entry.index: entry for entry in indexes or []}
         self.words = {word.index: word for word in words or []}
         self.kicks = {kick.index: kick for kick in kicks or []}
+        # None: the contract was there before the first block that we read.
+        self.vetoer = vetoer
         self.index_by_node = {
             entry.node: entry.index for entry in self.indexes.values() if not entry.retired
         }
@@ -158,10 +167,13 @@ class Rounds:
                 self._end_kick(index, KickState.CANCELLED)
             case KickProposed():
                 self._propose(event)
-            case KickCancelled(index=index):
-                self._end_kick(index, KickState.CANCELLED)
+            case KickCancelled(index=index, by=by):
+                self._end_kick(index, self._cancelled_by(by))
             case KickExecuted(index=index):
                 self._end_kick(index, KickState.EXECUTED)
+            case RoleSet(role=role) if role == VETOER:
+                self.vetoer = event.who
+                self._changes.vetoers.append(event)
 
     def _accept(self, event: RoundAccepted) -> None:
         if self._block is not None and not self._block.head:
@@ -192,6 +204,15 @@ class Rounds:
                 state=KickState.LIVE,
             )
         )
+
+    def _cancelled_by(self, by: Address) -> KickState:
+        """Tell a veto from what anybody may do to a dead kickout, its node before all.
+
+        Only the vetoer can cancel one that is alive. Where we do not know who that was it counts
+        as a veto: a doubt kicks nobody out.
+        """
+        is_veto = self.vetoer is None or by == self.vetoer
+        return KickState.VETOED if is_veto else KickState.CANCELLED
 
     def _end_kick(self, index: int, state: KickState) -> None:
         kick = self.kicks.get(index)

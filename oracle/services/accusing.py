@@ -56,7 +56,7 @@ def looks_at(unit: Unit, law: Law, level: Level, late: Collection[int] = ()) -> 
 
     It can be proposed when the spell's opening is final, the node is a member whose lane on chain
     is under `settings.kick_below` and was so in the last `settings.kick_after_rounds` rounds of
-    blocks since the opening, no kickout of it is live or was cancelled on the same evidence, and
+    blocks since the opening, no kickout of it is live or was vetoed on the same evidence, and
     the blocks behind it are verified to `level`. `late`: lanes whose live kickout can no longer be
     executed, so that a new one takes its place.
     """
@@ -223,7 +223,8 @@ def _of_kick(kick: Kick | None, evidence: Evidence) -> str | None:
         return None
     if kick.state is KickState.LIVE:
         return "its kickout is proposed already"
-    # A kickout that was vetoed is not tried again on the same evidence.
-    if kick.state is KickState.CANCELLED and kick.evidence == evidence.hash:
-        return "its kickout was cancelled on the same evidence"
+    # One that was vetoed is not tried again on the same evidence. Anybody may cancel a dead one,
+    # its node too: that says nothing about the evidence.
+    if kick.state is KickState.VETOED and kick.evidence == evidence.hash:
+        return "its kickout was vetoed on the same evidence"
     return None

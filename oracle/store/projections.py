@@ -18,7 +18,7 @@ from oracle.store.node_tables import (
     score,
     task,
 )
-from oracle.store.round_tables import accepted_round, kick, lane_word, node_index
+from oracle.store.round_tables import accepted_round, kick, lane_word, node_index, vetoer
 from oracle.store.rule_tables import rule_set
 from oracle.store.undo import UndoRoom
 
@@ -37,6 +37,7 @@ PROJECTIONS = (
     accepted_round,
     node_index,
     lane_word,
+    vetoer,
     kick,
 )
 # Rule sets are numbered as they came to this database; everywhere they are the same by their hash.

@@ -43,6 +43,18 @@ kick = Table(
     Column("state", Text, nullable=False),
 )
 
+# Who could veto kickouts from then on; the newest is the contract's.
+vetoer = Table(
+    "vetoer",
+    metadata,
+    *(
+        Column(name, BigInteger, primary_key=True, autoincrement=False)
+        for name in ("block", "tx", "log", "sub")
+    ),
+    Column("time", BigInteger, nullable=False),
+    Column("address", LargeBinary, nullable=False),
+)
+
 # The newest is the head of the contract.
 accepted_round = Table(
     "accepted_round",

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from oracle.domain.block import Position
-from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.contract_events import RoleSet, RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.lanes import word_of as word_number_of
 from oracle.domain.report import decode, encode, word_among
@@ -14,7 +14,7 @@ from oracle.domain.rounds import Kick, KickState, RoundHead, Rounds, RoundsChang
 from oracle.store.bulk import Row, append, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
-from oracle.store.round_tables import accepted_round, kick, lane_word, node_index
+from oracle.store.round_tables import accepted_round, kick, lane_word, node_index, vetoer
 from oracle.store.undo import UndoRoom
 
 
@@ -23,13 +23,14 @@ class RoundRoom:
         self._connection = connection
 
     def load(self) -> Rounds:
-        """Return the contract's state at the cursor: head, indexes, words, newest kickouts."""
+        """Return the contract's state at the cursor: head, indexes, words, kickouts, vetoer."""
         newest = self.accepted(last=1)
         return Rounds(
             head=_head_of(newest[0]) if newest else None,
             indexes=[index_of(row) for row in self._rows(node_index)],
             words=[word_of(row) for row in self._rows(lane_word)],
             kicks=self.kicks(),
+            vetoer=self.vetoer(),
         )
 
     def write(self, changes: RoundsChanges) -> None:
@@ -42,6 +43,7 @@ class RoundRoom:
         append(
             self._connection, accepted_round, [_accepted_row(each) for each in changes.accepted]
         )
+        append(self._connection, vetoer, [_vetoer_row(each) for each in changes.vetoers])
         UndoRoom(self._connection).write(changes.pre_images)
 
     def accepted(self, last: int = 50, *, up_to_block: int | None = None) -> list[RoundAccepted]:
@@ -101,6 +103,13 @@ class RoundRoom:
             kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.lane_index))
         ]
 
+    def vetoer(self) -> Address | None:
+        """Return who may veto kickouts; None: no event that we read has said so."""
+        newest = [vetoer.c[name].desc() for name in Position._fields]
+        chosen = select(vetoer.c.address).order_by(*newest).limit(1)
+        address = self._connection.execute(chosen).scalar_one_or_none()
+        return None if address is None else Address(hexed(address))
+
     def node_at(self, index: int) -> Address | None:
         """Return whose lane it is, or was."""
         chosen = select(node_index.c.node).where(node_index.c.lane_index == index)
@@ -132,6 +141,10 @@ class RoundRoom:
 
 def _head_of(accepted: RoundAccepted) -> RoundHead:
     return RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time)
+
+
+def _vetoer_row(named: RoleSet) -> Row:
+    return (*named.at, named.time, raw(named.who))
 
 
 def _accepted_row(accepted: RoundAccepted) -> Row:

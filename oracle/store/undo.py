@@ -29,7 +29,7 @@ from oracle.store.node_tables import (
 )
 from oracle.store.nodes import node_row
 from oracle.store.round_rows import index_row, kick_row, word_row
-from oracle.store.round_tables import accepted_round, kick, lane_word, node_index
+from oracle.store.round_tables import accepted_round, kick, lane_word, node_index, vetoer
 from oracle.store.tasks import task_row
 
 Key = bytes | int
@@ -55,6 +55,7 @@ _APPENDED = (
     group_member,
     kickout,
     accepted_round,
+    vetoer,
 )
 _CLOSING = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 

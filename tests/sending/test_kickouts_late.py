@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from oracle.domain.rounds import KickState
 from oracle.publisher.publisher import Keys
 from oracle.services.kicking import plan_kick
+from oracle.services.refolding import Manner, refold
 from tests.evm.network import Standing
 from tests.office import LIMITS, Office
 from tests.services.test_kicking import (
@@ -23,15 +25,60 @@ def died(office: Office) -> None:
     office.premises.chain.mine()
 
 
+def cancelled(office: Office, by: str) -> None:
+    """Somebody cancels the kickout of node 2 on chain, and we read it."""
+    call = office.premises.oracle.functions.cancelKick(2, b"no".ljust(32, b"\0"))
+    office.premises.chain.send(call, sender=by)
+    office.index()
+
+
+def state_of_kick(office: Office) -> KickState:
+    with office.store.reading() as unit:
+        (found,) = unit.rounds.kicks()
+    return found.state
+
+
+def some_rounds(office: Office) -> None:
+    office.pushed()
+    for _ in range(3):
+        office.mine()
+        office.until_final()
+
+
+def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Office):
+    proposed(office)
+    first = kick(office)
+    died(office)
+    cancelled(office, by=office.premises.network.nodes[2])
+    assert state_of_kick(office) is KickState.CANCELLED
+    assert refold(office.store, office.folder, Manner(lease=office.epoch)).same
+    some_rounds(office)
+
+    again = kick(office)
+    assert (again["live"], again["evidence"]) == (True, first["evidence"])
+    assert int(str(again["round"])) > int(str(first["round"]))
+
+
+def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    premises = office.premises
+    admin, heir = premises.network.admin, premises.network.creator
+    cancelled(office, by=admin)
+    premises.chain.send(premises.oracle.functions.setVetoer(heir), sender=admin)
+    office.index()
+    assert state_of_kick(office) is KickState.VETOED
+    assert refold(office.store, office.folder, Manner(lease=office.epoch)).same
+    some_rounds(office)
+    assert kinds(office).count("propose_kick") == 1
+
+
 def test_a_kickout_that_nobody_executed_in_time_is_proposed_anew(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     first = kick(office)
     died(office)
-    office.pushed()
-    for _ in range(3):
-        office.mine()
-        office.until_final()
+    some_rounds(office)
 
     again = kick(office)
     assert (again["live"], again["evidence"]) == (True, first["evidence"])

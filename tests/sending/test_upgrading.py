@@ -1,21 +1,29 @@
 """A database of the version before, with transactions under way, goes on after `migrate`."""
 
+import pytest
 from alembic import command
 
+from oracle.chain.oracle_contract import ORACLE
+from oracle.domain.contract_events import RoleSet
+from oracle.domain.rounds import KickState
+from oracle.services.integrity.mending import Mender, mend_next
+from oracle.services.refolding import Manner
 from oracle.store.outbox_rows import AttemptReason, PauseKind, SlotState
 from oracle.store.schema import SchemaAge, migrate
 from oracle.store.store import Store
 from tests.office import Office
+from tests.sending.test_kickouts_late import cancelled, died, state_of_kick
+from tests.services.test_kicking import proposed
 from tests.store.test_schema import connected, migrations
 
 
-def brought_back(office: Office) -> str:
-    """Make the office's database one of revision 0003, with all that is in it."""
+def brought_back(office: Office, revision: str = "0003") -> str:
+    """Make the office's database one of an older revision, with all that is in it."""
     office.close()
     office.store.close()
     url = office.store._url.render_as_string(hide_password=False)
     with connected(url) as connection:
-        command.downgrade(migrations(connection), "0003")
+        command.downgrade(migrations(connection), revision)
     return url
 
 
@@ -76,3 +84,35 @@ def test_case_f49_what_rests_and_what_is_assigned_or_mined_stays_so_and_goes_on(
         office.pushed()
         assert (office.premises.round, office.premises.nonce) == (2, 3)
         office.close()
+
+
+@pytest.mark.parametrize("by_node", [False, True])
+def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
+    office: Office, monkeypatch: pytest.MonkeyPatch, *, by_node: bool
+):
+    with monkeypatch.context() as older:
+        known = [one for one in ORACLE if one.kind is not RoleSet]
+        older.setattr("oracle.chain.reader.ORACLE", known)
+        older.setattr("oracle.services.versioning.FOLD_VERSION", 2)
+        office.reread()
+        proposed(office)
+        died(office)
+        network = office.premises.network
+        cancelled(office, by=network.nodes[2] if by_node else network.admin)
+        url = brought_back(office, "0004")
+    assert kicks_of(url) == ["cancelled"]
+    assert migrate(url).age is SchemaAge.OLDER
+
+    with Store.open(url) as store:
+        office.store = store
+        office.reread()
+        mender, manner = Mender(), Manner(lease=office.epoch)
+        while mend_next(office.source, store, office.folder, mender, manner) is not None:
+            pass
+        assert state_of_kick(office) is (KickState.CANCELLED if by_node else KickState.VETOED)
+        office.close()
+
+
+def kicks_of(url: str) -> list[str]:
+    with connected(url) as connection:
+        return list(connection.exec_driver_sql("SELECT state FROM kick").scalars())
