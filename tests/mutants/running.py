@@ -16,6 +16,8 @@ PASSED, FAILED = 0, 1
 _TEST_SECONDS = 120
 # A test that cannot even be run for want of a name notices nothing.
 _BROKEN = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "NameError")
+# Nor does one that a busy machine kept from ending.
+_LATE = "Failed: Timeout"
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 # pytest would see to the asserts of libraries that are loaded already.
 _SILENT = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -32,7 +34,7 @@ class Ran(NamedTuple):
         """Return how the cases of a test ended; `test` may be one case or stand for all.
 
         `failed` in the call itself, `error` around it, `broken` by a name that is not there,
-        `skipped` or `passed`.
+        `late` when pytest ended it, `skipped` or `passed`.
         """
         key = test if "[" in test else f"{test}["
         return [
@@ -133,5 +135,8 @@ def _end(case: ET.Element) -> str:
     # around it.
     failure = case.find("failure")
     if failure is not None:
-        return "broken" if failure.get("message", "").startswith(_BROKEN) else "failed"
+        why = failure.get("message", "")
+        if why.startswith(_LATE):
+            return "late"
+        return "broken" if why.startswith(_BROKEN) else "failed"
     return min({part.tag for part in case} & {"error", "skipped"}, default="passed")
