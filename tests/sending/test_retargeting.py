@@ -3,6 +3,8 @@
 import pytest
 
 from oracle.errors import InputError
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
 from oracle.services.sending.retargeting import cancel
 from oracle.store.outbox_rows import AttemptReason, IntentKind
 from tests.office import SETTINGS, Office
@@ -36,11 +38,7 @@ def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
     at_sea(office)
     _dead(office)
     office.tick()
-    first = "0x" + attempts(office)[0].signed.raw.hex()
-    chain = office.premises.chain
-    chain.rpc("anvil_dropAllTransactions")
-    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    chain.rpc("eth_sendRawTransaction", first)
+    _back_in_the_pool(office)
     office.mine()
     office.tick()
     assert office.states()[:2] == ["mined", "superseded"]
@@ -51,6 +49,25 @@ def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
     assert office.intents()[0].error_class == "Expired"
     assert office.intents()[2].wish.digest == office.intents()[1].wish.digest
     assert (office.premises.round, len(slots(office))) == (1, 2)
+
+
+def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_of_it_yet(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    at_sea(office)
+    _dead(office)
+    _back_in_the_pool(office)
+    office.mine()
+    office.index()
+    office.repeat(plan_push)
+    office.repeat(publish_next)
+
+    assert office.states() == ["live", "ready"]
+    assert len(attempts(office)) == 1
+    office.tick()
+    assert office.states() == ["mined", "live"]
+    assert len(slots(office)) == 2
 
 
 def test_a_push_that_may_still_land_is_never_retargeted(sqlite_office: Office):
@@ -117,3 +134,12 @@ def _dead(office: Office) -> None:
     chain.rpc("anvil_setNextBlockBaseFeePerGas", dear)
     chain.mine()
     dear_blocks(office, 5 * GWEI, 2)
+
+
+def _back_in_the_pool(office: Office) -> None:
+    """What was signed first, alone, and cheap enough again."""
+    first = "0x" + attempts(office)[0].signed.raw.hex()
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.rpc("eth_sendRawTransaction", first)
