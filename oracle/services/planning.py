@@ -73,13 +73,19 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
 def _plan_beside(
     desk: Desk, heads: Heads, cuts: list[StoredCut], pushing: Intent | None
 ) -> Step | None:
-    """Plan, unless a push of ours is on its way that may still land."""
-    if pushing is not None and pushing.state is not IntentState.LIVE:
-        return None
+    """Sign; and plan a push, unless one of ours is on its way that may still land.
+
+    What we send keeps us from signing nothing: the others may have gone on without us.
+    """
     standing = desk.publisher.contract.standing()
-    if pushing is not None and not _is_stuck(desk, pushing, standing):
+    step = _miss(desk, cuts, standing)
+    if step is not None:
+        return step
+    turn = _turn(desk, heads, cuts, standing)
+    if turn is None:
         return None
-    return _miss(desk, cuts, standing) or _plan(desk, heads, cuts, standing)
+    is_free = pushing is None or _is_stuck(desk, pushing, standing)
+    return _sign(desk, turn) or (_push(desk, turn) if is_free else None)
 
 
 def cuts_now(unit: Unit, settings: ReportSettings) -> list[StoredCut]:
@@ -113,6 +119,8 @@ def _pushing(desk: Desk, unit: Unit) -> Intent | None:
 
 def _is_stuck(desk: Desk, push: Intent, standing: Standing) -> bool:
     """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
+    if push.state is not IntentState.LIVE:
+        return False
     with desk.store.reading() as unit:
         return why_hopeless(unit, push, standing) is not None
 
@@ -144,7 +152,12 @@ def _miss(desk: Desk, cuts: list[StoredCut], standing: Standing) -> Step | None:
     return Step("report missed", None, told)
 
 
-def _plan(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -> Step | None:
+def _turn(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -> _Turn | None:
+    """Return the report that has the turn; None: none has, or we cannot tell.
+
+    Raises:
+        TransientError: the contract's rules are not ours.
+    """
     with desk.store.reading() as unit:
         if why_blind(desk, unit, heads, standing) is not None:
             return None
@@ -156,7 +169,7 @@ def _plan(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -
             f"the contract asks for rules {standing.rules_hash}, ours are {desk.rules_hash}: "
             "nothing is published until they agree"
         )
-    return _sign(desk, turn) or _push(desk, turn)
+    return turn
 
 
 def _whose_turn(

@@ -55,6 +55,10 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
     wish = intent.wish
     if _is_too_late(wish, heads.latest.time):
         return IntentState.EXPIRED, "its deadline passed"
+    if wish.kind is IntentKind.PUSH:
+        with desk.store.reading() as unit:
+            if _is_taken(unit, wish):
+                return IntentState.SUPERSEDED, f"round {wish.round} is taken"
     if wish.kind in STARTS:
         with desk.store.reading() as unit:
             if is_unwanted(desk, unit, intent):
@@ -69,6 +73,11 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
 
 def _is_too_late(wish: Wish, now: int) -> bool:
     return wish.deadline is not None and now > wish.deadline
+
+
+def _is_taken(unit: Unit, wish: Wish) -> bool:
+    """Tell whether a report became the push's round, ours or another: by what was folded."""
+    return wish.round is not None and unit.rounds.accepted_round(wish.round) is not None
 
 
 def _why_rest(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str] | None:
@@ -93,15 +102,23 @@ def _why_nobody(unit: Unit, heads: Heads) -> tuple[str, str] | None:
 def ready_next(desk: Desk, heads: Heads) -> Step | None:
     """Make the most urgent planned call ready; None: none can be now."""
     with desk.store.reading() as unit:
-        planned = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
-    for intent in planned:
-        wish, now = intent.wish, heads.latest.time
-        # What is too late ends at once: a pause may have been lifted before its time.
-        if (wish.not_before or 0) <= now or _is_too_late(wish, now):
-            step = _ready(desk, intent, heads)
-            if step is not None:
-                return step
-    return None
+        planned = [
+            intent
+            for intent in unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
+            if _is_to_look_at(unit, intent.wish, heads.latest.time)
+        ]
+    steps = (_ready(desk, intent, heads) for intent in planned)
+    return next((step for step in steps if step is not None), None)
+
+
+def _is_to_look_at(unit: Unit, wish: Wish, now: int) -> bool:
+    """Tell whether a call's time has come, or its end: that is not waited for.
+
+    A pause may have been lifted before its time; and whoever left the others a head start would
+    else be late for the next round too.
+    """
+    is_over = wish.kind is IntentKind.PUSH and _is_taken(unit, wish)
+    return (wish.not_before or 0) <= now or _is_too_late(wish, now) or is_over
 
 
 def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:

@@ -1,0 +1,1 @@
+"""Three reporters as processes: `qos-oracle run`, each with its own files, keys and database."""

@@ -1,0 +1,212 @@
+"""One reporter: configuration, keys, database, door, and the process that works with them."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from oracle.demo.show import Key, keys_in
+from oracle.domain.ids import Address
+from oracle.domain.report import Report
+from oracle.store.outbox_rows import Intent, SignedStatement
+from oracle.store.store import Store
+from tests.entrypoints.local_network import Settings, write
+from tests.reporters.waiting import until
+
+_SECONDS = 10
+PROGRAM = ("-m", "oracle")
+
+
+@dataclass
+class Member:
+    """A reporter that is started, paused and killed by its process's id; `log` is of its last run.
+
+    `peers` and everything else in `settings` may be changed while it is down.
+    """
+
+    name: str
+    folder: Path
+    settings: Settings
+    program: Sequence[str] = PROGRAM
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    _process: "subprocess.Popen[bytes] | None" = None
+    _runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.keys = self.keys or keys_in(self.folder)
+        # Held, so that nobody else gets it while we are down: it must not listen for that.
+        self._door = socket.socket()
+        self._door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._door.bind(("127.0.0.1", 0))
+        self.port: int = self._door.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """Where it answers, in every one of its lives."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def signer(self) -> Address:
+        return self.keys["signer"].address
+
+    @property
+    def transmitter(self) -> Address:
+        return self.keys["transmitter"].address
+
+    # --- the process ---
+
+    @property
+    def is_up(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"run{self._runs}.log"
+
+    def start(self, *options: str) -> None:
+        """Start it, and do not wait."""
+        assert not self.is_up
+        self._runs += 1
+        config = write(self._written(), self.folder / "config.toml")
+        command = [sys.executable, "-X", "faulthandler", *self.program, "run", "--publish"]
+        command += [*options, "--config", str(config)]
+        with self.log.open("wb") as out:
+            self._process = subprocess.Popen(command, stdout=out, stderr=out)
+
+    def _written(self) -> Settings:
+        keys = {
+            f"{role}_{part}": str(getattr(self.keys[role], part))
+            for role in ("signer", "transmitter")
+            for part in ("keystore", "password_file")
+        }
+        web = {"port": self.port}
+        return {**self.settings, "keys": keys, "web": web}
+
+    def signalled(self, number: signal.Signals) -> None:
+        """Send a signal to the process: SIGSTOP, SIGCONT, SIGTERM."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Let it die at once, as by `kill -9`; nothing of it is left when this returns."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(_SECONDS)
+
+    def stop(self) -> int:
+        """End it as systemd does; its exit code."""
+        assert self._process is not None
+        self.signalled(signal.SIGTERM)
+        return self._process.wait(_SECONDS)
+
+    def close(self) -> None:
+        self.kill()
+        self._door.close()
+
+    # --- what it says ---
+
+    def lines(self, event: str | None = None, **facts: Any) -> list[dict[str, Any]]:
+        """Its log since it was started last, one document a line; those with these facts."""
+        if not self.log.exists():
+            return []
+        written = self.log.read_text("utf-8").split("\n")[:-1]
+        told = [json.loads(line) for line in written if line.startswith("{")]
+        return [
+            one
+            for one in told
+            if (event is None or one["event"] == event) and facts.items() <= one.items()
+        ]
+
+    def until_said(self, event: str, **facts: Any) -> dict[str, Any]:
+        """Its first line with these facts, waited for."""
+        self.until(lambda: self.lines(event, **facts), f"the line {event} {facts}")
+        return self.lines(event, **facts)[0]
+
+    def windows(self) -> tuple[str, ...]:
+        """The blocks that it took in at once, in order."""
+        return tuple(one["blocks"] for one in self.lines("step_done", did="indexed"))
+
+    def get(self, path: str) -> requests.Response:
+        return requests.get(self.url + path, timeout=_SECONDS)
+
+    def readiness(self) -> dict[str, Any]:
+        return dict(self.get("/readyz").json())
+
+    def statements(self, number: int) -> list[dict[str, Any]]:
+        """What it shows for a round, the newest first; nothing where it shows nothing."""
+        answered = self.get(f"/v1/report/{number}")
+        assert answered.status_code in {200, 404}, answered.text
+        return list(answered.json()["statements"]) if answered.status_code == 200 else []
+
+    def digests(self, number: int) -> set[str]:
+        return {str(one["digest"]) for one in self.statements(number)}
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A sample of `/metrics`; 0 where there is none yet."""
+        for family in text_string_to_metric_families(self.get("/metrics").text):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return float(sample.value)
+        return 0.0
+
+    # --- what it waits for ---
+
+    def until(self, is_so: Any, what: str) -> None:
+        """Wait for something of its own; it has to live meanwhile."""
+
+        def looked() -> bool:
+            assert self.is_up, f"{self.name} ended\n{self.tail()}"
+            return bool(is_so())
+
+        until(looked, f"{what} of {self.name}", self.tail)
+
+    def until_started(self) -> None:
+        self.until_said("started")
+
+    def until_at(self, block: int) -> None:
+        """It has folded a block."""
+        self.until(lambda: (self.readiness()["folded"] or 0) >= block, f"block {block}")
+
+    def until_ready(self) -> None:
+        self.until(lambda: self.get("/readyz").status_code == 200, "200 at /readyz")
+
+    def tail(self) -> str:
+        """The last it said, for a failed test."""
+        said = self.log.read_text("utf-8").splitlines()[-25:] if self.log.exists() else []
+        return "\n".join([f"--- {self.name}, up: {self.is_up}", *said])
+
+    # --- what it keeps ---
+
+    @property
+    def database(self) -> str:
+        return str(self.settings["database"]["url"])
+
+    def reports(self) -> dict[int, Report]:
+        """Every report that it cut, by period."""
+        with Store.open(self.database) as store, store.reading() as unit:
+            return {one.report.period: one.report for one in unit.reports.latest(1000)}
+
+    def states(self) -> dict[int, tuple[str, str | None]]:
+        """What became of every report, by period: its state, and why."""
+        with Store.open(self.database) as store, store.reading() as unit:
+            found = unit.reports.latest(1000)
+            return {one.report.period: (one.state.value, one.reason) for one in found}
+
+    def signed(self, contract: Address, number: int) -> list[SignedStatement]:
+        """What it signed for a round, the newest first, buried ones too."""
+        with Store.open(self.database) as store, store.reading() as unit:
+            return unit.outbox.signatures.of_round(contract, "report", number)
+
+    def intents(self) -> list[Intent]:
+        """Everything that it wanted to send, oldest first."""
+        with Store.open(self.database) as store, store.reading() as unit:
+            return unit.outbox.intents.newest(1000)[::-1]
