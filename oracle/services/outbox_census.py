@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_HASH
+from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.lanes import lanes_of
 from oracle.domain.report import decode
 from oracle.domain.rounds import Kick, KickState, Rounds
@@ -17,6 +19,7 @@ from oracle.errors import TransientError
 from oracle.publisher.receipts import balance_of, nonce_at
 from oracle.services.desk import Desk
 from oracle.services.sending.budgets import runway
+from oracle.services.sending.giving_up import MOST_TRIES, GivenUp, given_up
 from oracle.store.outbox_counts import Ended
 from oracle.store.outbox_rows import Account
 from oracle.store.store import Store, Unit
@@ -44,6 +47,8 @@ class OutboxCensus:
 
     _settled: Totals = field(default_factory=Totals)
     _counted_below: dict[Account, int] = field(default_factory=dict)
+    # Statements that were given up, and the log has said so.
+    _told: frozenset[Hash] = frozenset()
 
     def count(self, store: Store, now: int) -> OutboxFigures:
         """Look at the rows; `now` in unix seconds. Asks no endpoint."""
@@ -61,13 +66,32 @@ class OutboxCensus:
             superseded = unit.outbox.counts.superseded()
             totals.outcomes.update({(kind, "superseded"): n for kind, n in superseded.items()})
             oldest = unit.outbox.counts.oldest()
+            hopeless = given_up(unit)
+            self._tell(hopeless)
             return OutboxFigures(
                 totals,
                 ages={each: max(0, now - since) for each, since in oldest.items()},
                 attempts=unit.outbox.counts.attempts(),
                 kickouts=_kickouts(unit.rounds.kicks()),
                 report=_report(unit),
+                given_up=len(hopeless),
             )
+
+    def _tell(self, hopeless: list[GivenUp]) -> None:
+        for one in hopeless:
+            if one.digest not in self._told:
+                structlog.get_logger().error(
+                    "statement_given_up",
+                    round=one.round,
+                    period=one.period,
+                    digest=one.digest,
+                    tries=MOST_TRIES,
+                    last=one.why,
+                    until=one.until,
+                    act="its round was given and taken back by forks: `endpoint probe` shows which"
+                    " endpoint is on another one; the next statement goes after `until`",
+                )
+        self._told = frozenset(one.digest for one in hopeless)
 
 
 def with_accounts(

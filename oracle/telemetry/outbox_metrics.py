@@ -130,6 +130,7 @@ class OutboxFigures:
     """One look at the outbox. `ages` in seconds by (kind, state); `attempts` by (kind, reason).
 
     `accounts` by role (`transmitter`, `dispatcher`); `kickouts` by how they ended on chain.
+    `given_up`: statements that could land and are not tried any more.
     """
 
     totals: Totals
@@ -140,6 +141,7 @@ class OutboxFigures:
     contract: ContractFigures | None = None
     report: ReportFigures | None = None
     heartbeat_seconds: int | None = None
+    given_up: int = 0
 
 
 class _Figures(Collector):
@@ -169,6 +171,11 @@ class _Figures(Collector):
             "Kickouts proposed on chain, by what became of them.",
             ("state",),
             {(state,): many for state, many in told.kickouts.items()},
+        )
+        yield GaugeMetricFamily(
+            "oracle_publisher_statements_given_up",
+            "Statements that could land and were tried as often as they may be.",
+            value=told.given_up,
         )
         yield from _of_accounts(told.accounts)
         if told.contract is not None:

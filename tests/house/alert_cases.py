@@ -126,6 +126,7 @@ CASES = (
         "1x10 0x10",
         20,
     ),
+    _case("OracleStatementGivenUp", "oracle_publisher_statements_given_up", "0x5 1x5", "1x5 0x5"),
     _case(
         "OracleTransactionTooBig",
         'oracle_publisher_too_big{account="transmitter"}',

@@ -131,6 +131,7 @@ _NONCES = Row(
                     legend="no tries left: {{account}}",
                 ),
                 now("oracle_publisher_too_big", "account", legend="too big: {{account}}"),
+                now("oracle_publisher_statements_given_up", legend="statements given up"),
             ),
         ),
         Panel(

@@ -1,0 +1,78 @@
+"""A statement that was tried as often as it may be: somebody is told, once, and what to do."""
+
+from structlog.testing import capture_logs
+
+from oracle.services.outbox_census import OutboxCensus
+from oracle.services.planning import plan_push
+from oracle.services.sending.giving_up import MOST_TRIES, given_up
+from oracle.store.outbox_rows import IntentKind, IntentState
+from tests.office import SETTINGS, Office
+from tests.sending.at_sea import only
+
+
+def overtaken(office: Office) -> None:
+    """The push that was planned ends before it is sent: a fork has given its round away."""
+    office.repeat(plan_push)
+    with office.desk.writing() as unit:
+        (push,) = unit.outbox.intents.in_states(office.desk.account, [IntentState.PLANNED])
+        unit.outbox.intents.end(
+            push, IntentState.SUPERSEDED, "round 1 is taken", office.desk.stamp
+        )
+
+
+def told(office: Office, census: OutboxCensus) -> tuple[int, list[dict[str, object]]]:
+    """What a look says, and the lines that it logs."""
+    with capture_logs() as logs:
+        figures = census.count(office.store, office.desk.stamp.at)
+    lines = [dict(line) for line in logs if line["event"] == "statement_given_up"]
+    return figures.given_up, lines
+
+
+def test_a_statement_that_is_not_tried_any_more_is_told_once_and_what_to_do(office: Office):
+    office.period()
+    office.index()
+    census = OutboxCensus()
+    for _ in range(MOST_TRIES - 1):
+        overtaken(office)
+    assert told(office, census) == (0, [])
+
+    overtaken(office)
+    office.repeat(plan_push)
+    assert office.states(IntentKind.PUSH) == MOST_TRIES * ["superseded"]
+    count, (line,) = told(office, census)
+    assert (count, line["round"], line["tries"]) == (1, 1, MOST_TRIES)
+    assert "endpoint probe" in str(line["act"])
+    assert told(office, census) == (1, [])
+
+
+def test_whoever_starts_again_is_told_again(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    for _ in range(MOST_TRIES):
+        overtaken(office)
+    assert len(told(office, OutboxCensus())[1]) == 1
+    assert len(told(office, OutboxCensus())[1]) == 1
+
+
+def test_a_statement_that_is_too_old_is_not_given_up_any_more(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    for _ in range(MOST_TRIES):
+        overtaken(office)
+    chain = office.premises.chain
+    chain.later(SETTINGS.ttl_seconds + 1)
+    chain.mine()
+    office.index()
+    assert told(office, OutboxCensus()) == (0, [])
+
+
+def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    assert only(office).state is IntentState.PLANNED
+    with office.store.reading() as unit:
+        assert given_up(unit) == []
