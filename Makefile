@@ -38,8 +38,8 @@ floors:  ## Read the code for its architecture
 contracts:  ## Compile the Solidity contracts into abi/
 	node contracts/build.mjs
 
-slow:  ## Run the long tests
-	pytest -m slow $(ARGS)
+slow:  ## Run the long tests, and every property with all its examples
+	pytest -m 'slow or hypothesis' $(ARGS)
 
 mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
 	python tests/mutants/run.py $(ARGS)

@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests.examples import QUICK, part_of
+
 # Also where Python is told to keep none: every process would make the asserts of 400 files explain
 # themselves anew, which takes longer than most tests.
 sys.dont_write_bytecode = False
@@ -29,6 +31,21 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("house")
+settings.register_profile(
+    QUICK,
+    parent=settings.get_profile("house"),
+    max_examples=part_of(settings.get_profile("house").max_examples),
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the tests are imported, which say how many examples they want.
+
+    What is named by hand, the slow suite (which plays every property again) and the mutants play
+    all of them.
+    """
+    if "not slow" in config.option.markexpr:
+        settings.load_profile(QUICK)
 
 
 # Python's own. py_ecc, which web3 brings, raises it to what no C stack bears: a test that reads

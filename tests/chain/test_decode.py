@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from eth_abi.abi import encode
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.strategies import SearchStrategy
 from web3 import Web3
 from web3.types import LogReceipt
@@ -13,6 +13,7 @@ from oracle.chain.abi import Parameter, Signature, load
 from oracle.chain.decode import decoder_of
 from oracle.chain.oracle_contract import CONTRACT
 from oracle.chain.profile_files import open_profile
+from tests.examples import examples
 
 ADDRESS = "0x" + "4e" * 20
 READ = [
@@ -103,7 +104,7 @@ def _entries(contract: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("contract", "event"), READ)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(drawn=st.data())
 def test_reads_the_same_values_as_web3(contract: str, event: str, drawn: st.DataObject):
     signature = load(contract).event(event)
@@ -120,7 +121,7 @@ KINDS = ["uint8", "uint64", "uint72", "int8", "int256", "bool", "address", "byte
 KINDS += ["string", "bytes", "uint16[]", "int64[]", "bytes32[]", "string[]", "bytes[]"]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(drawn=st.data(), kinds=st.lists(st.sampled_from(KINDS), max_size=5))
 def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str]):
     signature = Signature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
@@ -131,7 +132,7 @@ def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str])
     assert decoder_of(signature)(topics, data) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     drawn=st.data(), kind=st.sampled_from(["uint8", "uint72", "int8", "bool", "address", "bytes4"])
 )
@@ -143,7 +144,7 @@ def test_reads_indexed_words(drawn: st.DataObject, kind: str):
     assert decoder_of(signature)(topics, "0x") == (as_ours(kind, value),)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(drawn=st.data(), event=st.sampled_from([event for _, event in READ[:21]]))
 def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObject, event: str):
     signature = load("TaskNetwork").event(event)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.finality import Finality
@@ -14,6 +14,7 @@ from oracle.fakechain.blocks import Block
 from oracle.fakechain.provider import Provider
 from oracle.fakechain.server import serving
 from oracle.fakechain.tree import Tree, branch
+from tests.examples import examples
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
     return max(floor, min(deep, max(old, default=0)))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.integers(0, 40), min_size=2, max_size=60),
     st.integers(1, 20),

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import Fold
@@ -17,6 +17,7 @@ from oracle.domain.rules import Rules
 from oracle.domain.views import is_kickout_due, qos_at, reliability_at
 from oracle.services.replaying import replay
 from oracle.systems.crynux.rule_sets import RELAY, SEED
+from tests.examples import examples
 from tests.histories import folded, rules_with
 from tests.random_histories import (
     any_histories,
@@ -42,7 +43,7 @@ ordinary_histories = (
 )
 
 # A history takes about a millisecond; what is slow is drawing it.
-quick = settings(max_examples=60, deadline=None)
+quick = examples(60)
 
 
 def lists_of(changes: Changes) -> tuple[list[object], ...]:
@@ -201,7 +202,7 @@ def test_legal_life_has_no_anomaly(events):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     ordinary_histories.filter(bool),
     st.none() | st.integers(0, 40_000),

@@ -1,12 +1,13 @@
 """Which rounds showed a lane under the line: the hysteresis of kickouts."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.contract_events import RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.domain.lanes import with_lane
 from oracle.domain.low_rounds import first_run, newest_run, shown
+from tests.examples import examples
 
 LINE, INDEX = 2002, 17
 
@@ -51,7 +52,7 @@ def test_a_lane_that_was_never_reported_or_stands_on_the_line_is_not_low():
 lanes = st.lists(st.none() | st.sampled_from([0, 1, 1500, 2001, 2002, 9000]), max_size=12)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(lanes, lanes, st.integers(min_value=1, max_value=4))
 def test_later_rounds_do_not_change_the_first_run(before, after, count):
     run = first_run(shown(rounds(*before), INDEX, 0), LINE, count)
@@ -59,7 +60,7 @@ def test_later_rounds_do_not_change_the_first_run(before, after, count):
         assert first_run(shown(rounds(*before, *after), INDEX, 0), LINE, count) == run
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(lanes, st.integers(min_value=1, max_value=4))
 def test_a_newest_run_of_so_many_means_that_there_is_a_first_one(lanes, count):
     seen = list(shown(rounds(*lanes), INDEX, 0))

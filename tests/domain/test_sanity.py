@@ -1,8 +1,9 @@
 """The sanity gate: what changes too much at once waits for a human, and small networks pass."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.sanity import Counted, Move, Sanity, why_too_much, why_too_quiet
+from tests.examples import examples
 
 LINE = 2002
 MEMBERS = 100
@@ -37,7 +38,7 @@ def test_a_mass_recovery_is_held_too():
     assert why_too_much([Move(1, 9000)] * 51, MEMBERS, LINE, Sanity()) is not None
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
 def test_a_tiny_network_is_never_held(moves, members):
     counted = Counted(0, [1000] * 30)
@@ -45,14 +46,14 @@ def test_a_tiny_network_is_never_held(moves, members):
     assert why_too_quiet(counted, members, Sanity()) is None
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(moves)
 def test_shares_of_one_never_hold(moves):
     open_gate = Sanity(changed_share=1, kick_share=1)
     assert why_too_much(moves, MEMBERS, LINE, open_gate) is None
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(moves, st.lists(st.builds(Move, lanes, lanes), max_size=20))
 def test_what_is_held_is_held_with_more_changes_too(moves, more):
     if why_too_much(moves, MEMBERS, LINE, Sanity()) is not None:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
 from oracle.domain.report import ReportSettings
 from oracle.domain.turns import Cut, Moment, shift_length, turn_at
+from tests.examples import examples
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
 SETTINGS = ReportSettings(period_seconds=PERIOD, heartbeat_seconds=600, ttl_seconds=TTL)
@@ -72,7 +73,7 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
     return signed
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(CHAINS, LOOKS, LOOKS)
 def test_two_reporters_sign_the_same_of_every_slot_that_both_have_whole(chain, one, other):
     firsts = []
@@ -92,7 +93,7 @@ def test_two_reporters_sign_the_same_of_every_slot_that_both_have_whole(chain, o
         )
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(CHAINS, LOOKS)
 def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
     complete_from, looks = look
@@ -102,7 +103,7 @@ def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
         assert all(chain.moment(time).is_over(one) for one in earlier)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
 def test_what_has_the_turn_can_land(chain, time):
     turn = chosen(chain, 0, [time]).get(time)

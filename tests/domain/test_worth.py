@@ -1,9 +1,10 @@
 """When a report is worth its gas: properties of the price we are willing to pay."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.lanes import Bands, with_lane
 from oracle.domain.worth import Bounds, News, Patience, Worth, change_between, willing, worth_of
+from tests.examples import examples
 
 fees = st.integers(min_value=1, max_value=10**12)
 seconds = st.integers(min_value=0, max_value=10**7)
@@ -23,20 +24,20 @@ news = st.builds(
 )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seconds, seconds, patience, bounds)
 def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, patience, bounds):
     younger, older = sorted((one, other))
     assert willing(younger, patience, bounds) <= willing(older, patience, bounds)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(news, patience, bounds)
 def test_nothing_costs_more_than_the_cap(news, patience, bounds):
     assert 0 < worth_of(news, patience, bounds).most_per_gas <= bounds.cap
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(news, patience, bounds)
 def test_nothing_waits_past_the_heartbeat(news, patience, bounds):
     old = News(news.words, news.change, news.is_urgent, bounds.heartbeat)
@@ -44,7 +45,7 @@ def test_nothing_waits_past_the_heartbeat(news, patience, bounds):
     assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(news, patience, bounds)
 def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, patience, bounds):
     urgent = News(news.words, news.change, is_urgent=True, age=news.age)
@@ -53,7 +54,7 @@ def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, patience, bounds):
     )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(news, bounds)
 def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bounds):
     some = News(max(1, news.words), news.change, news.is_urgent, news.age)

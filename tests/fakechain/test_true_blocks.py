@@ -1,7 +1,7 @@
 """Every block that a tree mines is proven by its hash."""
 
 import msgspec
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.chain.proof.bloom import bloom, written
 from oracle.chain.proof.header_hash import HeaderAnswer, header_hash
@@ -9,6 +9,7 @@ from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
 from oracle.fakechain.blocks import Block, Said, Tx
 from oracle.fakechain.tree import Tree, branch
+from tests.examples import examples
 from tests.fakechain.networks import SENDER, SPEAKER, grown, said
 
 words = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
@@ -39,7 +40,7 @@ def prove(block: Block) -> None:
     assert written(bloom(log for one in receipts for log in one.logs)) == head.logs_bloom
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.lists(st.lists(txs, max_size=4), min_size=1, max_size=3))
 def test_every_block_is_proven_by_its_hash(blocks):
     tree = Tree()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.chain.arguments import MOST_BYTES, arguments_reader
 from oracle.chain.reader import Reader
@@ -22,6 +22,7 @@ from oracle.domain.events import (
     TaskTimedOut,
 )
 from oracle.domain.ids import Address, GroupKey, TaskKey
+from tests.examples import examples
 from tests.profiles.written import (
     BLOCK,
     INDEX,
@@ -197,7 +198,7 @@ def test_offsets_that_meet_again_and_again_do_not_fill_the_memory():
         arguments_reader(["string[]"])(bytes.fromhex(text))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(noise=st.binary(max_size=400))
 def test_no_input_whatever_raises_anything_but_a_fault_of_its_own(noise: bytes):
     kinds = ["(bytes32,string[])", "uint256[3]", "bytes", "uint8[][2]", "(bool,address)[]"]

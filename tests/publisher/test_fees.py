@@ -23,6 +23,18 @@ def test_a_raise_is_accepted_by_every_pool_and_never_above_the_cap(
     if new is not None:
         assert takes(last, new)
         assert new.tip <= new.max_fee <= cap
+        # Enough for the next block, and never all of the cap for less.
+        assert new.max_fee >= base + ask
+
+
+@given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, room=FEE)
+def test_where_the_cap_has_no_room_for_twice_the_base_fee_it_is_not_used_up(
+    max_fee: int, tip: int, base: int, ask: int, room: int
+):
+    last, cap = Fees(max_fee, min(tip, max_fee)), base + ask + room
+    new = bumped(last, Market(base, ask), cap)
+    if new is not None and room < base:
+        assert new.max_fee == min(max(raised(max_fee), base + ask), cap)
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE)

@@ -9,7 +9,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
@@ -20,6 +20,7 @@ from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.statement_wire import Told, ToldKick, ToldReport, is_genuine, read, written
 from oracle.publisher.typed_data import Domain, KickStatement, ReportStatement
 from oracle.telemetry.metrics import REGISTRY
+from tests.examples import examples
 
 SIGNER = KeySigner(b"\x01" * 32)
 DOMAIN = Domain(31337, Address("0x" + 40 * "a"))
@@ -109,7 +110,7 @@ def test_what_is_told_is_read_as_it_was_written(told: Told):
 FIELDS = ["chain_id", "round", "rules", "as_of", "deadline"]
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
 def test_no_field_can_be_changed_under_a_signature(name: str, value: int):
     told = told_report()

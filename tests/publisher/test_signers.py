@@ -9,7 +9,7 @@ import pytest
 import rlp
 from eth_account import Account
 from eth_account.messages import encode_typed_data
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
@@ -24,6 +24,7 @@ from oracle.publisher.signers.opening import open_signer
 from oracle.publisher.signers.places import VariableKey
 from oracle.publisher.signers.remote import RemoteSigner, asked_for
 from oracle.publisher.typed_data import Domain, KickStatement, typed
+from tests.examples import examples
 from tests.publisher.remote_signer import ORDER, RemoteHost, Wrong, served
 from tests.publisher.test_typed_data import REPORTS
 
@@ -51,7 +52,7 @@ def host() -> Iterator[RemoteHost]:
         yield opened
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(TRANSACTIONS)
 def test_a_transaction_is_written_as_eth_account_writes_it(transaction: Transaction):
     asked = asked_for(transaction, LOCAL.address)
@@ -65,7 +66,7 @@ def test_a_transaction_is_written_as_eth_account_writes_it(transaction: Transact
     assert compared(ours.raw, transaction, LOCAL.address) == ours
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(REPORTS)
 def test_the_structure_that_is_sent_to_a_signer_has_the_digest_that_we_compute(statement):
     signable = encode_typed_data(full_message=typed(statement, DOMAIN))
@@ -133,7 +134,7 @@ def test_garbage_is_no_transaction(raw: bytes):
         compared(b"\x02" + raw, CALL, LOCAL.address)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 def test_a_transaction_with_one_bit_turned_is_refused(data: st.DataObject):
     raw = bytearray(LOCAL.sign_transaction(CALL).raw)

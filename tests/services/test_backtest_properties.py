@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.views import is_excluded, is_kickout_due
@@ -13,6 +13,7 @@ from oracle.services.backtest.history import kept
 from oracle.services.backtest.measuring import Asked, measure
 from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY, CrynuxFollower, CrynuxPolicy
 from oracle.systems.crynux.rule_sets import RELAY, SEED
+from tests.examples import examples
 from tests.histories import folded, rules_with
 from tests.random_histories import any_histories, disturbed_histories, legal_histories
 
@@ -42,7 +43,7 @@ def measured(events, rules, policy, asked, blocks=(0, None)):
 
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
     history, found = measured(events, rules, SEED_POLICY, Asked(judges=False))
     if history.from_time == history.to_time:
@@ -58,7 +59,7 @@ def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events
 
 
 @given(legal_histories().filter(bool), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_whatever_is_counted_of_a_history_its_spells_and_kickouts_are_those_of_it(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
@@ -86,7 +87,7 @@ def test_whatever_is_counted_of_a_history_its_spells_and_kickouts_are_those_of_i
 
 
 @given(any_histories() | disturbed_histories(), st.sampled_from([SEED_POLICY, RELAY_POLICY]))
-@settings(max_examples=60)
+@examples(60)
 def test_candidates_kept_ready_spread_tasks_as_judging_every_node_does(events, policy):
     if not events:
         return

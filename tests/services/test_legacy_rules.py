@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.chain.reader import Decoded
 from oracle.domain.fold import Fold
@@ -23,6 +23,7 @@ from oracle.services.observing import census, node_rows, overview
 from oracle.services.replaying import replay
 from oracle.services.reporting import Reporter
 from oracle.services.ruling import adopt_rules
+from tests.examples import examples
 from tests.histories import History, node, task
 from tests.services.test_reporting import Unread, block, indexes_for
 from tests.systems.legacy.histories import histories
@@ -53,7 +54,7 @@ def stops_of(events, numbers, wait):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(
     histories().map(lambda lines: parse_events(map(json.dumps, lines))),
     st.sets(st.integers(0, 30), max_size=6),

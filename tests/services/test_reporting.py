@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.chain.reader import Decoded
 from oracle.domain.block import BlockRef, Position
@@ -18,6 +18,7 @@ from oracle.services.folding import Folder, Stretch
 from oracle.services.reporting import Reporter
 from oracle.store.reports import ReportState
 from oracle.systems.crynux.rule_sets import SEED
+from tests.examples import examples
 from tests.histories import GENESIS_TIME, History
 from tests.random_histories import any_histories
 
@@ -77,7 +78,7 @@ def from_nothing(events: list[DomainEvent], as_of: BlockRef) -> Report:
     return cut(as_of, rounds, wanted, SETTINGS)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     any_histories().filter(bool),
     st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),

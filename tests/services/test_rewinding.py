@@ -7,6 +7,7 @@ from oracle.errors import TransientError
 from oracle.services.latching import Latched
 from oracle.services.rewinding import Rewound
 from oracle.store.store import Store
+from tests.examples import examples
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, mined
@@ -29,7 +30,7 @@ FORKS = given(
 )
 
 
-PATIENT = settings(max_examples=4)
+PATIENT = examples(4)
 
 
 def ends_as_if_it_had_never_been(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.block import BlockRange
 from oracle.domain.coverage import Covered, Scope
@@ -14,6 +14,7 @@ from oracle.errors import InputError
 from oracle.store.coverage import NAMELESS, CoverageRoom
 from oracle.store.identity import Identity
 from oracle.store.store import Store
+from tests.examples import examples
 from tests.store.samples import a_hash, address
 
 ASKED = Scope.of([address(1)], [a_hash(1)])
@@ -134,7 +135,7 @@ puts = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(steps=st.lists(st.one_of(puts, st.integers(0, 40)), max_size=12))
 def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
     expected: dict[int, tuple[Level, str]] = {}

@@ -1,11 +1,12 @@
 """The record of draws: one of a task at a time, and a rewind is as if nothing had come after."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from sqlalchemy.exc import IntegrityError
 
 from oracle.store.draws import StoredDraw
 from oracle.store.store import Store, Unit
+from tests.examples import examples
 from tests.store.samples import a_hash, address, block, task_key
 
 LAST = 12
@@ -34,7 +35,7 @@ def everything(unit: Unit) -> list[list[StoredDraw]]:
     return [unit.draws.of_task(task_key(task)) for task in TASKS] + [unit.draws.standing()]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
 def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: int):
     with store.transaction() as unit:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from oracle.store.projections import PROJECTIONS
 from oracle.store.store import Store
+from tests.examples import examples
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.store.samples import block, call, log, node
 
@@ -19,7 +20,7 @@ def both(sqlite_url: str, postgresql_url: str) -> Iterator[list[Store]]:
 
 
 @pytest.mark.postgres
-@settings(max_examples=20)
+@examples(20)
 @given(events=histories())
 def test_both_databases_say_the_same(both: list[Store], events: list[Event]):
     dumps = []

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.groups import OpenGroup
@@ -11,11 +11,12 @@ from oracle.domain.nodes import Membership, Node
 from oracle.domain.tasks import Task
 from oracle.store.encoding import as_said, plain
 from oracle.store.store import Store
+from tests.examples import examples
 from tests.store import samples
 from tests.store.samples import address, group_key, node, task, task_key
 
 # The database is the same for all examples: each writes over the rows of the one before.
-quick = settings(max_examples=30)
+quick = examples(30)
 UNIT = 10**18
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.ledger import Changes, KickoutDue, LastEvent, PreImages
@@ -11,11 +11,12 @@ from oracle.domain.nodes import Node
 from oracle.domain.rounds import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.errors import FatalError
 from oracle.store.store import Store, Unit
+from tests.examples import examples
 from tests.store import samples
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.store.samples import address, block, node, task, task_key
 
-thorough = settings(max_examples=25)
+thorough = examples(25)
 
 
 def dump_of(unit: Unit, events: list[Event], last: int) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from sqlalchemy import Select, select, text
 
 from oracle.domain.block import Position
@@ -12,11 +12,12 @@ from oracle.store.engine import parsed, reading_engine
 from oracle.store.node_tables import task as table
 from oracle.store.store import Store
 from oracle.store.tasks import IS_WAITING
+from tests.examples import examples
 from tests.store import samples
 from tests.store.folding import forget_everything
 from tests.store.samples import address, group_key, task, task_key
 
-quick = settings(max_examples=30)
+quick = examples(30)
 rows_of_tasks = st.lists(samples.tasks, max_size=6, unique_by=lambda each: each.key)
 # Few groups, so that some are shared.
 groups = st.none() | st.integers(1, 3).map(group_key)

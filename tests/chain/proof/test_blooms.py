@@ -1,11 +1,12 @@
 """Blooms are those of the Yellow Paper, and say what they can."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from web3 import Web3
 
 from oracle.chain.proof.bloom import bloom, mask, may_hold, may_log, written
 from oracle.chain.proof.keccak import keccak, pure_enough
 from oracle.fakechain.blocks import Said
+from tests.examples import examples
 
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 SPEAKER = "0x5fbdb2315678afecb367f032d93f642f64180aa3"
@@ -20,7 +21,7 @@ def bits_by_the_paper(word: bytes) -> set[int]:
     return {int.from_bytes(hashed[place : place + 2], "big") % 2048 for place in (0, 2, 4)}
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(logs)
 def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
     filled = bytearray(256)
@@ -31,7 +32,7 @@ def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
     assert written(bloom(said)) == "0x" + filled.hex()
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(logs)
 def test_a_bloom_may_hold_all_that_is_in_it(said):
     bits = bloom(said)
@@ -49,7 +50,7 @@ def test_an_address_alone_makes_no_log():
     assert not may_log(mask(SPEAKER), [mask(SPEAKER)], [mask(TRANSFER)])
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.binary(max_size=400))
 def test_both_libraries_hash_alike(content):
     assert keccak(content) == pure_enough(content) == bytes(Web3.keccak(content))

@@ -4,11 +4,12 @@ import msgspec
 import pytest
 import rlp
 from eth_account import Account
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
 from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
+from tests.examples import examples
 
 KEY = "0x" + "01" * 32
 ZEROS = "0x" + "00" * 32
@@ -63,7 +64,7 @@ def proven(receipt, **more):
     return msgspec.convert({**told, **more}, ProvenReceipt)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(receipts)
 def test_a_receipt_is_encoded_as_the_library_does(receipt):
     if int(receipt["logsBloom"], 16):

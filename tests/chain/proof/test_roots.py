@@ -1,11 +1,12 @@
 """RLP and the roots of tries are those of the libraries everybody uses."""
 
 import rlp
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
 from oracle.chain.proof.rlp import Nested, encoded
 from oracle.chain.proof.trie import root
+from tests.examples import examples
 
 nested = st.recursive(
     st.binary(max_size=70) | st.integers(0, 2**256), lambda one: st.lists(one, max_size=6)
@@ -19,7 +20,7 @@ def flat(content: Nested) -> object:
     return content if isinstance(content, bytes) else [flat(part) for part in content]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(nested)
 def test_rlp_is_that_of_the_library(content):
     assert encoded(content) == rlp.encode(flat(content))
@@ -39,7 +40,7 @@ def root_by_library(leaves):
     return tree.root_hash
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.binary(min_size=1, max_size=80), max_size=24))
 def test_the_root_is_that_of_the_library(leaves):
     assert root(leaves) == root_by_library(leaves)

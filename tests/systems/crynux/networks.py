@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from hypothesis import settings, strategies as st
+from hypothesis import strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.nodes import Membership, Node
 from oracle.domain.tasks import Task
+from tests.examples import examples
 from tests.systems.crynux.making import NOW, a_node, a_task
 
 # A network is slow to make up: fewer of them.
-quick = settings(max_examples=40)
+quick = examples(40)
 
 NAMES = "ABCDEFGHIJ"
 MODELS = st.lists(st.sampled_from(["base:a", "base:b", "lora:c"]), max_size=3).map(tuple)

@@ -18,6 +18,7 @@ from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Wei
 from oracle.systems.draw import draw
 from oracle.systems.registry import rule_set
 from tests import histories
+from tests.examples import examples
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
 from tests.systems.crynux.networks import NAMES, ROWS, networks, wishes
 
@@ -112,7 +113,7 @@ class Network(RuleBasedStateMachine):
 
 
 TestNetwork = Network.TestCase
-TestNetwork.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 
 def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():

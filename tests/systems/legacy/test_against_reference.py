@@ -3,13 +3,14 @@
 import json
 from dataclasses import replace
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import Fold
 from oracle.domain.jsonl import parse_events
 from oracle.domain.legacy_rules import LegacyRules
 from oracle.services.replaying import replay
+from tests.examples import examples
 from tests.systems.legacy.histories import histories
 from tests.systems.legacy.networks import RULES
 from tests.systems.legacy.reference import Reference
@@ -41,7 +42,7 @@ def reference_of(events, legacy):
     return reference
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(histories(), numbers(), st.integers(0, 50 * 86_400))
 def test_a_replay_says_what_the_reference_says(events, legacy, later):
     time = events[-1]["time"] + later
@@ -58,7 +59,7 @@ def test_a_replay_says_what_the_reference_says(events, legacy, later):
         assert row["qos"] == row["legacy"]["Q"]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(histories(), numbers(), st.data())
 def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
     rules, parsed = replace(RULES, legacy=legacy), parse_events(lines_of(events))
@@ -74,7 +75,7 @@ def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
     assert first.kickouts + second.kickouts == at_once.kickouts
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(histories(), numbers())
 def test_an_open_spell_holds_exactly_where_the_predicate_did(events, legacy):
     """As each node's last event left it; the turn of a window alone closes none."""
@@ -87,7 +88,7 @@ def test_an_open_spell_holds_exactly_where_the_predicate_did(events, legacy):
         assert (node.kickout_due_since is not None) is due
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(histories(), numbers())
 def test_no_spell_lasts_from_one_window_into_another(events, legacy):
     fold = Fold(replace(RULES, legacy=legacy))

@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.rule_sets import SEED
@@ -17,6 +17,7 @@ from oracle.systems.legacy.candidacy import candidacy_of
 from oracle.systems.legacy.grading import CardGroup, by_card, by_vram, card_group_of
 from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.weighting import speeds
+from tests.examples import examples
 from tests.histories import node
 from tests.systems.legacy.networks import cards, member, scene_of, scored, wanted
 
@@ -195,7 +196,7 @@ def test_the_draws_are_those_of_the_seed():
     assert chosen.nodes == draw([(address, UNIT) for address in group], SEED32, 3)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
 def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
     nodes = cards({(f"card {n}", 8): count for n, count in enumerate(counts)})

@@ -3,13 +3,14 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.block import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.legacy.grading import CardGroup
 from oracle.systems.legacy.task_queue import LegacyQueue, TaskGroup
 from oracle.systems.legacy.trios import combinations
+from tests.examples import examples
 from tests.histories import node, task
 from tests.systems.legacy.networks import cards, member, wanted
 
@@ -127,7 +128,7 @@ WAITING = st.tuples(st.integers(0, 9), VRAMS, st.booleans(), st.integers(1, 9))
 FREE = st.lists(st.tuples(st.sampled_from("AB"), VRAMS), min_size=1, max_size=7)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sets(WAITING, max_size=8), FREE)
 def test_the_best_task_that_any_three_with_the_freed_node_can_run_is_taken(waits, free):
     """All threes tried one by one: the short way of seeds/004 misses none."""

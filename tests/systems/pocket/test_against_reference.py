@@ -1,13 +1,14 @@
 """Random histories, evaluated by us and by the reference in tests/systems/pocket/reference.py."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.ranking import evaluate
 from oracle.systems.pocket.records import Record
 from oracle.systems.pocket.scope import Scope
+from tests.examples import examples
 from tests.systems.pocket.reference import Gateway, Seen
 
 NODES = ("a", "b", "c", "d")
@@ -86,7 +87,7 @@ class Both:
 @pytest.mark.parametrize(
     ("params", "is_head"), [(ARTICLE, False), (PORTAL_API_HEAD, True)], ids=["article", "head"]
 )
-@settings(max_examples=150)
+@examples(150)
 @given(steps=_steps)
 def test_every_evaluation_of_a_history_is_the_references(steps, params, is_head):
     both, now = Both(params, is_head=is_head), 0.0
@@ -99,7 +100,7 @@ def test_every_evaluation_of_a_history_is_the_references(steps, params, is_head)
 
 
 @given(durations=st.lists(_durations, min_size=495, max_size=520))
-@settings(max_examples=10)
+@examples(10)
 def test_more_samples_than_are_kept_are_halved_as_the_reference_does(durations):
     both = Both(ARTICLE, is_head=False)
     for duration in durations:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from oracle.domain import events as said
 from oracle.domain.block import Position
@@ -13,6 +13,7 @@ from oracle.domain.ledger import Ledger
 from oracle.domain.tasks import Ending
 from oracle.systems.crynux.rule_sets import SEED
 from oracle.systems.pocket.attribution import Answer, Attribution, Outcome, Terminal
+from tests.examples import examples
 from tests.random_histories import any_events, any_histories
 
 WELL = (Ending.SUCCEEDED, Ending.REFUNDED)
@@ -81,7 +82,7 @@ def _said(outcome: Outcome) -> Said:
     return ("failed" if outcome.is_fault else "released"), outcome.node, None
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(any_histories(any_events))
 def test_outcomes_are_the_endings_that_the_fold_sees(events):
     assert by_us(events) == by_the_fold(events)

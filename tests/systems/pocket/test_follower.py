@@ -4,7 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.events import AbortReason, DomainEvent, TaskKind
 from oracle.domain.fold import Fold
@@ -14,6 +14,7 @@ from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.parameters import compute
 from oracle.systems.pocket.policies import ARTICLE, PORTAL_API_HEAD, PocketPolicy
 from oracle.systems.policy import Follower, Policy, Scene, Verdict
+from tests.examples import examples
 from tests.histories import History, folded, node, task
 from tests.random_histories import any_histories
 
@@ -209,7 +210,7 @@ def records(follower: PocketFollower) -> dict[str, object]:
 
 
 @EACH
-@settings(max_examples=60)
+@examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent], cut, policy):
     asking, replaying, fold = policy.follow(), policy.follow(), Fold(SEED)
@@ -227,7 +228,7 @@ def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent
 
 @EACH
 @given(events=any_histories())
-@settings(max_examples=40)
+@examples(40)
 def test_every_member_is_judged_once_in_order_of_address(events: list[DomainEvent], policy):
     follower, fold = policy.follow(), Fold(SEED)
     fold.many(events)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.explaining import explain_line, parts_of
@@ -21,6 +21,7 @@ from oracle.systems.pocket.ranking import Reason, evaluate, rank
 from oracle.systems.pocket.records import Record
 from oracle.systems.pocket.standing import Standing
 from tests.domain.vectors import named_vectors
+from tests.examples import examples
 
 SLOW = compute(20)
 EVERY = pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def tickets(standings: list[Standing], params: Parameters) -> list[int]:
 
 
 @EVERY
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings())
 def test_tickets_are_whole_and_between_none_and_ten(standings, params):
     ranking = rank(standings, 0, params)
@@ -69,7 +70,7 @@ def test_tickets_are_whole_and_between_none_and_ten(standings, params):
 
 
 @EVERY
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings())
 def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
     ranking = rank(standings, 0, params)
@@ -79,7 +80,7 @@ def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
 
 
 @EVERY
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings(), order=st.randoms(use_true_random=False))
 def test_another_order_of_candidates_changes_only_ties(standings, order, params):
     shuffled = list(standings)
@@ -91,7 +92,7 @@ def test_another_order_of_candidates_changes_only_ties(standings, order, params)
         assert ranked.rows == again.rows
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings(), power=st.integers(-6, 12))
 def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standings, power):
     # By powers of two nothing is rounded, so that there is no edge to fall over.
@@ -101,7 +102,7 @@ def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standi
     assert tickets(scaled, params) == tickets(standings, ARTICLE)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings())
 def test_the_trace_adds_up_to_the_tickets(standings):
     factor = 10
@@ -123,7 +124,7 @@ def test_a_staircase_ends_at_the_bottom_where_the_benchmark_is_what_is_expected(
     assert (found[0], found[-1]) == (10, 1)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings())
 def test_against_what_is_expected_only_the_own_latency_costs(standings):
     params = replace(ARTICLE, benchmark=Benchmark.EXPECTED)
@@ -184,7 +185,7 @@ def test_a_slow_node_is_less_bad_than_one_that_fails():
     assert pick(rank([*shelved(), slow], 0, params), 0) == "slow"
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(standings=_standings(), us=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
 def test_nobody_is_picked_twice_for_a_group(standings, us):
     ranking = rank(standings, 0, ARTICLE)

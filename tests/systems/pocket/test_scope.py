@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters, Window, compute
 from oracle.systems.pocket.ranking import Reason, Row, evaluate
 from oracle.systems.pocket.scope import Scope
+from tests.examples import examples
 
 A, B, C = (Address(name) for name in "abc")
 SLOW = replace(compute(20), p90_min_results=500)
@@ -104,7 +105,7 @@ def test_memory_of_a_node_is_bounded(window: Window):
     assert scope._ascending == sorted(scope._newest)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(st.tuples(st.sampled_from((A, B, C)), st.none() | st.integers(0, 400)), max_size=80),
     st.integers(-5, 8),
@@ -186,7 +187,7 @@ _gaps = st.sampled_from((0, 1, 60, 149, 299, 300, 301))
 _runs = st.sampled_from((1, 2, 49, 50, 51))
 
 
-@settings(max_examples=60)
+@examples(60)
 @pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD, replace(SLOW, shelve_failures=2)])
 @given(
     steps=st.lists(
