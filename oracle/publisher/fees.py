@@ -90,10 +90,15 @@ def raised(fee: int) -> int:
 def bumped(last: Fees, now: Market, cap: int, wanted: Fees = _NOTHING) -> Fees | None:
     """Return fees that replace `last` in every pool; None: the cap does not allow it.
 
-    `wanted`: what a pool said that it asks for.
+    Not either while the cap is below the market: to offer all of it now leaves no room for the
+    raise that lands. `wanted`: what a pool said that it asks for.
     """
+    if now.base_fee + now.tip > cap:
+        return None
     tip_wanted = max(raised(last.tip), now.tip, wanted.tip)
-    market_fee = 2 * now.base_fee + max(now.tip, wanted.tip)
+    # Twice the base fee, where there is room for that beside another raise.
+    asked = now.base_fee + max(now.tip, wanted.tip)
+    market_fee = asked if asked + now.base_fee > cap else asked + now.base_fee
     max_fee = min(max(raised(last.max_fee), market_fee, wanted.max_fee), cap)
     tip = min(tip_wanted, max_fee)
     enough = all(

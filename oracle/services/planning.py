@@ -19,6 +19,7 @@ from oracle.services.quorum.landing import lose_next, settle_next, waits_for_fin
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.reviewing import review
 from oracle.services.quorum.signing import sign_once
+from oracle.services.sending.giving_up import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES
 from oracle.services.sending.retargeting import why_hopeless
 from oracle.services.timing.gating import hold, why_held
 from oracle.services.timing.starting import why_blind
@@ -34,10 +35,6 @@ from oracle.store.outbox_rows import (
 from oracle.store.reports import ReportState, StoredCut, StoredReport
 from oracle.store.store import Unit
 from oracle.telemetry import quorum_metrics
-
-# Pushes among which those of one statement are looked for, and how many there may be.
-_LOOKED_BACK, _MOST_TRIES = 50, 5
-_MAY_GO_AGAIN = (IntentState.SUPERSEDED, IntentState.EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +259,10 @@ def _tries(desk: Desk, record: SignedStatement) -> int | None:
     round back. What else ended one is for a human, or for the next statement.
     """
     with desk.store.reading() as unit:
-        pushes = unit.outbox.intents.newest(_LOOKED_BACK, kind=IntentKind.PUSH)
+        pushes = unit.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH)
     same = [one for one in pushes if one.wish.digest == record.digest]
-    is_over = bool(same) and same[0].state not in _MAY_GO_AGAIN
-    return None if is_over or len(same) >= _MOST_TRIES else len(same)
+    is_over = bool(same) and same[0].state not in MAY_GO_AGAIN
+    return None if is_over or len(same) >= MOST_TRIES else len(same)
 
 
 def _is_open(standing: Standing) -> bool:

@@ -249,7 +249,7 @@ def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):
     office = sqlite_office
     at_sea(office)
     office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
-    with pytest.raises(InputError, match="no cap or budget"):
+    with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
         bump_now(office.desk, office.source.heads(), only(office).id)
 
 

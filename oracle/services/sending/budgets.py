@@ -27,11 +27,17 @@ def left(unit: Unit, desk: Desk) -> int:
 
 def room(unit: Unit, desk: Desk, slot: Slot) -> int:
     """Return what a nonce may cost in all: what it reserves already is included."""
+    return tightest(unit, desk, slot)[0]
+
+
+def tightest(unit: Unit, desk: Desk, slot: Slot) -> tuple[int, str]:
+    """Return what a nonce may cost in all, and which setting says so."""
     own, now = unit.outbox.slots.cost_of(slot), desk.stamp.at
-    rooms = [desk.publisher.caps.cost_per_transaction]
+    rooms = [(desk.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
     for seconds, limit, spent in _spent(unit, desk):
         counted = own if _is_since(unit, slot, now - seconds) else 0
-        rooms.append(limit - spent + counted)
+        name = "hour" if seconds == HOUR else "day"
+        rooms.append((limit - spent + counted, f"limits.max_cost_per_{name}_wei"))
     return min(rooms)
 
 

@@ -4,28 +4,19 @@ The lowest nonce without a receipt gets a dearer twin: same nonce, same call, ot
 was signed before is watched as well; one of them lands.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
-from oracle.publisher.fees import Fees, bumped, wanted_in
 from oracle.publisher.preflight import Outcome, preflight
-from oracle.publisher.receipts import balance_of, look_for
 from oracle.publisher.sender import Answer
 from oracle.publisher.understanding import number_of, understood
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.sending.budgets import role, room
-from oracle.services.sending.calls import (
-    dearest,
-    gas_of_block,
-    l1_cost,
-    limit_for,
-    signed_call,
-)
+from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
+from oracle.services.sending.offers import TOO_LITTLE, offer
 from oracle.services.sending.urgency import is_urgent_behind
-from oracle.store.outbox_rows import Attempt, AttemptReason, Intent, PauseKind, Slot, SlotState
+from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
+from oracle.store.outbox_rows import AttemptReason, PauseKind, Slot, SlotState
 from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
 
@@ -34,26 +25,7 @@ _URGENT_BLOCKS = 2
 # Older bytes are tried once more before more is paid for them: the state has moved on.
 _OLD_BLOCKS = 10
 # A pool has refused the newest bytes for what they pay, or for their gas: no use to wait.
-_TOO_LITTLE = frozenset({Answer.UNDERPRICED.value, Answer.UNDERPRICED_REPLACEMENT.value})
-_REFUSED = _TOO_LITTLE | {Answer.INTRINSIC.value}
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A nonce without a receipt, what it serves, and what was signed for it, oldest first."""
-
-    slot: Slot
-    intent: Intent
-    attempts: Sequence[Attempt]
-
-    @property
-    def newest(self) -> Attempt:
-        return self.attempts[-1]
-
-    @property
-    def sent_block(self) -> int:
-        """The head when the newest bytes were sent first."""
-        return self.newest.first_sent_block or 0
+_REFUSED = TOO_LITTLE | {Answer.INTRINSIC.value}
 
 
 def bump_next(desk: Desk, heads: Heads) -> Step | None:
@@ -97,10 +69,7 @@ def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
     limit = _limit(desk, waiting, heads)
     step = None if limit is None else _bump(desk, waiting, limit)
     if step is None:
-        raise InputError(
-            f"no cap or budget of [limits], and no ether, is left to pay 10 % more for intent "
-            f"{intent_id}"
-        )
+        raise InputError(f"intent {intent_id} is not bumped: {_why_not(desk, waiting, limit)}")
     return send_newest(desk, waiting.slot, heads) or step
 
 
@@ -115,32 +84,6 @@ def lowest(unit: Unit, desk: Desk) -> Waiting | None:
             return None
         return Waiting(slot, intent, attempts)
     return None
-
-
-def is_mined(desk: Desk, waiting: Waiting) -> bool:
-    """Tell whether an endpoint has any of its bytes in a block.
-
-    Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
-    more is signed for it.
-
-    Raises:
-        TransientError: no endpoint answers.
-    """
-    hashes = [one.signed.tx_hash for one in waiting.attempts]
-    return look_for(desk.publisher.lines, hashes).receipt(hashes) is not None
-
-
-def refuse_mined(desk: Desk, waiting: Waiting) -> None:
-    """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
-
-    Raises:
-        InputError: some of its bytes are in a block.
-        TransientError: no endpoint answers.
-    """
-    if is_mined(desk, waiting):
-        raise InputError(
-            f"intent {waiting.intent.id} is in a block already: `qos-oracle run` takes note of it"
-        )
 
 
 def send_newest(desk: Desk, slot: Slot, heads: Heads) -> Step | None:
@@ -228,7 +171,7 @@ def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
 def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
     """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
     slot, intent = waiting.slot, waiting.intent
-    fees = replacing_fees(desk, waiting, limit, intent.wish.calldata)
+    fees = offer(desk, waiting, limit, intent.wish.calldata).fees
     if fees is None:
         FEE_CAPPED.labels(role(desk)).set(1)
         return None
@@ -243,21 +186,8 @@ def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
     return Step(f"{intent.wish.kind} bumped", intent.id, said)
 
 
-def replacing_fees(desk: Desk, waiting: Waiting, limit: int, calldata: str) -> Fees | None:
-    """Return fees that beat everything signed for the nonce; None: a cap forbids 10 % more.
-
-    The caps are those of [limits] for a unit of gas, a transaction, an hour and a day, and our
-    ether beside what other open nonces may cost.
-
-    Raises:
-        TransientError: no endpoint tells the market or the balance.
-    """
-    slot, newest, market = waiting.slot, waiting.newest, desk.publisher.market()
-    beside = l1_cost(desk, calldata)
-    balance = balance_of(desk.publisher.lines, desk.account.address)
-    with desk.store.reading() as unit:
-        most = room(unit, desk, slot)
-        others = unit.outbox.slots.reserved(desk.account) - unit.outbox.slots.cost_of(slot)
-    cap = min(desk.publisher.caps.fee_per_gas, (min(most, balance - others) - beside) // limit)
-    said = newest.last_error_text if newest.last_error_class in _TOO_LITTLE else None
-    return bumped(dearest(waiting.attempts), market, cap, wanted_in(said or ""))
+def _why_not(desk: Desk, waiting: Waiting, limit: int | None) -> str:
+    """Say for people why nothing dearer was signed."""
+    if limit is None:
+        return "it would fail as things are; `outbox cancel` frees its nonce"
+    return offer(desk, waiting, limit, waiting.intent.wish.calldata).why_none

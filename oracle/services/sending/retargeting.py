@@ -15,16 +15,12 @@ from oracle.services.deferring import close_report
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
-from oracle.services.sending.bumping import (
-    Waiting,
-    is_mined,
-    refuse_mined,
-    replacing_fees,
-    send_newest,
-)
+from oracle.services.sending.bumping import send_newest
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
+from oracle.services.sending.offers import offer
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused, statement_behind
+from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
@@ -119,7 +115,7 @@ def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step
     limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
     fees = None
     if limit is not None:
-        fees = replacing_fees(desk, waiting, limit, wish.calldata)
+        fees = offer(desk, waiting, limit, wish.calldata).fees
     if limit is None or fees is None:
         FEE_CAPPED.labels(role(desk)).set(1)
         return None
@@ -140,12 +136,11 @@ def _cancel_sent(desk: Desk, waiting: Waiting, heads: Heads) -> Step:
     verdict = preflight(desk.publisher.lines, account.address, account.address, "0x")
     # Some rollups count their data as gas.
     limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
-    fees = replacing_fees(desk, waiting, limit, "0x")
+    # It has to displace the call in the pools, even where no block takes it now.
+    found = offer(desk, waiting, limit, "0x", may_wait=True)
+    fees = found.fees
     if fees is None:
-        raise InputError(
-            f"no cap or budget of [limits], and no ether, is left to pay 10 % more at nonce "
-            f"{slot.nonce}"
-        )
+        raise InputError(f"no no-op at nonce {slot.nonce}: {found.why_none}")
     wish = Wish(
         account=account,
         # To ourselves, of nothing.

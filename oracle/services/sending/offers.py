@@ -1,0 +1,76 @@
+"""What may be offered in the place of bytes that wait, and which limit is in the way (3.6)."""
+
+from typing import NamedTuple
+
+from oracle.publisher.fees import Fees, Market, bumped, raised, wanted_in
+from oracle.publisher.receipts import balance_of
+from oracle.publisher.sender import Answer
+from oracle.services.desk import Desk
+from oracle.services.sending.budgets import tightest
+from oracle.services.sending.calls import dearest, l1_cost
+from oracle.services.sending.waiting import Waiting
+
+# A pool has refused the newest bytes for what they pay.
+TOO_LITTLE = frozenset({Answer.UNDERPRICED.value, Answer.UNDERPRICED_REPLACEMENT.value})
+
+
+class Offer(NamedTuple):
+    """Fees that beat everything signed for a nonce; None: `setting` allows `cap`, and no more.
+
+    `market`: what the next block takes; `replacing`: what pools take in the place of the old
+    bytes. All in wei for a unit of gas.
+    """
+
+    fees: Fees | None
+    market: int
+    replacing: int
+    cap: int
+    setting: str
+
+    @property
+    def why_none(self) -> str:
+        """Say for people what is in the way."""
+        return (
+            f"the market asks for {self.market} wei for each gas, a replacement takes "
+            f"{self.replacing}, and {self.setting} allows {max(self.cap, 0)}"
+        )
+
+
+def offer(
+    desk: Desk, waiting: Waiting, limit: int, calldata: str, *, may_wait: bool = False
+) -> Offer:
+    """Price a replacement of `limit` gas within every cap, budget and our ether.
+
+    Where the market is above them there is none: it would use up the room for the raise that
+    lands later. `may_wait`: it only has to take the place in the pools, whatever the market asks.
+
+    Raises:
+        TransientError: no endpoint tells the market or the balance.
+    """
+    now, last = desk.publisher.market(), dearest(waiting.attempts)
+    cap, setting = _cap(desk, waiting, limit, l1_cost(desk, calldata))
+    newest = waiting.newest
+    said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
+    asked = now.base_fee + now.tip
+    if may_wait and asked > cap:
+        now = Market(0, 0)
+    fees = bumped(last, now, cap, wanted_in(said or ""))
+    return Offer(fees, asked, raised(last.max_fee), cap, setting)
+
+
+def _cap(desk: Desk, waiting: Waiting, limit: int, beside: int) -> tuple[int, str]:
+    """Return the most that a unit of gas may cost, and which limit says so.
+
+    `beside` in wei: what a rollup takes for the data.
+    """
+    balance = balance_of(desk.publisher.lines, desk.account.address)
+    with desk.store.reading() as unit:
+        room, setting = tightest(unit, desk, waiting.slot)
+        slots = unit.outbox.slots
+        others = slots.reserved(desk.account) - slots.cost_of(waiting.slot)
+    caps = [
+        (desk.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
+        ((room - beside) // limit, setting),
+        ((balance - others - beside) // limit, f"the ether of {desk.account.address}"),
+    ]
+    return min(caps)

@@ -1,0 +1,53 @@
+"""A nonce without a receipt: what it serves, what was signed for it, whether it is used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oracle.errors import InputError
+from oracle.publisher.receipts import look_for
+from oracle.services.desk import Desk
+from oracle.store.outbox_rows import Attempt, Intent, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A nonce without a receipt, what it serves, and what was signed for it, oldest first."""
+
+    slot: Slot
+    intent: Intent
+    attempts: Sequence[Attempt]
+
+    @property
+    def newest(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def sent_block(self) -> int:
+        """The head when the newest bytes were sent first."""
+        return self.newest.first_sent_block or 0
+
+
+def is_mined(desk: Desk, waiting: Waiting) -> bool:
+    """Tell whether an endpoint has any of its bytes in a block.
+
+    Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
+    more is signed for it.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    hashes = [one.signed.tx_hash for one in waiting.attempts]
+    return look_for(desk.publisher.lines, hashes).receipt(hashes) is not None
+
+
+def refuse_mined(desk: Desk, waiting: Waiting) -> None:
+    """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
+
+    Raises:
+        InputError: some of its bytes are in a block.
+        TransientError: no endpoint answers.
+    """
+    if is_mined(desk, waiting):
+        raise InputError(
+            f"intent {waiting.intent.id} is in a block already: `qos-oracle run` takes note of it"
+        )
