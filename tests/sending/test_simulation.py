@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.run import SETTINGS, play, play_naive, template
+from oracle.services.sending import bumping
+from tests.simulation import replica
+from tests.simulation.books import Wished
+from tests.simulation.goals import Goals
+from tests.simulation.playing import play, play_naive, template
+from tests.simulation.settings import SETTINGS
 
 # A large run: make sim
 _ROUNDS = int(os.environ.get("QOS_ORACLE_SIMULATED_ROUNDS", "25"))
@@ -57,6 +62,35 @@ def test_what_the_simulation_remembers_changes_no_story(empty: Path):
     played = play(setting, 5, empty, quick.append)
     assert played == play(setting, 5, empty, slow.append, remembers=False)
     assert quick == slow
+
+
+def test_what_ended_without_its_effect_keeps_no_other_kickout_waiting():
+    """It did once: three that expired together were never wanted again (decision 0101)."""
+    goals = Goals(24)
+    known = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
+    known |= dict.fromkeys(goals.kicks[:3], Wished("expired", 1, is_over=True))
+    assert goals.next_kick(known) == goals.kicks[0]
+
+
+def test_in_these_worlds_statements_are_refused_and_retargeted(empty: Path):
+    played = play(SETTINGS["two"], 1, empty)
+    assert played.signed["first"] >= played.setting.rounds
+    assert played.signed["bump"] + played.signed.get("retarget", 0) > 0
+
+
+def test_whoever_does_not_look_for_every_hash_is_seen(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(replica, "confirm_next", lambda *_: None)
+    played = play(replace(SETTINGS["no noise"], rounds=1), 1, empty)
+    assert any(fault.startswith("I8") for fault in played.faults)
+
+
+def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bumping, "room", lambda *_: 10**30)
+    setting = replace(SETTINGS["dear tips"], rounds=4, call_cap=3)
+    played = play(setting, 1, empty)
+    assert any(fault.startswith("I10") for fault in played.faults)
 
 
 def test_a_naive_publisher_doubles_in_the_same_worlds():

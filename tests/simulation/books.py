@@ -1,6 +1,6 @@
 """Reads the outbox with SQL of its own and holds it to the invariants of publishing.md 3.8.
 
-Nothing of the product is used: what it wrote is what is judged.
+Nothing of the product is used: what it wrote, asked and sent is what is judged.
 """
 
 import sqlite3
@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation.chain import Block
+from oracle.telemetry.outbox_metrics import Totals
+from tests.simulation.chain import Block, hash_of
+from tests.simulation.money import Money
+from tests.simulation.statements import Statements
 from tests.simulation.world import World
 
 _ENDS = frozenset({"final", "reverted", "superseded", "cancelled", "expired", "rejected"})
@@ -35,9 +38,14 @@ class Books:
     _journal_read: int = 0
     _events: dict[int, str] = field(default_factory=dict)
     _epochs: int = 0
+    # Hashes of all bytes that ever left, and their nonces; how many rows of attempts there were.
+    _left: dict[str, int] = field(default_factory=dict)
+    _attempts: int = 0
 
     def __post_init__(self) -> None:
         self._rows = sqlite3.connect(self.path, isolation_level=None)
+        self._money = Money(self._rows, self.world)
+        self._statements = Statements(self._rows, self.world)
 
     def close(self) -> None:
         self._rows.close()
@@ -72,20 +80,45 @@ class Books:
 
     def saw_send(self, raw: str) -> None:
         """I2, I3, I4: what leaves is in the database already, with its nonce."""
+        content = bytes.fromhex(raw[2:])
         found = self._rows.execute(
-            "SELECT count(*) FROM pub_attempt a JOIN pub_slot s ON s.nonce = a.nonce"
+            "SELECT s.nonce FROM pub_attempt a JOIN pub_slot s ON s.nonce = a.nonce"
             " JOIN pub_sender p WHERE a.raw_tx = ? AND s.nonce < p.next_nonce",
-            (bytes.fromhex(raw[2:]),),
-        ).fetchone()
-        if found[0] != 1:
+            (content,),
+        ).fetchall()
+        if len(found) != 1:
             self._fault("I3", "bytes left that are not in the database")
+            return
+        self._left[hash_of(content)] = found[0][0]
 
-    def check(self) -> None:
-        """Look at everything that one look can tell."""
+    def to_watch(self) -> set[str]:
+        """Return every hash that may still land: of what left, and of what may leave."""
+        over = {
+            nonce
+            for (nonce,) in self._rows.execute(
+                "SELECT nonce FROM pub_slot WHERE state IN ('final', 'foreign')"
+            )
+        }
+        stored = self._rows.execute("SELECT tx_hash, nonce FROM pub_attempt").fetchall()
+        known = {"0x" + digest.hex(): nonce for digest, nonce in stored} | self._left
+        return {digest for digest, nonce in known.items() if nonce not in over}
+
+    def saw_watching(self, wanted: set[str], asked: set[str]) -> None:
+        """I8: whoever looks for what was sent looks for every hash that may still land."""
+        for digest in sorted(wanted - asked):
+            self._fault("I8", f"nobody looked for {digest[:10]}")
+
+    def check(self, balance: int | None = None, now: float | None = None) -> None:
+        """Look at everything that one look can tell.
+
+        After a commit: `balance` is what the writer was told last, in wei, `now` its clock.
+        """
         self._check_slots()
         self._check_attempts()
         self._check_intents()
         self._check_journal()
+        for said in [*self._statements.check(), *self._money.check(balance, now)]:
+            self._fault(*said)
 
     def _check_slots(self) -> None:
         rows = self._rows.execute(
@@ -116,7 +149,7 @@ class Books:
         rows = self._rows.execute(
             "SELECT nonce, intent_id, max_fee_wei, tip_wei, lease_epoch FROM pub_attempt"
             " ORDER BY id"
-        )
+        ).fetchall()
         for nonce, intent, max_fee, tip, under in rows:
             fees = int.from_bytes(max_fee), int.from_bytes(tip)
             if nonce in last and any(
@@ -130,6 +163,13 @@ class Books:
             if under < epoch:
                 self._fault("I13", f"nonce {nonce} was signed under {under}, after {epoch}")
             last[nonce], epoch = fees, under
+        self._check_kept(len(rows))
+
+    def _check_kept(self, count: int) -> None:
+        """I8: what is not there cannot be watched."""
+        if count < self._attempts:
+            self._fault("I8", f"{self._attempts - count} attempts are gone")
+        self._attempts = count
 
     def _check_intents(self) -> None:
         pushes = self._rows.execute(
@@ -179,10 +219,40 @@ class Books:
         if ours != self.world.chain.head.spent:
             self._fault("I14", f"the books say {ours} wei, the chain {_spent(self.world)}")
 
+    def counts(self) -> dict[str, int]:
+        """Count what was signed, by its reason."""
+        rows = self._rows.execute("SELECT reason, count(*) FROM pub_attempt GROUP BY reason")
+        return dict(rows.fetchall())
+
+    def check_counters(self, living: Totals, fresh: Totals) -> None:
+        """I14, F74: counters that were kept all the time are what a recount gives."""
+        along, anew = _counted(living), _counted(fresh)
+        if along != anew:
+            differing = [name for name, told in anew.items() if along[name] != told]
+            self._fault("I14", f"counted along and anew {differing} differ")
+        won = self._rows.execute(
+            "SELECT count(*), sum(receipt_status), sum(gas_used) FROM pub_slot"
+            " WHERE state = 'final'"
+        ).fetchone()
+        outcomes = [
+            sum(count for (_, one), count in fresh.outcomes.items() if one == outcome)
+            for outcome in ("success", "reverted")
+        ]
+        if (sum(outcomes), outcomes[0], sum(fresh.gas.values())) != tuple(n or 0 for n in won):
+            self._fault("I14", f"counters {outcomes} are not the rows {won}")
+
     def _fault(self, rule: str, words: str) -> None:
         said = f"{rule}: {words}"
         if said not in self.faults:
             self.faults.append(said)
+
+
+def _counted(totals: Totals) -> dict[str, object]:
+    told: dict[str, object] = {name: getattr(totals, name) for name in ("outcomes", "gas", "wei")}
+    for name in ("to_mined", "to_final", "blocks", "bumps"):
+        spreads = getattr(totals, name).items()
+        told[name] = {kind: vars(spread) for kind, spread in spreads}
+    return told
 
 
 _STATES = _ENDS | {"planned", "ready", "assigned", "live", "mined", "held"}

@@ -109,13 +109,15 @@ class Chain:
     """What is so; endpoints show it late, or show what was so.
 
     `attic`: every transaction that any pool ever took: some builder may still have it.
-    `calm_fee`: where the base fee tends to, in wei; a spike moves it.
+    `calm_fee`: where the base fee tends to, in wei; a spike moves it. `asked_tip`: what is left
+    for builders of a unit of gas at least, in wei; they take nothing else.
     """
 
     dice: Random
     failing: int = 0
     ether: int = 100 * 10**18
     calm_fee: int = 10 * GWEI
+    asked_tip: int = 0
     attic: dict[int, list[Tx]] = field(default_factory=dict)
     _salt: int = 0
 
@@ -174,7 +176,10 @@ class Chain:
         if self.attic.get(nonce) and self.dice.random() < 0.1:
             found = self.attic[nonce]
         payable = [
-            tx for tx in found if tx.max_fee >= base_fee and tx.max_fee * tx.gas_limit <= left
+            tx
+            for tx in found
+            if min(tx.tip, tx.max_fee - base_fee) >= self.asked_tip
+            and tx.max_fee * tx.gas_limit <= left
         ]
         return self.dice.choice(payable) if payable else None
 

@@ -34,10 +34,13 @@ class Goals:
         return next((one for one in self.pushes if _is_wanted(known.get(one))), None)
 
     def next_kick(self, known: Mapping[str, Wished]) -> str | None:
-        """Return a kickout that is due by now: with every fourth push one."""
+        """Return a kickout that is due by now: with every fourth push one.
+
+        What ended without its effect is under way no more: it is wanted again, as pushes are.
+        """
         done = sum(one in known for one in self.pushes)
         due = self.kicks[: done // 4]
-        under_way = [one for one in due if one in known and known[one].state not in _DONE]
+        under_way = [one for one in due if one in known and not known[one].is_over]
         if len(under_way) >= _KICKS_AT_ONCE:
             return None
         return next((one for one in due if _is_wanted(known.get(one))), None)
@@ -45,9 +48,6 @@ class Goals:
     def is_reached(self, known: Mapping[str, Wished]) -> bool:
         """Tell whether the books say that everything happened."""
         return all(one in known and known[one].state == "final" for one in self.all)
-
-
-_DONE = frozenset({"final"})
 
 
 def _is_wanted(known: Wished | None) -> bool:

@@ -27,6 +27,8 @@ class Memory:
     def __init__(self, store: Store, *, is_off: bool = False) -> None:
         self._store, self._is_off = store, is_off
         self.known: dict[_Key, Any] = {}
+        # How often anything but the lease was written.
+        self.writings = 0
         self._open = ExitStack()
         self._unit: Unit | None = None
 
@@ -60,6 +62,7 @@ class Memory:
                 yield cast("Unit", unit)
         finally:
             if unit is not None and unit.touched - {"lease"}:
+                self.writings += 1
                 self.forget()
 
     def forget(self) -> None:

@@ -16,6 +16,8 @@ from oracle.shipped import shipped
 from tests.simulation.chain import GAS_USED, GWEI, Block, Branch, Chain, Tx
 
 Json = Any
+# How many blocks after its as-of a statement may land.
+ANCHOR_WINDOW = 45
 _FEE_BLOCKS = 10
 _TIP = GWEI
 _SELECTOR = 10
@@ -177,7 +179,7 @@ class Node:
         return hex(_TIP)
 
     def _call(self, call: dict[str, Json], *_: Json) -> Json:
-        """Let every call work; what is read of the contract is nothing: 0, in every field."""
+        """Let every call work; what is read of the contract is next to nothing."""
         return _views().get(call["data"][:_SELECTOR], "0x")
 
     def _estimate(self, *_: Json) -> Json:
@@ -222,19 +224,20 @@ def _told(block: Block) -> Json:
 
 @cache
 def _views() -> dict[str, str]:
-    """Return by selector what the oracle contract answers: every field 0."""
+    """Return by selector what the oracle contract answers: 0 in every field but one."""
     abi = msgspec.json.decode(shipped("abi/QoSOracle.json").read_bytes())["abi"]
     functions = load("QoSOracle").functions
     return {
-        functions[part["name"]].digest[:_SELECTOR]: _zeros(part["outputs"])
+        functions[part["name"]].digest[:_SELECTOR]: _answer(part["outputs"])
         for part in abi
         if part["type"] == "function" and part["stateMutability"] == "view"
     }
 
 
-def _zeros(outputs: list[dict[str, Json]]) -> str:
-    words = sum(len(output.get("components", [output])) for output in outputs)
-    return "0x" + 64 * words * "0"
+def _answer(outputs: list[dict[str, Json]]) -> str:
+    fields = [field for output in outputs for field in output.get("components", [output])]
+    words = (ANCHOR_WINDOW if field["name"] == "anchorWindow" else 0 for field in fields)
+    return "0x" + "".join(f"{word:064x}" for word in words)
 
 
 _METHODS: dict[str, Callable[..., Json]] = {

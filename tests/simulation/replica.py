@@ -21,20 +21,14 @@ from oracle.services.reconciling import reconcile
 from oracle.services.sending.bumping import bump_now
 from oracle.services.sending.retargeting import cancel
 from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import (
-    ON_ITS_WAY,
-    Intent,
-    IntentKind,
-    IntentState,
-    PauseKind,
-    Wish,
-)
+from oracle.store.outbox_rows import Intent, IntentState, PauseKind
 from oracle.store.store import Store
 from oracle.systems.crynux.rule_sets import SEED
-from tests.simulation.books import Books, Wished
-from tests.simulation.goals import Goals
+from tests.simulation.books import Books
 from tests.simulation.memory import Memory
-from tests.simulation.wires import MortalStore, PaperSigner, lines_of
+from tests.simulation.money import MILLIETHER
+from tests.simulation.planner import Planner
+from tests.simulation.wires import SIGNER, MortalStore, PaperSigner, Talk, lines_of
 from tests.simulation.world import Died, World
 
 CHAIN_ID = 31337
@@ -45,8 +39,9 @@ SETTINGS = ReportSettings(
 )
 _MEDDLED = (IntentState.PLANNED, IntentState.READY, IntentState.LIVE, IntentState.HELD)
 _STEPS_A_BLOCK = 6
-# A statement is good for that long, in seconds.
-_TTLS = (120, 300, 600)
+# Blocks; a block takes 12 seconds, and the lease is good for 30.
+_RENEWED_EVERY = 2
+_KNOCKS_EVERY = 2
 
 
 @dataclass
@@ -56,12 +51,13 @@ class Replica:
     world: World
     store: Memory
     books: Books
-    goals: Goals
+    planner: Planner
     log: Callable[[str], None] = lambda _: None
     _desk: Desk | None = None
     _back_at: int = 0
-    _last_turn: int = 0
+    _renewed_at: int = 0
     _reconciled: bool = field(default=False)
+    _talk: Talk = field(default_factory=Talk)
 
     @property
     def is_leader(self) -> bool:
@@ -84,7 +80,8 @@ class Replica:
 
     def _start(self) -> Desk:
         """Begin as a process does: nothing is remembered but the database."""
-        store, world = cast("Store", MortalStore(self.store, self.world)), self.world
+        world, self._talk = self.world, Talk()
+        store = cast("Store", MortalStore(self.store, world, self._judge))
         epoch = take(store, "run")
         self._reconciled = False
         return Desk(
@@ -102,33 +99,51 @@ class Replica:
         )
 
     def _publisher(self) -> Publisher:
-        cap = self.world.setting.fee_cap * 10**9
-        caps = Caps(cap, ETHER, 50 * ETHER, 20 * ETHER)
-        keys = Keys(None, PaperSigner(self.world))
+        world, setting = self.world, self.world.setting
+        caps = Caps(
+            setting.fee_cap * 10**9,
+            setting.call_cap * MILLIETHER,
+            50 * ETHER,
+            setting.hour_cap * MILLIETHER,
+        )
+        keys = Keys(PaperSigner(world, SIGNER), PaperSigner(world))
         publisher = Publisher([], domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
-        publisher.lines = lines_of(self.world, self.books.saw_send)
+        publisher.lines = lines_of(world, self.books.saw_send, self._talk)
         publisher.contract = OracleContract(publisher.lines, CONTRACT)
         return publisher
 
     def _work(self, desk: Desk) -> None:
-        renew(desk.store, desk.epoch)
+        # Not at each turn: who was overtaken learns it from what it writes, now and then.
+        if self.world.number >= self._renewed_at + _RENEWED_EVERY:
+            renew(desk.store, desk.epoch)
+            self._renewed_at = self.world.number
         self.books.fold_to(self.world.chain.head)
         if not self._reconciled:
             reconcile(desk)
             self._reconciled = True
-        if self.world.weather.strikes("operator", 0.05):
+        if self.world.weather.strikes("operator", 0.05) and self.world.setting.operator:
             self._operate(desk)
         for _ in range(_STEPS_A_BLOCK):
             heads = self.world.heads()
-            step = publish_next(desk, heads) or self._plan(desk, heads)
-            self.log(f"  {step}")
-            seen = confirm_next(desk, heads)
-            self.log(f"  {seen}")
+            seen = self._confirm(desk, heads)
+            step = publish_next(desk, heads) or self.planner.plan(desk, heads)
             if step is None and seen is None:
                 break
-            self.books.check()
+            self.log(f"  {seen}")
+            self.log(f"  {step}")
         if self.world.weather.noise == 0:
             self._release_all(desk)
+
+    def _confirm(self, desk: Desk, heads: Heads) -> Step | None:
+        wanted = self.books.to_watch()
+        self._talk.hashes.clear()
+        seen = confirm_next(desk, heads)
+        self.books.saw_watching(wanted, self._talk.hashes)
+        return seen
+
+    def _judge(self) -> None:
+        """Hold what was just written to the invariants."""
+        self.books.check(self._talk.balance, self.world.clock())
 
     def _operate(self, desk: Desk) -> None:
         """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
@@ -168,44 +183,9 @@ class Replica:
         if self._desk is not None:
             self._desk.publisher.close()
         self._desk = None
+        self._back_at = self.world.number + _KNOCKS_EVERY
         if was_leader or isinstance(error, Died):
             rest = dice.randint(0, 12)
             if self.world.weather.strikes("long downtime", 0.05):
                 rest = dice.randint(100, 320)
             self._back_at = self.world.number + rest
-
-    # --- the planner ---
-
-    def _plan(self, desk: Desk, heads: Heads) -> Step | None:
-        """Want the next effect, as planning does: in a commit of its own, under a key of its own.
-
-        One that came to an end without its effect is wanted again, under another key.
-        """
-        known, now = self.books.wishes(), heads.latest.time
-        with desk.store.reading() as unit:
-            under_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
-        # Beside one that can no longer land the next is planned, which then takes its nonce.
-        is_busy = any(
-            one.wish.kind is IntentKind.PUSH
-            and not (one.state is IntentState.LIVE and (one.wish.deadline or 0) < now)
-            for one in under_way
-        )
-        wanted = None if is_busy else self.goals.next_push(known)
-        kind = IntentKind.PUSH
-        if wanted is None:
-            wanted, kind = self.goals.next_kick(known), IntentKind.CANCEL_KICK
-        if wanted is None:
-            return None
-        tries = known.get(wanted, Wished("", 0, is_over=False)).tries
-        wish = Wish(
-            account=desk.account,
-            contract=CONTRACT,
-            kind=kind,
-            dedup_key=f"{kind}:{wanted}:{tries}",
-            calldata=wanted,
-            subject="" if kind is IntentKind.PUSH else f"ix={int(wanted, 16)}",
-            deadline=now + self.world.dice.choice(_TTLS),
-        )
-        with desk.writing() as unit:
-            added = unit.outbox.intents.add(wish, desk.stamp)
-        return Step("wanted", added, f"{kind} {wanted}, try {tries}")

@@ -10,9 +10,11 @@ class Setting:
 
     `replicas` share one database and a lease; `endpoints` each have a view and a pool of their
     own. `rounds`: pushes that are wanted, one after the other; kickouts come beside them.
-    `fee_cap` and `bump_blocks` as in `[limits]`, in gwei and blocks; `failing`: of a hundred
+    `fee_cap` and `bump_blocks` as in `[limits]`, in gwei and blocks; `call_cap` and `hour_cap`
+    too, of a transaction and of an hour, in thousandths of an ether. `failing`: of a hundred
     transactions, so many revert, in another block perhaps not. `later_fee`: what the base fee
-    tends to from block 60 on, for good, in gwei.
+    tends to from block 60 on, for good, in gwei. `asked_tip`: what builders ask for, in gwei,
+    whatever endpoints tell of earlier blocks. `operator`: a human meddles now and then.
     """
 
     name: str
@@ -24,6 +26,10 @@ class Setting:
     fee_cap: int = 60
     failing: int = 3
     later_fee: int = 10
+    call_cap: int = 1_000
+    hour_cap: int = 20_000
+    asked_tip: float = 0.0
+    operator: bool = True
     rounds: int = 25
 
 

@@ -6,6 +6,7 @@ Everything behind them is the product's: `Line` with its batches and errors, the
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from typing_extensions import override
@@ -25,9 +26,29 @@ from tests.simulation.world import Died, World
 
 SEND = "eth_sendRawTransaction"
 US = Address("0x" + "5e" * 20)
+SIGNER = Address("0x" + "51" * 20)
+_RECEIPT, _BALANCE = "eth_getTransactionReceipt", "eth_getBalance"
 
 # Told of each send, before the endpoint is.
 Sending = Callable[[str], None]
+
+
+@dataclass
+class Talk:
+    """What one process asked for and was told: hashes of receipts, and our ether in wei."""
+
+    hashes: set[str] = field(default_factory=set)
+    balance: int | None = None
+
+    def asks(self, asked: list[dict[str, Any]]) -> None:
+        """Note what it looks for, whether or not the question arrives."""
+        self.hashes.update(one["params"][0] for one in asked if one["method"] == _RECEIPT)
+
+    def hears(self, asked: list[dict[str, Any]], told: list[dict[str, Any]]) -> None:
+        """Note the balance that it was told."""
+        for question, answer in zip(asked, told, strict=True):
+            if question["method"] == _BALANCE and "result" in answer:
+                self.balance = int(answer["result"], 16)
 
 
 class PaperSigner:
@@ -63,24 +84,26 @@ class PaperSigner:
 class PaperDoor(Door):
     """Where `Line` asks an endpoint: questions may not arrive, answers may be lost."""
 
-    def __init__(self, world: World, place: int, sending: Sending) -> None:
+    def __init__(self, world: World, place: int, sending: Sending, talk: Talk) -> None:
         super().__init__(f"http://endpoint-{place}.test", 1.0)
-        self._world, self._place, self._sending = world, place, sending
+        self._world, self._place, self._sending, self._talk = world, place, sending, talk
 
     @override
     def post(self, body: object, method: str) -> Any:
         """Ask the simulated endpoint."""
         world, is_send = self._world, method == SEND
+        asked = cast("list[dict[str, Any]]", body if isinstance(body, list) else [body])
+        self._talk.asks(asked)
         if is_send:
             world.point("before a send")
         if world.is_down(self._place) or world.weather.strikes("request lost", 0.04):
             raise self._silence()
-        asked = cast("list[dict[str, Any]]", body if isinstance(body, list) else [body])
         told = [self._answer(one) for one in asked]
         if is_send:
             world.point("after a send")
         if world.weather.strikes("answer lost", 0.15 if is_send else 0.03):
             raise self._silence()
+        self._talk.hears(asked, told)
         return told if isinstance(body, list) else told[0]
 
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -97,22 +120,25 @@ class PaperDoor(Door):
         return EndpointError(self._name, Kind.UNREACHABLE, "connection reset")
 
 
-def lines_of(world: World, sending: Sending) -> Lines:
-    """Make a line to each endpoint of the world."""
+def lines_of(world: World, sending: Sending, talk: Talk | None = None) -> Lines:
+    """Make a line to each endpoint of the world; `talk` notes what is said."""
     lines = [
         Line(f"http://endpoint-{place}.test", clock=world.seconds)
         for place in range(len(world.nodes))
     ]
     for place, line in enumerate(lines):
-        line._door = PaperDoor(world, place, sending)
+        line._door = PaperDoor(world, place, sending, talk or Talk())
     return Lines(lines)
 
 
 class MortalStore:
-    """A store whose process may die or stall before a transaction, and around each commit."""
+    """A store whose process may die or stall before a transaction, and around each commit.
 
-    def __init__(self, store: Memory, world: World) -> None:
-        self._store, self._world = store, world
+    `judge` looks at what was written as soon as it is, before anything else can happen.
+    """
+
+    def __init__(self, store: Memory, world: World, judge: Callable[[], None]) -> None:
+        self._store, self._world, self._judge = store, world, judge
 
     def reading(self) -> AbstractContextManager[Unit]:
         return self._store.reading()
@@ -120,8 +146,11 @@ class MortalStore:
     @contextmanager
     def transaction(self) -> Iterator[Unit]:
         self._world.point("before a transaction")
+        before = self._store.writings
         with self._store.transaction() as unit:
             yield unit
             if self._world.weather.strikes("died before a commit", 0.004):
                 raise Died("before a commit")
+        if self._store.writings != before:
+            self._judge()
         self._world.point("after a commit")

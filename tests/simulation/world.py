@@ -42,7 +42,8 @@ class World:
         # Not for secrets.
         self.dice = Random(self.seed)  # noqa: S311
         self.weather = Weather(self.dice, self.setting.noise)
-        self.chain = Chain(self.dice, failing=self.setting.failing)
+        asked_tip = int(self.setting.asked_tip * GWEI)
+        self.chain = Chain(self.dice, failing=self.setting.failing, asked_tip=asked_tip)
         self.nodes = [
             Node(
                 self.chain,

@@ -1,0 +1,89 @@
+"""I10: what is reserved, whenever more of it is, fits into our ether and into every limit."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from tests.simulation.world import World
+
+MILLIETHER = 10**15
+_HOUR = 3_600
+
+# Of every nonce without a receipt: what its dearest bytes may cost; without any, what was
+# promised to the call that holds it.
+_SLOTS = (
+    "SELECT s.nonce, s.state, s.opened_at, s.gas_used, s.gas_price_wei, i.max_cost_wei"
+    " FROM pub_slot s LEFT JOIN pub_intent i ON i.nonce = s.nonce AND i.state = 'assigned'"
+)
+_ATTEMPTS = "SELECT nonce, gas_limit, max_fee_wei, reason, signed_at FROM pub_attempt"
+
+_ASSIGNED = "SELECT count(*) FROM pub_journal WHERE event = 'assigned'"
+
+
+@dataclass
+class _Nonce:
+    state: str
+    cost: int
+    newest: int
+    is_spent: bool
+    has_bytes: bool = False
+
+
+class Money:
+    """What the rows reserve, recounted by SQL of its own."""
+
+    def __init__(self, rows: sqlite3.Connection, world: World) -> None:
+        self._rows = rows
+        self._world = world
+        self._given = self._reserved = 0
+
+    def check(self, balance: int | None, now: float | None) -> list[tuple[str, str]]:
+        """Return what is wrong. `balance` in wei, as it was told last; `now` in unix seconds.
+
+        A fork, or a drought, may make more of what is reserved, or less of our ether: that is
+        nobody's commit. What is judged are commits that give out a nonce or pay more for one.
+        """
+        nonces, attempts = self._read()
+        given = attempts + self._rows.execute(_ASSIGNED).fetchone()[0]
+        reserved = sum(one.cost for one in nonces.values() if one.state in {"open", "live"})
+        is_ours = given > self._given and reserved > self._reserved
+        self._given, self._reserved = given, reserved
+        return self._judge(nonces, balance, now) if is_ours else []
+
+    def _judge(
+        self, nonces: dict[int, _Nonce], balance: int | None, now: float | None
+    ) -> list[tuple[str, str]]:
+        setting = self._world.setting
+        faults: list[tuple[str, str]] = []
+        if balance is not None and self._reserved > balance:
+            faults.append(("I10", f"{self._reserved} wei are reserved, of {balance}"))
+        dearest = max(one.cost for one in nonces.values() if not one.is_spent)
+        if dearest > setting.call_cap * MILLIETHER:
+            faults.append(("I10", f"a call may cost {dearest} wei, above its cap"))
+        if now is not None:
+            since = int(now) - _HOUR
+            spent = sum(one.cost for one in nonces.values() if one.newest >= since)
+            if spent > setting.hour_cap * MILLIETHER:
+                faults.append(("I10", f"{spent} wei in an hour, above its cap"))
+        return faults
+
+    def _read(self) -> tuple[dict[int, _Nonce], int]:
+        nonces: dict[int, _Nonce] = {}
+        for nonce, state, opened, gas, price, promised in self._rows.execute(_SLOTS):
+            is_spent = gas is not None
+            cost = gas * _wei(price) if is_spent else _wei(promised)
+            nonces[nonce] = _Nonce(state, cost, opened, is_spent)
+        count = 0
+        for nonce, limit, fee, reason, signed in self._rows.execute(_ATTEMPTS):
+            count += 1
+            one = nonces[nonce]
+            if not one.is_spent:
+                told = limit * _wei(fee)
+                one.cost = max(one.cost, told) if one.has_bytes else told
+                one.has_bytes = True
+            if reason != "first":
+                one.newest = max(one.newest, signed)
+        return nonces, count
+
+
+def _wei(told: bytes | None) -> int:
+    return int.from_bytes(told) if told is not None else 0

@@ -1,0 +1,115 @@
+"""Wants effects as planning does: under a statement signed once, in a commit of its own."""
+
+from dataclasses import dataclass
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_HASH
+from oracle.publisher.typed_data import KickStatement, ReportStatement
+from oracle.services.desk import Desk, Step
+from oracle.services.quorum.records import kick_record, kick_subject, report_record
+from oracle.services.quorum.signing import sign_once
+from oracle.store.outbox_rows import (
+    ON_ITS_WAY,
+    IntentKind,
+    IntentState,
+    SignedStatement,
+    Wish,
+)
+from tests.simulation.books import Books, Wished
+from tests.simulation.goals import Goals
+from tests.simulation.world import World
+
+# A statement is good for that long, in seconds.
+_TTLS = (120, 300, 600)
+_UNDER_HEAD = 2
+# One of so many asks for another statement of a round that has one: that must not be signed.
+_CONTRARY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """One that came to an end without its effect is wanted again, under another key."""
+
+    world: World
+    books: Books
+    goals: Goals
+
+    def plan(self, desk: Desk, heads: Heads) -> Step | None:
+        """Want the next effect; None: none is wanted now, or no statement of it may be signed."""
+        chosen = self._next(desk, heads)
+        if chosen is None:
+            return None
+        wanted, kind, tries = chosen
+        signed = self._signed(desk, heads, wanted, kind)
+        if signed is None:
+            return None
+        wish = Wish(
+            account=desk.account,
+            contract=desk.publisher.domain.contract,
+            kind=kind,
+            dedup_key=f"{kind}:{wanted}:{tries}",
+            calldata=wanted,
+            subject=signed.subject,
+            round=signed.round,
+            as_of_block=signed.as_of_block,
+            as_of_hash=signed.as_of_hash,
+            digest=signed.digest,
+            deadline=signed.expires_at,
+        )
+        with desk.writing() as unit:
+            added = unit.outbox.intents.add(wish, desk.stamp)
+        return Step("wanted", added, f"{kind} {wanted}, try {tries}")
+
+    def _next(self, desk: Desk, heads: Heads) -> tuple[str, IntentKind, int] | None:
+        known, now = self.books.wishes(), heads.latest.time
+        with desk.store.reading() as unit:
+            under_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+        # Beside one that can no longer land the next is planned, which then takes its nonce.
+        is_busy = any(
+            one.wish.kind is IntentKind.PUSH
+            and not (one.state is IntentState.LIVE and (one.wish.deadline or 0) < now)
+            for one in under_way
+        )
+        wanted = None if is_busy else self.goals.next_push(known)
+        kind = IntentKind.PUSH
+        if wanted is None:
+            wanted, kind = self.goals.next_kick(known), IntentKind.CANCEL_KICK
+        if wanted is None:
+            return None
+        return wanted, kind, known.get(wanted, Wished("", 0, is_over=False)).tries
+
+    def _signed(
+        self, desk: Desk, heads: Heads, wanted: str, kind: IntentKind
+    ) -> SignedStatement | None:
+        """Sign a statement, or take the one that was; now and then ask for a contrary one."""
+        dice, head = self.world.dice, heads.latest
+        terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
+        statement, record = _stated(desk, wanted, kind, terms)
+        with desk.store.reading() as unit:
+            live = unit.outbox.signatures.live(record)
+        is_good = live is not None and live.expires_at >= head.time
+        if live is not None and is_good and dice.randrange(_CONTRARY):
+            terms = (live.as_of_block or 0, live.expires_at)
+            statement, record = _stated(desk, wanted, kind, terms)
+        return sign_once(desk, statement, record, desk.publisher.contract.standing())
+
+
+def _stated(
+    desk: Desk, wanted: str, kind: IntentKind, terms: tuple[int, int]
+) -> tuple[ReportStatement | KickStatement, SignedStatement]:
+    """Say an effect under these terms: as of which block, and until when."""
+    number, (as_of, deadline) = int(wanted, 16), terms
+    if kind is IntentKind.PUSH:
+        report = ReportStatement(
+            round=number,
+            rules=1,
+            rules_hash=ZERO_HASH,
+            prev=ZERO_HASH,
+            as_of=as_of,
+            as_of_hash=ZERO_HASH,
+            deadline=deadline,
+            records=number.to_bytes(35),
+        )
+        return report, report_record(desk, report)
+    kick = KickStatement(round=1, index=number, evidence=ZERO_HASH, deadline=deadline)
+    return kick, kick_record(desk, kick, kick_subject(number))

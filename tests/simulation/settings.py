@@ -1,0 +1,28 @@
+"""The worlds that are played."""
+
+from tests.simulation.weather import Setting
+
+SETTINGS = {
+    one.name: one
+    for one in (
+        Setting("two"),
+        Setting("alone", replicas=1),
+        Setting("one endpoint", endpoints=1),
+        Setting("three endpoints", endpoints=3),
+        Setting("low cap", fee_cap=25),
+        Setting("quick bumps", bump_blocks=1),
+        Setting("slow bumps", bump_blocks=8, finality=12),
+        Setting("short finality", finality=3),
+        Setting("half noise", noise=0.5),
+        Setting("twice the noise", noise=2.0),
+        Setting("no noise", noise=0.0),
+        # No room to bump, so that only sending again helps; and fees that never come back.
+        Setting("no bumps", fee_cap=13),
+        Setting("dear for good", fee_cap=200, later_fee=60),
+        # Builders want more than blocks tell: nothing is mined at its first fee. A cap that the
+        # first fee uses up would leave no room for a dearer one.
+        Setting("dear tips", fee_cap=1_000, asked_tip=1.4, operator=False),
+        # Little may be spent at a time, and in an hour.
+        Setting("short purse", call_cap=6, hour_cap=30),
+    )
+}

@@ -1,0 +1,51 @@
+"""I11: a second statement of a round is signed only when the first can no longer land."""
+
+import sqlite3
+from typing import Any
+
+from tests.simulation.node import ANCHOR_WINDOW
+from tests.simulation.world import World
+
+_ROWS = (
+    "SELECT id, signer, kind, round, subject, digest, as_of_block, expires_at, dead_why"
+    " FROM pub_signature ORDER BY id"
+)
+
+
+class Statements:
+    """What the signer put its name to, held against the chain as it really is."""
+
+    def __init__(self, rows: sqlite3.Connection, world: World) -> None:
+        self._rows = rows
+        self._world = world
+        self._read = 0
+
+    def check(self) -> list[tuple[str, str]]:
+        """Return what is wrong with the signatures that were stored since the last look."""
+        rows = self._rows.execute(_ROWS).fetchall()
+        faults: list[tuple[str, str]] = []
+        newest: dict[tuple[Any, ...], list[Any]] = {}
+        for row in rows:
+            number, about, dead_why = row[0], row[1:5], row[8]
+            earlier = newest.setdefault(about, [])
+            if number > self._read:
+                faults += [
+                    (
+                        "I11",
+                        f"{about[1]} {about[2]} {about[3]} is signed twice, and may land twice",
+                    )
+                    for one in earlier
+                    if self._may_land(one)
+                ]
+            if dead_why is None and any(one[8] is None for one in earlier):
+                faults.append(("I11", f"{about[1]} {about[2]} {about[3]} has two live signatures"))
+            earlier.append(row)
+        self._read = rows[-1][0] if rows else 0
+        return faults
+
+    def _may_land(self, row: tuple[Any, ...]) -> bool:
+        """Tell whether the next block could still take it, by the true head."""
+        head, as_of, deadline = self._world.chain.head, row[6], row[7]
+        if head.time > deadline:
+            return False
+        return as_of is None or head.number + 1 - as_of <= ANCHOR_WINDOW
