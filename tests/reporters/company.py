@@ -18,9 +18,9 @@ ETHER = 10**18
 QUORUM = 2
 PERIOD = report_settings().period_seconds
 # They look at different moments, and so take in other windows.
-_POLLS = (0.1, 0.35, 0.8)
+_POLLS = (0.2, 0.4, 0.8)
 # Blocks that a round may take until it is accepted, from the end of its period.
-_MOST_BLOCKS = 12
+_MOST_BLOCKS = 24
 
 
 class Accepted(NamedTuple):
@@ -73,7 +73,7 @@ class Company:
     def until_signed(self, number: int, *by: Member) -> None:
         """These show what they signed for a round."""
         for one in by:
-            one.until(lambda one=one: one.statements(number), f"a statement of round {number}")
+            one.until_signed(number)
 
     def until_sent(self) -> None:
         """A transaction waits for the next block."""
@@ -83,17 +83,26 @@ class Company:
         return int(self.network.stage.chain.ask("txpool_status")["pending"], 16) > 0
 
     def landed(self, number: int) -> None:
-        """Mine until the contract has accepted a round: a block for each transaction."""
+        """Mine until the contract has accepted a round; time passes only for who waits for it."""
         for _ in range(_MOST_BLOCKS):
-            if self.round >= number:
-                return
             until(
-                lambda: self.is_sent() or self.round >= number,
+                lambda: self.round >= number or self.is_sent() or self.is_early(),
                 f"a transaction for round {number}",
                 self.tails,
             )
+            if self.round >= number:
+                return
             self.network.mine(1)
-        assert self.round >= number, self.tails()
+        raise AssertionError(f"round {number} does not land\n{self.tails()}")
+
+    def is_early(self) -> bool:
+        """Somebody holds a push back, to leave a head start to others."""
+        return any(
+            intent.state == "planned" and (intent.wish.not_before or 0) > self.network.clock.now
+            for one in self.up
+            if not one.is_paused
+            for intent in one.intents()
+        )
 
     def round_of(self, *signers: Member) -> int:
         """One more round, signed by all of these before it lands; its number."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
 
 from oracle.demo.show import Key, keys_in
 from oracle.domain.ids import Address
@@ -37,6 +38,7 @@ class Member:
     settings: Settings
     program: Sequence[str] = PROGRAM
     keys: Mapping[str, Key] = field(default_factory=dict)
+    is_paused: bool = False
     _process: "subprocess.Popen[bytes] | None" = None
     _runs: int = 0
 
@@ -69,6 +71,11 @@ class Member:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> Path:
         return self.folder / f"run{self._runs}.log"
 
@@ -91,8 +98,16 @@ class Member:
         web = {"port": self.port}
         return {**self.settings, "keys": keys, "web": web}
 
-    def signalled(self, number: signal.Signals) -> None:
-        """Send a signal to the process: SIGSTOP, SIGCONT, SIGTERM."""
+    def pause(self) -> None:
+        """Let it stand still where it is, as on a machine that is suspended."""
+        self._signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+        self.is_paused = False
+
+    def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 
@@ -102,10 +117,20 @@ class Member:
             self._process.kill()
             self._process.wait(_SECONDS)
 
+    def restart_after_a_kill(self) -> None:
+        """Start it as systemd does, standing by until the lease of its last life is over.
+
+        That is half a minute, which passes here on the database's clock alone.
+        """
+        with Store.open(self.database) as store, store.transaction() as unit:
+            unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+        self.start("--standby")
+        self.until_started()
+
     def stop(self) -> int:
         """End it as systemd does; its exit code."""
         assert self._process is not None
-        self.signalled(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         return self._process.wait(_SECONDS)
 
     def close(self) -> None:
@@ -150,6 +175,10 @@ class Member:
     def digests(self, number: int) -> set[str]:
         return {str(one["digest"]) for one in self.statements(number)}
 
+    def signature(self, number: int) -> str:
+        """Its own for a round, in hex."""
+        return str(self.statements(number)[0]["signature"])[2:]
+
     def metric(self, name: str, **labels: str) -> float:
         """A sample of `/metrics`; 0 where there is none yet."""
         for family in text_string_to_metric_families(self.get("/metrics").text):
@@ -175,6 +204,21 @@ class Member:
     def until_at(self, block: int) -> None:
         """It has folded a block."""
         self.until(lambda: (self.readiness()["folded"] or 0) >= block, f"block {block}")
+
+    def until_signed(self, number: int) -> None:
+        self.until(lambda: self.statements(number), f"a statement of round {number}")
+
+    def until_counted(self, least: float, name: str, **labels: str) -> None:
+        self.until(lambda: self.metric(name, **labels) >= least, f"{name} {labels} {least}")
+
+    def until_told_to_wait(self, number: int) -> None:
+        """It says that it has too few signatures for a round."""
+        self.until(
+            lambda: any(
+                f"round {number} " in line["reason"] for line in self.lines("report_waits")
+            ),
+            f"word that round {number} waits",
+        )
 
     def until_ready(self) -> None:
         self.until(lambda: self.get("/readyz").status_code == 200, "200 at /readyz")
