@@ -1,8 +1,9 @@
-"""Who may veto a kickout, as the contract's events name it.
+"""Who may veto a kickout, as the contract's events name it; what a rollup took for data.
 
 Revision 0005, after 0004. One transaction on both databases. The fold tells a veto from the
 cancellation of a dead kickout since its version 3: the next `run` reads the events that name the
-vetoer, and folds everything anew, so that nothing is put into the new table here.
+vetoer, and folds everything anew, so that nothing is put into the new table here. What was paid
+for data before is not known: it stays out of the sums.
 """
 
 import msgspec
@@ -26,6 +27,7 @@ def upgrade() -> None:
         sa.Column("address", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_vetoer")),
     )
+    op.add_column("pub_slot", sa.Column("l1_fee_wei", sa.LargeBinary(), nullable=True))
 
 
 def downgrade() -> None:
@@ -33,6 +35,7 @@ def downgrade() -> None:
     op.execute("UPDATE kick SET state = 'cancelled' WHERE state = 'vetoed'")
     _forget_vetoes_in_the_journal()
     op.drop_table("vetoer")
+    op.drop_column("pub_slot", "l1_fee_wei")
 
 
 def _forget_vetoes_in_the_journal() -> None:

@@ -3,7 +3,9 @@
 Asked of the chain's own contracts; in wei.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
@@ -26,6 +28,8 @@ GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000f"
 ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
 # Fields and signature of a transaction, beside its calldata; no byte of them is zero.
 _ENVELOPE = b"\xff" * 180
+# There never is more ether on a chain than this.
+_MOST_WEI = 10**28
 # Wei for: a transaction, a byte of calldata, a word of storage; three prices of gas.
 _PRICES = ["uint256"] * 6
 
@@ -47,6 +51,24 @@ def l1_fee(lines: Lines, kind: L1Fee, calldata: str) -> int:
         _, per_byte, *_ = _ask(lines, ARB_GAS_INFO, "getPricesInWei()", b"", _PRICES)
         return per_byte * len(written)
     return 0
+
+
+def l1_fee_in(receipt: Mapping[str, Any]) -> int:
+    """Return what a receipt says was taken for the data, in wei; 0 where it says nothing.
+
+    Chains of the OP stack tell `l1Fee` beside the gas. Arbitrum's `gasUsedForL1` is part of
+    `gasUsed`: it is paid for with the gas.
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    told = receipt.get("l1Fee")
+    if told is None:
+        return 0
+    fee = int(str(told), 16)
+    if not 0 <= fee <= _MOST_WEI:
+        raise ValueError(f"l1Fee is {told}")
+    return fee
 
 
 def _ask(lines: Lines, to: str, signature: str, given: bytes, kinds: list[str]) -> list[int]:

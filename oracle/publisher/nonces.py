@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
+from oracle.publisher.l1_fees import l1_fee_in
 from oracle.publisher.line import Json, Lines
 from oracle.publisher.understanding import number_of, understood
 
@@ -23,7 +24,10 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A transaction of the account in a block: what became of a nonce. `time` of the block."""
+    """A transaction of the account in a block: what became of a nonce. `time` of the block.
+
+    `gas_price` and `l1_fee` in wei, as `sightings.Receipt` has them.
+    """
 
     nonce: int
     hash: Hash
@@ -36,6 +40,7 @@ class Spent:
     succeeded: bool
     gas_used: int
     gas_price: int
+    l1_fee: int = 0
 
 
 def counts_of(lines: Lines, account: Address) -> list[Count]:
@@ -119,4 +124,5 @@ def _spent(sent: Json, block: Json, receipt: Json) -> Spent:
         succeeded=int(receipt["status"], 16) == 1,
         gas_used=int(receipt["gasUsed"], 16),
         gas_price=int(receipt["effectiveGasPrice"], 16),
+        l1_fee=l1_fee_in(receipt),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
+from oracle.publisher.l1_fees import l1_fee_in
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.understanding import understood
 
@@ -25,7 +26,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A transaction in a block of the canonical chain; `gas_price` in wei, as really paid."""
+    """A transaction in a block of the canonical chain; `gas_price` in wei, as really paid.
+
+    `l1_fee` in wei: what a rollup took for the data beside gas (`l1_fees.l1_fee_in`).
+    """
 
     hash: Hash
     block_number: int
@@ -36,6 +40,7 @@ class Receipt:
     # What the transaction created, where it did.
     contract: Address | None
     events: tuple[Event, ...] = ()
+    l1_fee: int = 0
 
     def says_the_same(self, other: "Receipt") -> bool:
         """Tell whether both speak of one block, one outcome and the same events."""
@@ -151,4 +156,5 @@ def _receipt(answer: dict[str, Any]) -> Receipt:
             Event(Address(log["address"].lower()), tuple(log["topics"]), log["data"])
             for log in answer.get("logs", ())
         ),
+        l1_fee=l1_fee_in(answer),
     )

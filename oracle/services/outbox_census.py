@@ -171,7 +171,7 @@ def _add(totals: Totals, ended: Ended) -> None:
     kind = ended.kind
     totals.outcomes[kind, ended.outcome] += 1
     totals.gas[kind] += ended.gas_used
-    totals.wei[kind] += ended.gas_used * ended.gas_price_wei
+    totals.wei[kind] += ended.cost_wei
     if ended.outcome == "foreign" or ended.mined_at is None:
         return
     _spread(totals.to_mined, kind, SECONDS).add(ended.mined_at - ended.opened_at)

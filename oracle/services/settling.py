@@ -21,6 +21,7 @@ def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
         receipt.succeeded,
         receipt.gas_used,
         receipt.gas_price,
+        l1_fee_wei=receipt.l1_fee,
     )
     with desk.writing() as unit:
         unit.outbox.slots.mined(slot, won, mined, desk.stamp)

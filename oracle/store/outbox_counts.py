@@ -16,14 +16,15 @@ _ENDED = (SlotState.FINAL.value, SlotState.FOREIGN.value)
 class Ended:
     """A nonce that is over, and how; times in unix seconds, amounts in wei.
 
-    `outcome`: `success`, `reverted` or `foreign`. `bumps`: attempts after the first.
+    `outcome`: `success`, `reverted` or `foreign`. `cost_wei`: its gas, and what a rollup took for
+    its data. `bumps`: attempts after the first.
     """
 
     kind: str
     nonce: int
     outcome: str
     gas_used: int
-    gas_price_wei: int
+    cost_wei: int
     opened_at: int
     mined_at: int | None
     finalised_at: int | None
@@ -79,6 +80,7 @@ class Counts:
                 pub_slot.c.receipt_status,
                 pub_slot.c.gas_used,
                 pub_slot.c.gas_price_wei,
+                pub_slot.c.l1_fee_wei,
                 pub_slot.c.opened_at,
                 pub_slot.c.mined_at,
                 pub_slot.c.finalised_at,
@@ -103,7 +105,7 @@ class Counts:
                 nonce=row.nonce,
                 outcome="foreign" if row.state == SlotState.FOREIGN.value else outcome,
                 gas_used=row.gas_used or 0,
-                gas_price_wei=row.gas_price_wei or 0,
+                cost_wei=(row.gas_used or 0) * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0),
                 opened_at=row.opened_at,
                 mined_at=row.mined_at,
                 finalised_at=row.finalised_at,

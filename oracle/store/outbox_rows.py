@@ -217,7 +217,8 @@ class Attempt:
 class Mined:
     """What a receipt says; `gas_price_wei` is the price that was really paid.
 
-    `time` of the block in unix seconds; None: not asked for.
+    `time` of the block in unix seconds; None: not asked for. `l1_fee_wei`: what a rollup took for
+    the data, beside gas.
     """
 
     block_number: int
@@ -226,6 +227,7 @@ class Mined:
     gas_used: int
     gas_price_wei: int
     time: int | None = None
+    l1_fee_wei: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,11 +95,11 @@ class SlotViews:
     def gas_spent(self) -> tuple[int, int]:
         """Return (gas, wei) of everything that is final."""
         rows = self._connection.execute(
-            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei).where(
+            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei, pub_slot.c.l1_fee_wei).where(
                 pub_slot.c.state == SlotState.FINAL.value, pub_slot.c.gas_used.is_not(None)
             )
         )
-        spent = [(row[0], row[0] * (row[1] or 0)) for row in rows]
+        spent = [(row[0], row[0] * (row[1] or 0) + (row[2] or 0)) for row in rows]
         return sum(gas for gas, _ in spent), sum(wei for _, wei in spent)
 
     def missing(self, account: Account, below: int) -> list[int]:
@@ -118,7 +118,7 @@ class SlotViews:
         costs: dict[int, int] = {}
         for row in self._connection.execute(_COSTS.where(where)):
             if row.gas_used is not None:
-                cost = row.gas_used * (row.gas_price_wei or 0)
+                cost = row.gas_used * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0)
             else:
                 cost = max(row.max_cost_wei or 0, (row.gas_limit or 0) * (row.max_fee_wei or 0))
             costs[row.nonce] = max(costs.get(row.nonce, 0), cost)
@@ -132,6 +132,7 @@ _COSTS = select(
     pub_slot.c.nonce,
     pub_slot.c.gas_used,
     pub_slot.c.gas_price_wei,
+    pub_slot.c.l1_fee_wei,
     pub_intent.c.max_cost_wei,
     pub_attempt.c.gas_limit,
     pub_attempt.c.max_fee_wei,

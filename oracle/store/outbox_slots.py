@@ -36,6 +36,7 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
         "receipt_status",
         "gas_used",
         "gas_price_wei",
+        "l1_fee_wei",
         "mined_at",
     )
 )
@@ -176,6 +177,7 @@ class Slots(WatchedViews):
             receipt_status=int(mined.succeeded),
             gas_used=mined.gas_used,
             gas_price_wei=mined.gas_price_wei,
+            l1_fee_wei=mined.l1_fee_wei,
             mined_at=stamp.at,
         )
         won = self._named(attempt.intent_id)
@@ -253,6 +255,7 @@ class Slots(WatchedViews):
                 "receipt_status": int(mined.succeeded),
                 "gas_used": mined.gas_used,
                 "gas_price_wei": mined.gas_price_wei,
+                "l1_fee_wei": mined.l1_fee_wei,
                 "opened_block": mined.block_number,
             }
         mine = of_account(account) & (pub_slot.c.nonce == nonce)

@@ -175,6 +175,7 @@ pub_slot = Table(
     Column("opened_block", BigInteger, nullable=False, server_default="0"),
     Column("last_bump_block", BigInteger),
     Column("mined_at", BigInteger),
+    Column("l1_fee_wei", Wei),  # what a rollup took for the data, beside gas
     CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
 )
 _SLOT_WORK = "state IN ('open', 'live', 'mined')"

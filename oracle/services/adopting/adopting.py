@@ -181,4 +181,5 @@ def _mined(spent: Spent) -> Mined:
         spent.gas_used,
         spent.gas_price,
         spent.time,
+        spent.l1_fee,
     )
