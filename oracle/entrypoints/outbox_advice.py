@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oracle.services.sending.offers import TOO_LITTLE
 from oracle.services.sending.signing import ends_by_itself
-from oracle.store.outbox_rows import Attempt, Intent, IntentState, Pause, PauseKind, Slot
+from oracle.store.outbox_rows import Account, Attempt, Intent, IntentState, Pause, PauseKind, Slot
 
 # What waits by itself for something that a person can change; by class of reason.
 _CHANGES = {
@@ -14,12 +15,13 @@ _CHANGES = {
     "hour_cap": "wait, or raise limits.max_cost_per_hour_wei",
     "day_cap": "wait, or raise limits.max_cost_per_day_wei",
     "behind": "wait until the index has caught up: `qos-oracle status`",
-    "stalled": "look at the chain and its endpoints: `qos-oracle endpoint list`",
+    "stalled": "look at the chain and its endpoints: `qos-oracle endpoint probe`",
     "gated": "`qos-oracle report show` what would change, then `report release PERIOD`",
     "WrongRules": "install the version whose rules the contract names",
     "Paused": "the contract is paused: `qos-oracle contract show`",
 }
 _NOTHING = "nothing"
+_GWEI = 10**9
 _OF_STATE = {
     IntentState.FINAL: "it is done",
     IntentState.REVERTED: "it is over; the next one carries what is still wanted",
@@ -73,16 +75,21 @@ def _of_live(intent: Intent, sent: Sent) -> Advice:
     newest = sent.attempts[-1] if sent.attempts else None
     said = newest.last_error_text or newest.last_error_class if newest is not None else None
     waits = "a block" if said is None else f"a block; the endpoints said last: {said}"
+    act = f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once"
+    if newest is not None and newest.last_error_class in TOO_LITTLE:
+        most = f"{newest.signed.max_fee_wei / _GWEI:g} gwei for each gas"
+        waits = f"{waits} (it pays {most})"
+        act = (
+            "gas is dear: wait, it is bumped by itself as far as [limits] allow, or raise "
+            f"limits.max_fee_per_gas_wei; `outbox bump {intent.id}` says which limit is in the way"
+        )
     if sent.pause is not None:
         return Advice(
             f"{waits}; and for {_of_pause(sent.pause)}",
-            f"it is offered as it is, and not bumped: {_after_pause(intent, sent.pause)}",
+            "it is offered as it is, and not bumped: "
+            f"{after_pause(intent.wish.account, sent.pause)}",
         )
-    return Advice(
-        waits,
-        f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once, "
-        f"`outbox cancel {intent.id} --yes` puts a no-op on its nonce",
-    )
+    return Advice(waits, f"{act}, `outbox cancel {intent.id} --yes` puts a no-op on its nonce")
 
 
 def _of_held(intent: Intent, _sent: Sent) -> Advice:
@@ -110,8 +117,9 @@ def _of_pause(pause: Pause) -> str:
     return f"its sender, which rests ({pause.kind.value}): {pause.reason}"
 
 
-def _after_pause(intent: Intent, pause: Pause) -> str:
-    sender = intent.wish.account.address
+def after_pause(account: Account, pause: Pause) -> str:
+    """Say what a person has to do so that a sender goes on."""
+    sender = account.address
     if pause.kind is PauseKind.FUNDS:
         return f"send ether to {sender}; it goes on by itself"
     if ends_by_itself(pause):
@@ -121,14 +129,14 @@ def _after_pause(intent: Intent, pause: Pause) -> str:
 
 def _of_waiting(intent: Intent, sent: Sent) -> Advice:
     if sent.pause is not None:
-        return Advice(_of_pause(sent.pause), _after_pause(intent, sent.pause))
+        return Advice(_of_pause(sent.pause), after_pause(intent.wish.account, sent.pause))
     reason = intent.error_text or intent.error_class
     if reason is None:
         following = {
             IntentState.PLANNED: "its trial on the newest block",
             IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
             "limits.max_in_flight are not final (no end without two endpoints that agree: "
-            "`qos-oracle endpoint list`)",
+            "`qos-oracle endpoint probe`)",
             IntentState.ASSIGNED: "its signature, and the first sending",
         }[intent.state]
         return Advice(following, f"{_NOTHING}, as long as the daemon runs with --publish")

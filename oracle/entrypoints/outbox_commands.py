@@ -14,7 +14,7 @@ from oracle.entrypoints.options import (
     print_json,
 )
 from oracle.entrypoints.outbox_acts import named, unix_seconds
-from oracle.entrypoints.outbox_advice import Sent, advice
+from oracle.entrypoints.outbox_advice import Sent, advice, after_pause
 from oracle.entrypoints.outbox_tables import reason_of, show_intent, show_intents, task_of
 from oracle.store.outbox_rows import (
     Attempt,
@@ -59,8 +59,8 @@ def list_intents(
         sent = [sent_of(unit, intent) for intent in intents]
     for account, pause in paused.items():
         typer.echo(
-            f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}; "
-            f"`outbox release {account.address}`)",
+            f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
+            f"{after_pause(account, pause)}",
             err=True,
         )
     if as_json:

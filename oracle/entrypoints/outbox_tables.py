@@ -1,6 +1,7 @@
 """What `outbox` shows to people: a row for each wish, and one of them whole."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 import typer
 
@@ -17,6 +18,7 @@ _SHORT = len("0x") + 8
 _NAME_WIDTH = 14
 _TIMES = {1: "once", 2: "twice"}
 _TASK = "task="
+_MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
 def show_intents(found: Iterable[tuple[Intent, Sent]], now: int) -> None:
@@ -37,10 +39,18 @@ def show_intent(
             typer.echo(f"{name:<{_NAME_WIDTH}}{value}")
     for attempt in attempts:
         typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
-    for entry in journal:
-        moment = in_utc(entry.at, "%Y-%m-%d %H:%M:%S")
-        by = "" if entry.actor is None else f" by {entry.actor}"
-        typer.echo(f"{moment}  {entry.event:<10}{entry.detail}{by}".rstrip())
+    for _, alike in groupby(journal, key=lambda one: (one.event, one.detail, one.actor)):
+        typer.echo(_lived(list(alike)))
+
+
+def _lived(alike: Sequence[JournalEntry]) -> str:
+    """Write entries that say the same, one after the other, as one line."""
+    first, last = alike[0], alike[-1]
+    by = "" if first.actor is None else f" by {first.actor}"
+    times = _TIMES.get(len(alike), f"{len(alike)} times")
+    again = "" if len(alike) == 1 else f" ({times}, until {in_utc(last.at, _MOMENT)})"
+    said = f"{first.event:<10}{first.detail}{by}".rstrip()
+    return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
 
 
 def _told(attempt: Attempt) -> str:
@@ -68,7 +78,7 @@ def reason_of(intent: Intent) -> str | None:
 
 
 def _cells(intent: Intent, sent: Sent, now: int) -> list[str]:
-    told, newest = reason_of(intent), sent.attempts[-1] if sent.attempts else None
+    newest = sent.attempts[-1] if sent.attempts else None
     return [
         str(intent.id),
         intent.wish.kind.value.replace("_", " "),
@@ -79,8 +89,15 @@ def _cells(intent: Intent, sent: Sent, now: int) -> list[str]:
         "" if newest is None else f"{newest.signed.max_fee_wei / _GWEI:.3g}",
         _age(now - intent.created_at),
         in_utc(intent.updated_at, "%m-%d %H:%M:%S"),
-        "" if told is None else intent.error_class or told,
+        _why(intent, newest),
     ]
+
+
+def _why(intent: Intent, newest: Attempt | None) -> str:
+    """Say in a word why it waits or ended; of what is sent, what endpoints said of it last."""
+    if intent.state is IntentState.LIVE and newest is not None:
+        return newest.last_error_class or ""
+    return "" if reason_of(intent) is None else intent.error_class or reason_of(intent) or ""
 
 
 def _age(seconds: int) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 WIDTH = 100
 _LONGEST = 40
 # Columns whose cells are looked up elsewhere: never folded.
-_NAMES = ("node", "task")
+_NAMES = ("node", "task", "address")
 
 
 def foreign(text: str, longest: int = _LONGEST) -> str:

@@ -1,0 +1,68 @@
+"""What `outbox` says to a person about a call that waits."""
+
+from dataclasses import replace
+
+from oracle.domain.ids import Address, Hash
+from oracle.entrypoints.outbox_advice import Sent, advice, after_pause
+from oracle.entrypoints.outbox_tables import show_intent, show_intents
+from oracle.store.outbox_rows import (
+    Account,
+    Attempt,
+    AttemptReason,
+    Intent,
+    IntentKind,
+    IntentState,
+    JournalEntry,
+    Pause,
+    PauseKind,
+    SignedCall,
+    Wish,
+)
+
+SENDER = Account(1, Address("0x" + 40 * "1"))
+WISH = Wish(SENDER, Address("0x" + 40 * "2"), IntentKind.PUSH, "push", "0x", round=6)
+PUSH = Intent(66, WISH, IntentState.LIVE, 5, 80_000, 10**15, None, None, None, 0, 0, None)
+SIGNED = SignedCall(Hash("0x" + 64 * "3"), b"", 200 * 10**9, 10**9, 80_000)
+BYTES = Attempt(1, 5, 66, 0, SIGNED, 9, 12, None, None, AttemptReason.FIRST, 0, 1, 1, 1)
+DEAR = replace(BYTES, last_error_class="underpriced", last_error_text="max fee less than base fee")
+
+
+def entry(at: int, event: str, detail: str) -> JournalEntry:
+    return JournalEntry(at, 66, None, None, event, detail, 1, None)
+
+
+def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
+    told = advice(PUSH, Sent(None, [DEAR], None))
+
+    assert told.waits_for is not None
+    assert "max fee less than base fee (it pays 200 gwei for each gas)" in told.waits_for
+    assert "raise limits.max_fee_per_gas_wei" in told.what_to_do
+    assert "nothing" not in told.what_to_do
+
+
+def test_a_call_of_which_nothing_was_said_asks_for_nothing():
+    assert advice(PUSH, Sent(None, [BYTES], None)).what_to_do.startswith("nothing: ")
+
+
+def test_the_list_says_in_a_word_why_a_live_call_waits(capsys):
+    show_intents([(PUSH, Sent(None, [DEAR], None))], now=5)
+
+    assert capsys.readouterr().out.splitlines()[1].endswith("underpriced")
+
+
+def test_a_sender_that_goes_on_by_itself_is_not_to_be_released():
+    assert "goes on by itself" in after_pause(SENDER, Pause(PauseKind.FUNDS, "no ether"))
+    assert "`outbox release 0x11" in after_pause(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
+
+
+def test_lines_of_the_journal_that_say_the_same_are_one(capsys):
+    again = [entry(at, "sent", "underpriced") for at in range(60, 3600, 60)]
+    journal = [entry(0, "live", ""), *again, entry(3600, "mined", "block 7, worked")]
+
+    show_intent({}, [], journal)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "1970-01-01 00:00:00  live",
+        "1970-01-01 00:01:00  sent      underpriced (59 times, until 1970-01-01 00:59:00)",
+        "1970-01-01 01:00:00  mined     block 7, worked",
+    ]
