@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -85,8 +86,9 @@ _VERSION = typer.Option(
 )
 
 
+@cache
 def build() -> typer.Typer:
-    """Return the whole command line; each `*_commands` module registers its own part."""
+    """Return the whole command line; each `*_commands` module registers its own part, once."""
     app = typer.Typer(
         name="qos-oracle",
         help="Folds a compute network's events into QoS scores and reports them on-chain.",
