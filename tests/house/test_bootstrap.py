@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_the_password_of_an_index_is_used_and_never_shown(monkeypatch, capsys):
         assert bootstrap._pip_wheel() == b"a wheel"
 
         monkeypatch.setenv("PIP_INDEX_URL", address.replace("secret", "s3cret"))
-        with pytest.raises(OSError, match="401") as refused:
+        with pytest.raises(HTTPError, match="401") as refused:
             bootstrap._pip_wheel()
         refused.value.close()
 
@@ -123,7 +124,7 @@ def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, t
 @pytest.mark.skipif(not importlib.util.find_spec("ensurepip"), reason="no wheel of pip here")
 def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch):
     bundled = importlib.import_module("ensurepip")
-    wheel = next((Path(bundled.__file__).parent / "_bundled").glob("pip-*.whl"))
+    wheel = next((Path(str(bundled.__file__)).parent / "_bundled").glob("pip-*.whl"))
     monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
     monkeypatch.setattr(bootstrap, "PIP_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
     no_pip_here(monkeypatch)

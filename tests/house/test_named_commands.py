@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -54,7 +55,7 @@ def commands() -> typer.core.TyperGroup:
 
 def fault(commands: typer.core.TyperGroup, said: str) -> str | None:
     """Return what is wrong with a command line as it is written; None: nothing."""
-    at: object = commands
+    at: Any = commands
     for word in said.split():
         if not isinstance(at, typer.core.TyperGroup) or not WORD.fullmatch(word):
             break
