@@ -1,15 +1,17 @@
 """`kickout propose` and `execute` by hand, on a chain where a node deserves it."""
 
 import json
+import shutil
 
 import pytest
 
 from oracle.entrypoints.cli import run
 from oracle.services.confirming import confirm_next
+from oracle.store.store import Store
 from tests.entrypoints.local_network import write
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
-from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS
+from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
 from tests.services.test_kicking import (
     ROUNDS,
@@ -23,12 +25,32 @@ from tests.services.test_kicking import (
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
 
+@pytest.fixture(scope="module")
+def fallen(fresh_premises, sqlite_template, tmp_path_factory):
+    """A database, and a chain, on which node 2 is due and reported; nobody proposed anything."""
+    folder = tmp_path_factory.mktemp("fallen")
+    database = folder / "oracle.sqlite"
+    shutil.copyfile(sqlite_template, database)
+    with Store.open(f"sqlite:///{database}") as store:
+        played = Office(fresh_premises, store, folder / "evidence")
+        bad_pool(played)
+        shown_low(played)
+        played.repeat(confirm_next)
+        with store.transaction() as unit:
+            unit.lease.release(played.epoch)
+        played.close()
+    return database
+
+
+@pytest.fixture
+def sqlite_url(fallen, tmp_path):
+    """A copy of it for every test; the chain is undone."""
+    return f"sqlite:///{shutil.copyfile(fallen, tmp_path / 'oracle.sqlite')}"
+
+
 @pytest.fixture
 def office(sqlite_office):
-    """Node 2 is due and reported; the daemon proposed nothing, and has gone home."""
-    bad_pool(sqlite_office)
-    shown_low(sqlite_office)
-    sqlite_office.repeat(confirm_next)
+    """The daemon has gone home."""
     with sqlite_office.store.transaction() as unit:
         unit.lease.release(sqlite_office.epoch)
     return sqlite_office
