@@ -41,6 +41,10 @@ _REFUSED = frozenset(
     )
 )
 
+# What waits for a second endpoint's word is asked for again, so many at a time: while one is down
+# they would become more and more.
+DECIDED_AT_ONCE = 64
+
 _Watched = tuple[Slot, list[Attempt]]
 
 
@@ -71,7 +75,7 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
     """Take note of everything that happened to open nonces; None: nothing did.
 
     For whoever sends by the dozen. A receipt that is known and not final is not asked for again
-    while its block is the chain's.
+    while its block is the chain's; of those that too few endpoints confirm, some at a time.
 
     Raises:
         TransientError: no endpoint answers.
@@ -80,16 +84,17 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
     desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
     with desk.store.reading() as unit:
         slots = unit.outbox.slots.watched(desk.account)
-    settled = _still_there(desk, slots, heads)
+    settled = {one.nonce for one in _still_there(desk, slots, heads)}
+    chosen, left_out = _chosen(desk, [one for one in slots if one.nonce not in settled], heads)
     with desk.store.reading() as unit:
-        watched = unit.outbox.slots.with_attempts([one for one in slots if one not in settled])
+        watched = unit.outbox.slots.with_attempts(chosen)
     watch = _Pass(desk, heads, watched)
     done: list[Step] = []
     for slot, attempts in watched:
         if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
             step = watch.look_at(slot, attempts)
             done += [step] if step is not None else []
-    UNDECIDED.labels(role(desk)).set(watch.undecided)
+    UNDECIDED.labels(role(desk)).set(watch.undecided + left_out)
     if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
         return done[0] if done else None
     kinds = [step.did for step in done]
@@ -193,6 +198,27 @@ def _is_known(slot: Slot, won: Attempt, receipt: Receipt) -> bool:
 
 def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
     return [one.signed.tx_hash for one in attempts]
+
+
+def _chosen(desk: Desk, slots: Sequence[Slot], heads: Heads) -> tuple[list[Slot], int]:
+    """Return whose receipts to ask for now, by nonce, and how many wait for their turn.
+
+    All that are not to be decided yet; of the others the lowest, and some more by turns: one that
+    nobody can decide keeps no other waiting.
+    """
+    late = [
+        one
+        for one in slots
+        if one.block_number is not None and desk.is_final(one.block_number, heads)
+    ]
+    if len(late) <= DECIDED_AT_ONCE:
+        return list(slots), 0
+    half = DECIDED_AT_ONCE // 2
+    others = late[half:]
+    start = heads.latest.number * half % len(others)
+    now = {one.nonce for one in (*late[:half], *(others[start:] + others[:start])[:half])}
+    waiting = {one.nonce for one in late} - now
+    return [one for one in slots if one.nonce not in waiting], len(waiting)
 
 
 def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:

@@ -19,7 +19,7 @@ from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import is_as_wanted, wanted_now
 from oracle.services.readying import NOT_WANTED
 from oracle.services.sending.broadcasting import send_attempts
-from oracle.services.sending.budgets import left, show
+from oracle.services.sending.budgets import SPENT, kept_from, left, show
 from oracle.services.sending.bumping import bump_next
 from oracle.services.sending.calls import gas_of_block, l1_cost, limit_for, signed_call
 from oracle.services.sending.replenishing import resume_funded
@@ -28,7 +28,6 @@ from oracle.services.sending.trials import count
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
-    IntentKind,
     IntentState,
     Slot,
     SlotState,
@@ -37,8 +36,6 @@ from oracle.store.store import Unit
 
 # Endpoints take batches of a hundred.
 _AT_ONCE = 100
-# More than any limit.
-_ANY = 2**256
 
 _Work = tuple[Slot, Intent]
 
@@ -105,7 +102,8 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
     gas_there_is = gas_of_block(desk)
     with desk.store.reading() as unit:
         show(unit, desk)
-        left = balance - unit.outbox.slots.reserved(account)
+        ether = balance - unit.outbox.slots.reserved(account)
+        budget = left(unit, desk)
     steps: list[Step | None] = []
     affordable: list[tuple[Intent, int, int]] = []
     for look in looks:
@@ -114,23 +112,29 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
         cost = (limit or 0) * fees.max_fee + l1_cost(desk, calldata)
         if limit is None:
             why = ("too_big", f"takes {look.gas} gas, and a block has {gas_there_is}")
-            steps.append(wait(desk, look.intent, heads, why))
         elif cost > most:
             why = ("cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}")
-            steps.append(wait(desk, look.intent, heads, why))
-        elif cost > left:
+        elif cost > ether:
             why = ("funds", f"{account.address} has {balance} wei: send ether to it")
-            steps.append(wait(desk, look.intent, heads, why))
+        elif cost > budget - kept_from(desk, look.intent):
+            # It stays planned: made ready, it would only be put back, block by block.
+            why = SPENT
         else:
-            left -= cost
+            ether, budget = ether - cost, budget - cost
             affordable.append((look.intent, limit, cost))
+            continue
+        steps.append(wait(desk, look.intent, heads, why))
     if affordable:
-        stamp = desk.stamp
-        with desk.writing() as unit:
-            for intent, limit, cost in affordable:
-                unit.outbox.intents.make_ready(intent, limit, cost, stamp)
-        steps.insert(0, _step("ready", [intent for intent, _, _ in affordable]))
+        steps.insert(0, _made_ready(desk, affordable))
     return steps
+
+
+def _made_ready(desk: Desk, affordable: Sequence[tuple[Intent, int, int]]) -> Step:
+    stamp = desk.stamp
+    with desk.writing() as unit:
+        for intent, limit, cost in affordable:
+            unit.outbox.intents.make_ready(intent, limit, cost, stamp)
+    return _step("ready", [intent for intent, _, _ in affordable])
 
 
 def _assign_all(desk: Desk, heads: Heads) -> Step | None:
@@ -142,13 +146,10 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
         outbox, account = unit.outbox, desk.account
         # Looked at once more, in the commit that gives the nonces.
         ready = _ready(unit, desk)
-        most = min(desk.publisher.caps.cost_per_day, desk.publisher.caps.cost_per_hour or _ANY)
         allowed, ether = left(unit, desk), balance - outbox.slots.reserved(account)
         for intent in ready:
             cost = intent.max_cost_wei or 0
-            # Whoever floods the queue does not keep the starts from being paid for.
-            kept = 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
-            if cost > min(allowed - kept, ether):
+            if cost > min(allowed - kept_from(desk, intent), ether):
                 why = _why_not(cost, ether)
                 outbox.intents.postpone(intent, heads.latest.time + 1, why, stamp)
                 continue
@@ -162,7 +163,7 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
 def _why_not(cost: int, ether: int) -> tuple[str, str]:
     if cost > ether:
         return "funds", f"{ether} wei are left beside what is reserved: send ether"
-    return "day_cap", "max_cost_per_day_wei or max_cost_per_hour_wei is spent or reserved"
+    return SPENT
 
 
 def _ready(unit: Unit, desk: Desk) -> list[Intent]:

@@ -4,7 +4,7 @@ Looked at again in the commit that reserves, bumps and no-ops included. Amounts 
 """
 
 from oracle.services.desk import Desk
-from oracle.store.outbox_rows import Account, AttemptReason, Slot
+from oracle.store.outbox_rows import Account, AttemptReason, Intent, IntentKind, Slot
 from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import BUDGET_USED
 
@@ -13,6 +13,7 @@ DAY = 86_400
 
 # A class and a text, as an intent keeps them.
 Why = tuple[str, str]
+SPENT: Why = ("day_cap", "max_cost_per_day_wei or max_cost_per_hour_wei is spent or reserved")
 
 
 def role(desk: Desk) -> str:
@@ -39,6 +40,16 @@ def tightest(unit: Unit, desk: Desk, slot: Slot) -> tuple[int, str]:
         name = "hour" if seconds == HOUR else "day"
         rooms.append((limit - spent + counted, f"limits.max_cost_per_{name}_wei"))
     return min(rooms)
+
+
+def kept_from(desk: Desk, intent: Intent) -> int:
+    """Return what of the budgets is not for this call of the dispatcher, in wei.
+
+    Whoever floods the queue does not keep the starts from being paid for.
+    """
+    caps = desk.publisher.caps
+    most = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
+    return 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
 
 
 def why_not(unit: Unit, desk: Desk, cost: int) -> Why | None:
