@@ -22,7 +22,7 @@ from tests.simulation.world import World
 # A statement is good for that long, in seconds.
 _TTLS = (120, 300, 600)
 _UNDER_HEAD = 2
-# One of so many asks for another statement of a round that has one: that must not be signed.
+# One time of so many another statement is asked for as well: that must not be signed.
 _CONTRARY = 4
 
 
@@ -81,17 +81,22 @@ class Planner:
     def _signed(
         self, desk: Desk, heads: Heads, wanted: str, kind: IntentKind
     ) -> SignedStatement | None:
-        """Sign a statement, or take the one that was; now and then ask for a contrary one."""
+        """Sign a statement, or take the one that was; now and then ask for a contrary one too."""
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement, record = _stated(desk, wanted, kind, terms)
         with desk.store.reading() as unit:
             live = unit.outbox.signatures.live(record)
         is_good = live is not None and live.expires_at >= head.time
-        if live is not None and is_good and dice.randrange(_CONTRARY):
+        if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)
             statement, record = _stated(desk, wanted, kind, terms)
-        return sign_once(desk, statement, record, desk.publisher.contract.standing())
+        standing = desk.publisher.contract.standing()
+        signed = sign_once(desk, statement, record, standing)
+        if signed is not None and dice.randrange(_CONTRARY) == 0:
+            contrary = _stated(desk, wanted, kind, (terms[0], terms[1] + 1))
+            sign_once(desk, *contrary, standing)
+        return signed
 
 
 def _stated(

@@ -21,8 +21,8 @@ SETTINGS = {
         Setting("dear for good", fee_cap=200, later_fee=60),
         # Builders want more than blocks tell: nothing is mined at its first fee. A cap that the
         # first fee uses up would leave no room for a dearer one.
-        Setting("dear tips", fee_cap=1_000, asked_tip=1.4, operator=False),
+        Setting("dear tips", fee_cap=1_000, asked_tip=1.1, operator=False),
         # Little may be spent at a time, and in an hour.
-        Setting("short purse", call_cap=6, hour_cap=30),
+        Setting("short purse", call_cap=6, hour_cap=25),
     )
 }
