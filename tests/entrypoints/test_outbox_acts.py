@@ -30,14 +30,15 @@ Act = Callable[..., int]
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+def url(sqlite_url: str) -> str:
+    """Where `sound` looks for it as well."""
+    return sqlite_url
 
 
 @pytest.fixture
 def config(sound: Settings, tmp_path: Path, url: str) -> Path:
     """Intent 1 is planned, 2 was sent with nonce 5, 3 is held because its nonce was foreign."""
-    with Store.open(url, create=True) as store, store.transaction() as unit:
+    with Store.open(url) as store, store.transaction() as unit:
         outbox = unit.outbox
         outbox.senders.enroll(ME, 5, NOW)
         for number in (1, 2, 3):

@@ -64,15 +64,15 @@ def seen(store: Store) -> list[object]:
 
 
 @pytest.fixture
-def first_version(empty_database_url: str) -> Callable[[Rules], list[object]]:
+def first_version(database_url: str) -> Callable[[Rules], list[object]]:
     """Make the database one of revision 0001 with rows; returns what it said before."""
 
     def make(rules: Rules) -> list[object]:
-        with Store.open(empty_database_url, create=True) as store:
+        with Store.open(database_url) as store:
             with store.transaction() as unit:
                 fill(unit, rules)
             said = seen(store)
-        with connected(empty_database_url) as connection:
+        with connected(database_url) as connection:
             command.downgrade(migrations(connection), "0001")
         return said
 
@@ -80,10 +80,10 @@ def first_version(empty_database_url: str) -> Callable[[Rules], list[object]]:
 
 
 def test_going_down_makes_the_tables_of_the_first_version(
-    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+    database_url: str, first_version: Callable[[Rules], list[object]]
 ):
     first_version(SEED)
-    with connected(empty_database_url) as connection:
+    with connected(database_url) as connection:
         down = layout(connection)
         assert score_columns(connection)[-1] == "time"
         command.downgrade(migrations(connection), "base")
@@ -97,11 +97,11 @@ def score_columns(connection: Connection) -> list[str]:
 
 @pytest.mark.parametrize("rules", [SEED, rule_set("relay")])
 def test_every_row_of_the_first_version_stays_what_it_was(
-    empty_database_url: str, first_version: Callable[[Rules], list[object]], rules: Rules
+    database_url: str, first_version: Callable[[Rules], list[object]], rules: Rules
 ):
     before = first_version(rules)
-    assert migrate(empty_database_url).age is SchemaAge.OLDER
-    with Store.open(empty_database_url) as store:
+    assert migrate(database_url).age is SchemaAge.OLDER
+    with Store.open(database_url) as store:
         assert seen(store) == before
         assert before[-1] == dict.fromkeys((1, 2, 3), named_by(rules))
         with store.transaction() as unit:
@@ -111,11 +111,11 @@ def test_every_row_of_the_first_version_stays_what_it_was(
 
 
 def test_the_journal_of_the_first_version_still_goes_back(
-    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+    database_url: str, first_version: Callable[[Rules], list[object]]
 ):
     first_version(SEED)
-    migrate(empty_database_url)
-    with Store.open(empty_database_url) as store, store.transaction() as unit:
+    migrate(database_url)
+    with Store.open(database_url) as store, store.transaction() as unit:
         unit.undo.rollback_to(ANCESTOR)
         after = list(unit.projections.dump())
         unit.projections.clear()
@@ -126,16 +126,16 @@ def test_the_journal_of_the_first_version_still_goes_back(
 
 
 def test_what_an_older_version_read_is_covered_at_no_level(
-    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+    database_url: str, first_version: Callable[[Rules], list[object]]
 ):
     assert first_version(SEED)
-    with connected(empty_database_url) as connection:
+    with connected(database_url) as connection:
         connection.exec_driver_sql(
             "INSERT INTO identity (id, chain_id, genesis_hash, contracts, start_block) "
             "VALUES (1, 1, '01', '{}', 3)"
         )
-    migrate(empty_database_url)
-    with Store.open(empty_database_url) as store, store.reading() as unit:
+    migrate(database_url)
+    with Store.open(database_url) as store, store.reading() as unit:
         (span,) = unit.coverage.spans(NAMELESS)
         cursor = unit.cursor.get()
         assert cursor is not None
@@ -144,24 +144,24 @@ def test_what_an_older_version_read_is_covered_at_no_level(
 
 
 def test_scores_by_rules_that_nobody_knows_are_left_without_a_name(
-    empty_database_url: str, first_version: Callable[[Rules], list[object]]
+    database_url: str, first_version: Callable[[Rules], list[object]]
 ):
     first_version(rule_set("seed", {"tau_seconds": "900"}))
-    migrate(empty_database_url)
-    with Store.open(empty_database_url) as store, store.reading() as unit:
+    migrate(database_url)
+    with Store.open(database_url) as store, store.reading() as unit:
         assert unit.scores.scored_by(node("A"), [1, 2, 3]) == {}
         assert [entry.score for entry in unit.scores.of_node(node("A"))] == [10, 0, 5]
 
 
 def test_rows_that_refer_to_intents_still_find_them(
-    empty_sqlite_url: str,
+    sqlite_url: str,
 ):
-    with Store.open(empty_sqlite_url, create=True) as store, store.transaction() as unit:
+    with Store.open(sqlite_url) as store, store.transaction() as unit:
         fill(unit, SEED)
-    with connected(empty_sqlite_url) as connection:
+    with connected(sqlite_url) as connection:
         command.downgrade(migrations(connection), "0001")
-    migrate(empty_sqlite_url)
-    with connected(empty_sqlite_url) as connection:
+    migrate(sqlite_url)
+    with connected(sqlite_url) as connection:
         assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
         connection.exec_driver_sql("DELETE FROM pub_attempt")
         with pytest.raises(IntegrityError):
