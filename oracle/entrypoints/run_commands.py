@@ -16,6 +16,7 @@ from oracle.chain.failures import NoneAnswersError
 from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
 from oracle.entrypoints.awaiting import Stop, await_chain, await_lease
+from oracle.entrypoints.introducing import check_contract, introduce
 from oracle.entrypoints.lease_keeping import give_back, leading
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
@@ -29,7 +30,6 @@ from oracle.entrypoints.steps import Work, steps_of
 from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build, serving
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.publisher.inspection import differences
 from oracle.scheduler import Beats, Waker, run as run_steps, run_once
 from oracle.services import latching
 from oracle.services.leasing import take
@@ -163,7 +163,7 @@ def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
 def _stood_by(app: App, sends: _Sends, stop: Stop) -> int | None:
     """Wait for the lease, with everything checked that can be; None: told to end first."""
     if sends.reports:
-        _check_contract(app)
+        check_contract(app)
     watch = Watch(Beats(time.monotonic))
     settle()
     with _serving(app, watch) as address, _on_signals(stop.tell):
@@ -234,17 +234,10 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     if sends.starts:
         work.starts = app.dispatch_desk(epoch, _unix_seconds)
     if sends.reports:
-        _check_contract(app)
+        introduce(app, check_contract(app))
         work.desk = app.desk(epoch, _unix_seconds)
     settle()
     return work
-
-
-def _check_contract(app: App) -> None:
-    found = differences(app.publisher.contract.constitution(), app.expected)
-    if found:
-        lines = "".join(f"\n  {difference.line()}" for difference in found)
-        raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
 
 
 @contextmanager

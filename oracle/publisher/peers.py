@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from oracle.chain.bodies import body_of
 from oracle.chain.urls import shown
+from oracle.domain.ids import Address
 from oracle.publisher.statement_wire import Told, is_genuine, read
 from oracle.telemetry import quorum_metrics
 
@@ -128,6 +129,8 @@ class Peers:
         self._asked: dict[str, float] = {}
         # How often each place was asked about again, and when it was last.
         self._again: dict[str, tuple[int, float]] = {}
+        # Whom we told of: a reporter whose signer was removed shows what it signs all night.
+        self._told_of: dict[tuple[str, Address], None] = {}
 
     @classmethod
     def of(cls, urls: Sequence[str], every_seconds: float, timeout_seconds: float) -> "Peers":
@@ -159,6 +162,14 @@ class Peers:
         for oldest in list(self._again)[:-_MOST_NOTED]:
             del self._again[oldest]
         return self._told(path) if is_due else []
+
+    def is_news(self, host: str, signer: Address) -> bool:
+        """Tell whether this stranger's name was not noted yet; it is now."""
+        is_news = (host, signer) not in self._told_of
+        self._told_of[host, signer] = None
+        for oldest in list(self._told_of)[:-_MOST_NOTED]:
+            del self._told_of[oldest]
+        return is_news
 
     def _told(self, path: str) -> list[tuple[str, Told]]:
         asked = [(peer, peer.asked(path)) for peer in self.all]

@@ -16,6 +16,7 @@ from oracle.publisher.board import Board
 from oracle.publisher.peers import Peers
 from oracle.publisher.publisher import Publisher
 from oracle.services.dispatch_settings import DispatchSettings
+from oracle.services.lacking import Lack
 from oracle.services.latching import why_stopped
 from oracle.services.proving import Prover
 from oracle.services.sending_settings import SendingSettings
@@ -70,6 +71,8 @@ class Desk:
     board: Board | None = None
     peers: Peers | None = None
     head_start: int = 0
+    # What the next report still lacks of a quorum.
+    lack: Lack = field(default_factory=Lack)
 
     @property
     def account(self) -> Account:

@@ -13,7 +13,7 @@ from oracle.errors import TransientError
 from oracle.publisher.contract import Standing, push_call
 from oracle.publisher.typed_data import ReportStatement
 from oracle.services.desk import Desk, Step
-from oracle.services.quorum.collecting import signatures
+from oracle.services.quorum.collecting import signatures, why_not_counted
 from oracle.services.quorum.comparing import tally
 from oracle.services.quorum.landing import lose_next, settle_next, waits_for_finality
 from oracle.services.quorum.records import report_record, statement_of
@@ -59,6 +59,8 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
         cuts = cuts_now(unit, desk.settings)
         pushing = _pushing(desk, unit)
         is_idle = not any(_is_wanted(desk, unit, one, heads) for one in cuts)
+    if is_idle:
+        desk.lack.signatures = None
     step = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
     if step is None and not is_idle:
         step = _plan_beside(desk, heads, cuts, pushing)
@@ -213,6 +215,7 @@ def _sign(desk: Desk, turn: _Turn) -> Step | None:
         return None
     with desk.writing() as unit:
         unit.reports.bind(turn.report.period, signed.round, signed.digest)
+    desk.lack.standing = why_not_counted(desk, turn.standing)
     detail = f"round {signed.round}, period {turn.report.period}"
     return Step("report signed", None, detail)
 
@@ -223,6 +226,7 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     if gathered is None:
         return _look_for_dissent(desk, turn)
     quorum_metrics.HELD.set(0)
+    desk.lack.signatures = None
     if not desk.publisher.has_payer or not _is_open(turn.standing):
         return None
     if not is_worth(desk, turn.report, turn.standing).now:
@@ -275,6 +279,10 @@ def _look_for_dissent(desk: Desk, turn: _Turn) -> Step | None:
     """Hold a report that can get no quorum any more; None: it still may, or is held already."""
     if turn.standing.head.quorum == 1:
         return None
-    reason = tally(desk, turn.record, turn.standing).why_hopeless
+    found = tally(desk, turn.record, turn.standing)
+    reason = found.why_hopeless
+    age = turn.standing.block.time - turn.report.as_of.time
+    is_late = reason is None and age > desk.settings.period_seconds
+    desk.lack.signatures = found.what_lacks(turn.record.round) if is_late else None
     quorum_metrics.HELD.set(0 if reason is None else 1)
     return None if reason is None else hold(desk, turn.report, reason)

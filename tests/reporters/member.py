@@ -166,6 +166,10 @@ class Member:
     def readiness(self) -> dict[str, Any]:
         return dict(self.get("/readyz").json())
 
+    def why_waiting(self) -> str:
+        """Why its reports wait, as `/readyz` has it; empty: they do not."""
+        return "; ".join(one for one in self.readiness()["reasons"] if one.startswith("report: "))
+
     def statements(self, number: int) -> list[dict[str, Any]]:
         """What it shows for a round, the newest first; nothing where it shows nothing."""
         answered = self.get(f"/v1/report/{number}")

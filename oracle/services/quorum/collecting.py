@@ -31,6 +31,18 @@ def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes
     return b"".join(found[signer] for signer in counted[: standing.head.quorum])
 
 
+def why_not_counted(desk: Desk, standing: Standing) -> str | None:
+    """Tell why nobody counts what our signer signs; None: it is one of the contract's.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+    """
+    ours = desk.publisher.signer.address
+    if ours in signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block):
+        return None
+    return f"our signer {ours} is none of the contract's signers: what it signs counts for nothing"
+
+
 def _found(desk: Desk, record: SignedStatement) -> dict[Address, bytes]:
     with desk.store.reading() as unit:
         return gathered(unit, record)

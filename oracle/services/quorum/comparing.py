@@ -27,6 +27,8 @@ class Tally:
     quorum: int
     ours: frozenset[Address]
     others: dict[Hash, frozenset[Address]]
+    # Those whose statements say something else, dead ones and of other blocks too.
+    elsewhere: frozenset[Address] = frozenset()
 
     @property
     def why_hopeless(self) -> str | None:
@@ -43,6 +45,16 @@ class Tally:
             f"disagreement: {_named(against)} signed otherwise; no quorum of {self.quorum} is left"
         )
 
+    def what_lacks(self, number: int) -> str:
+        """Tell how many signatures a round has, and who else signed something, or nothing."""
+        rest = frozenset(self.signers) - self.ours
+        parts = {
+            "nothing came of": rest - self.elsewhere,
+            "something else of": rest & self.elsewhere,
+        }
+        told = "; ".join(f"{what} {_named(who)}" for what, who in parts.items() if who)
+        return f"round {number} has {len(self.ours)} of {self.quorum} signatures: {told}"
+
 
 def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
     """Count what is known of the statements about the record's round.
@@ -54,6 +66,7 @@ def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
     about = (record.contract, record.kind, record.round, record.subject)
     ours: set[Address] = set()
     others: dict[Hash, set[Address]] = {}
+    elsewhere: set[Address] = set()
     with desk.store.reading() as unit:
         own = [one for one in unit.outbox.signatures.of_round(*about) if one.dead_why is None]
         for said in [*own, *unit.outbox.peers.of(*about)]:
@@ -61,12 +74,14 @@ def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
                 continue
             if said.digest == record.digest:
                 ours.add(said.signer)
-            elif differs(desk, unit, said, standing):
+                continue
+            elsewhere.add(said.signer)
+            if differs(desk, unit, said, standing):
                 others.setdefault(said.digest, set()).add(said.signer)
     for signer in signers:
         quorum_metrics.SIGNATURES.labels(signer).set(signer in ours)
     held = {digest: frozenset(found) for digest, found in others.items()}
-    return Tally(signers, standing.head.quorum, frozenset(ours), held)
+    return Tally(signers, standing.head.quorum, frozenset(ours), held, frozenset(elsewhere))
 
 
 def differs(desk: Desk, unit: Unit, said: SignedStatement, standing: Standing) -> bool:

@@ -71,12 +71,16 @@ def _take_in(
         return 0
     standing = look()
     signers = signers_of(desk.publisher.lines, about.contract, standing.block)
-    for one in new:
-        if one.said.signer not in signers:
+    _tell_of_strangers(desk, [one for one in new if one.said.signer not in signers])
+    return _kept(desk, [one for one in new if one.said.signer in signers], standing)
+
+
+def _tell_of_strangers(desk: Desk, strangers: list[Heard]) -> None:
+    for one in strangers:
+        if desk.peers is not None and desk.peers.is_news(one.host, one.said.signer):
             structlog.get_logger().warning(
                 "stranger_signed", host=one.host, signer=one.said.signer
             )
-    return _kept(desk, [one for one in new if one.said.signer in signers], standing)
 
 
 def _unknown(desk: Desk, heard: list[Heard]) -> list[Heard]:

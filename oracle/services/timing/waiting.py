@@ -1,4 +1,4 @@
-"""Says why the next report waits: it is not believable, reporters disagree, the signer rests."""
+"""Says why the next report waits: unbelievable, disputed, unsigned, or by too few."""
 
 from oracle.services.desk import Desk
 from oracle.services.timing.gating import holding
@@ -6,12 +6,13 @@ from oracle.store.store import Unit
 
 
 def why_waiting(desk: Desk) -> str | None:
-    """Return why the newest held report is held, or why nothing is signed; None: neither is."""
+    """Return why the newest report is held, not signed, or by too few for long; None: is not."""
     with desk.store.reading() as unit:
         held = holding(unit)
         if held:
             return f"period {held[-1].period} is held: {held[-1].reason}"
-        return _why_quiet(desk, unit) if desk.publisher.has_signer else None
+        quiet = _why_quiet(desk, unit) if desk.publisher.has_signer else None
+        return quiet or desk.lack.why
 
 
 def _why_quiet(desk: Desk, unit: Unit) -> str | None:

@@ -1,0 +1,41 @@
+"""Looks at the contract before anything is sent, and says as whom we work for it."""
+
+import structlog
+
+from oracle.app import App
+from oracle.errors import InputError
+from oracle.publisher.contract import Constitution
+from oracle.publisher.inspection import differences
+
+
+def check_contract(app: App) -> Constitution:
+    """Return what the contract is like.
+
+    Raises:
+        InputError: it is not as configured.
+        TransientError: no endpoint answers.
+    """
+    constitution = app.publisher.contract.constitution()
+    found = differences(constitution, app.expected)
+    if found:
+        lines = "".join(f"\n  {difference.line()}" for difference in found)
+        raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
+    return constitution
+
+
+def introduce(app: App, constitution: Constitution) -> None:
+    """Say who signs and who sends here, and whose signatures are gathered from where."""
+    keys, peers = app.keys, app.peers
+    signer = keys.signer.address if keys and keys.signer else None
+    transmitter = keys.transmitter.address if keys and keys.transmitter else None
+    structlog.get_logger().info(
+        "reporting",
+        contract=app.oracle_address,
+        signer=signer,
+        transmitter=transmitter,
+        rank=None if transmitter is None else app.config.reporters.transmit_rank,
+        quorum=constitution.quorum,
+        signers=list(constitution.signers),
+        round=constitution.standing.head.round,
+        peers=[] if peers is None else [peer.name for peer in peers.all],
+    )

@@ -1,0 +1,92 @@
+"""A fork that one reporter alone sees: it stands alone, and joins the others again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from oracle.demo.anvil import CHAIN_ID, LocalChain
+from oracle.demo.stage import ACCOUNTS, Clock
+from tests.entrypoints.local_network import LocalNetwork, Settings
+from tests.evm.anvil import anvil
+from tests.reporters.company import Company, company
+from tests.sending.faults import Question, null
+from tests.sending.proxy import Proxy, proxy
+
+# The blocks in which the one that forks may be wrong are not final to it.
+FINALITY_DEPTH = 60
+
+
+@contextmanager
+def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
+    """Another chain that shares every block so far."""
+    head = network.head()
+    flags = (
+        "--fork-url",
+        network.url,
+        "--fork-block-number",
+        str(head),
+        "--no-mining",
+        "--order",
+        "fifo",
+    )
+    with anvil(*flags, "--chain-id", str(CHAIN_ID), "--accounts", str(ACCOUNTS)) as url:
+        chain = LocalChain(url)
+        clock = Clock(network.clock.start)
+        clock.now = network.clock.now + 5
+        try:
+            yield LocalNetwork(
+                replace(network.stage, chain=chain), clock, network.keys, network.waves
+            )
+        finally:
+            chain.close()
+
+
+def is_of_a_tag(asked: Question) -> bool:
+    return asked["params"][0] in {"safe", "finalized"}
+
+
+def test_one_that_sees_a_fork_stands_alone_and_joins_again_with_the_same_bytes(
+    network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
+):
+    with proxy(network.url) as door:
+        door.rule("eth_getBlockByNumber", null(), when=is_of_a_tag)
+
+        def behind_the_door(name: str, settings: Settings) -> None:
+            if name == "c":
+                settings["chain"].update(endpoints=[door.url], finality_depth=FINALITY_DEPTH)
+
+        databases = ["", empty_postgresql_url, ""]
+        with company(network, tmp_path, databases, behind_the_door) as three:
+            three.start()
+            three.round_of(*three.members)
+            three.caught_up()
+            apart(three, door)
+
+
+def apart(three: Company, door: Proxy) -> None:
+    a, b, c = three.members
+    number = three.round + 1
+    with fork_of(three.network) as fork:
+        door.behind = fork.url
+        Company(fork, [c]).due()
+        c.until_signed(number)
+        # It is alone for longer than a round takes.
+        fork.mine(5)
+        c.until_told_to_wait(number)
+        three.due()
+        three.until_signed(number, a, b)
+        three.landed(number)
+        alone = c.digests(number)
+        assert not alone & a.digests(number)
+        assert three.round_of(a, b) == number + 1
+        door.behind = three.network.url
+    three.caught_up()
+    last = three.round_of(a, b, c)
+    three.caught_up()
+
+    assert c.lines("step_done", did="rewound")
+    assert len(c.digests(last)) == 1
+    assert c.digests(last) == a.digests(last) == b.digests(last)
+    assert not alone & {one.digest for one in three.check_rounds()}
+    three.check_bytes(least=5)
