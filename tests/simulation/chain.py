@@ -118,6 +118,7 @@ class Chain:
     ether: int = 100 * 10**18
     calm_fee: int = 10 * GWEI
     asked_tip: int = 0
+    attic_chance: float = 0.1
     attic: dict[int, list[Tx]] = field(default_factory=dict)
     _salt: int = 0
 
@@ -173,7 +174,7 @@ class Chain:
     ) -> Tx | None:
         """Pick one for a nonce; now and then one that every pool forgot long ago."""
         found = offered.get(nonce, [])
-        if self.attic.get(nonce) and self.dice.random() < 0.1:
+        if self.attic.get(nonce) and self.dice.random() < self.attic_chance:
             found = self.attic[nonce]
         payable = [
             tx

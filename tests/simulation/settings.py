@@ -16,8 +16,9 @@ SETTINGS = {
         Setting("half noise", noise=0.5),
         Setting("twice the noise", noise=2.0),
         Setting("no noise", noise=0.0),
-        # No room to bump, so that only sending again helps; and fees that never come back.
-        Setting("no bumps", fee_cap=13),
+        # No room to bump, and pools forget for good, and often: only sending again helps.
+        Setting("no bumps", fee_cap=13, attic=0.0, forgetful=0.25, operator=False),
+        # Fees that never come back.
         Setting("dear for good", fee_cap=200, later_fee=60),
         # Builders want more than blocks tell: nothing is mined at its first fee. A cap that the
         # first fee uses up would leave no room for a dearer one.

@@ -14,7 +14,8 @@ class Setting:
     too, of a transaction and of an hour, in thousandths of an ether. `failing`: of a hundred
     transactions, so many revert, in another block perhaps not. `later_fee`: what the base fee
     tends to from block 60 on, for good, in gwei. `asked_tip`: what builders ask for, in gwei,
-    whatever endpoints tell of earlier blocks. `operator`: a human meddles now and then.
+    whatever endpoints tell of earlier blocks. `attic`: how often a builder looks into what all
+    pools forgot, and `forgetful`: how often they do. `operator`: a human meddles now and then.
     """
 
     name: str
@@ -29,6 +30,8 @@ class Setting:
     call_cap: int = 1_000
     hour_cap: int = 20_000
     asked_tip: float = 0.0
+    attic: float = 0.1
+    forgetful: float = 0.008
     operator: bool = True
     rounds: int = 25
 

@@ -43,7 +43,12 @@ class World:
         self.dice = Random(self.seed)  # noqa: S311
         self.weather = Weather(self.dice, self.setting.noise)
         asked_tip = int(self.setting.asked_tip * GWEI)
-        self.chain = Chain(self.dice, failing=self.setting.failing, asked_tip=asked_tip)
+        self.chain = Chain(
+            self.dice,
+            failing=self.setting.failing,
+            asked_tip=asked_tip,
+            attic_chance=self.setting.attic,
+        )
         self.nodes = [
             Node(
                 self.chain,
@@ -113,7 +118,7 @@ class World:
         if self.weather.strikes("all down", 0.004):
             until = self.number + self.dice.randint(10, 120)
             self._down = dict.fromkeys(range(len(self.nodes)), until)
-        if self.weather.strikes("all pools lost", 0.008):
+        if self.weather.strikes("all pools lost", self.setting.forgetful):
             for node in self.nodes:
                 node.pool.clear()
         for place, node in enumerate(self.nodes):
