@@ -11,13 +11,14 @@ pytestmark = pytest.mark.evm
 NODE = "0x" + "7" * 40
 
 
-@pytest.fixture
-def without(settings, tmp_path, capsys):
-    """A configuration without `oracle.address`, indexed."""
+@pytest.fixture(scope="module")
+def without(network, tmp_path_factory):
+    """A configuration without `oracle.address`, indexed; nothing here changes its database."""
+    folder = tmp_path_factory.mktemp("without")
+    settings = network.settings(folder)
     del settings["oracle"]["address"]
-    path = write(settings, tmp_path / "config.toml")
+    path = write(settings, folder / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
-    capsys.readouterr()
     return path
 
 
