@@ -8,7 +8,9 @@ import gc
 import importlib
 import json
 import os
+import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -51,8 +53,14 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             sys.exit(_tested(order))
-        _say(child)
-        _, status = os.waitpid(child, 0)
+        try:
+            _say(child)
+            _, status = os.waitpid(child, 0)
+        except BaseException:
+            # Nobody waits for it any more.
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            raise
         _say(os.waitstatus_to_exitcode(status))
 
 

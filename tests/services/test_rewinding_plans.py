@@ -1,0 +1,43 @@
+"""What was planned on blocks that left the chain."""
+
+import pytest
+
+from oracle.store.outbox_rows import Account, IntentKind, IntentState, Stamp, Wish
+from oracle.store.store import Store
+from tests.chain.network_logs import ORACLE
+from tests.services.follower import Follower, mined
+from tests.traffic import Traffic, address
+
+US = Account(1, address(0xAB))
+
+
+@pytest.mark.slow
+def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
+    follower = Follower(mined(Traffic(3).blocks(100)), store)
+    follower.catch_up()
+    with store.transaction() as unit:
+        unit.outbox.senders.enroll(US, 0, Stamp(1, 1))
+        as_of = unit.reports.latest(1)[0].report.as_of
+        planned = unit.outbox.intents.add(
+            Wish(
+                account=US,
+                contract=ORACLE,
+                kind=IntentKind.PUSH,
+                dedup_key="push:1",
+                period=1,
+                calldata="0x",
+                as_of_block=as_of.number,
+                as_of_hash=as_of.hash,
+            ),
+            Stamp(1, 1),
+        )
+    assert planned is not None
+    follower.chain.fork(7)
+    follower.chain.mine_many(8)
+
+    follower.catch_up()
+
+    with store.reading() as unit:
+        intent = unit.outbox.intents.named(planned)
+    assert intent is not None
+    assert (intent.state, intent.error_class) == (IntentState.EXPIRED, "anchor_reorged")
