@@ -26,6 +26,7 @@ class FaultyEndpoint:
         self.seen: list[str] = []
         self.url = ""
         self._session = requests.Session()
+        self._session.trust_env = False
 
     def answer(self, body: bytes) -> bytes | None:
         """What goes back; None: nothing does."""

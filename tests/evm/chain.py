@@ -61,6 +61,8 @@ class Chain:
     def __init__(self, url: str) -> None:
         self.url = url
         self.session = requests.Session()
+        # Else every request reads the whole environment for a proxy.
+        self.session.trust_env = False
         self.web3 = Web3(HTTPProvider(url, session=self.session))
         self.accounts: list[str] = [Web3.to_checksum_address(a) for a in self.rpc("eth_accounts")]
         self.known: dict[str, Contract] = {}
