@@ -56,13 +56,7 @@ def pushed_words(call: Call, data_hash: Hash) -> tuple[tuple[int, int], ...]:
     Raises:
         MalformedError: it is no push, or not the one with this hash of its records.
     """
-    push = load(CONTRACT).functions["push"]
-    if not call.input.startswith(push.digest[:_SELECTOR_DIGITS]):
-        raise MalformedError("the call is not a push")
-    arguments = bytes.fromhex(call.input[_SELECTOR_DIGITS:])
-    place = [parameter.name for parameter in push.inputs].index("data")
-    start = word_at(arguments, WORD * place)
-    records = arguments[start + WORD :][: word_at(arguments, start)]
+    records = _bytes_of(call, "data")
     if "0x" + keccak(records).hex() != data_hash:
         raise MalformedError("the records of the call have another hash")
     if len(records) % _RECORD:
@@ -74,6 +68,26 @@ def pushed_words(call: Call, data_hash: Hash) -> tuple[tuple[int, int], ...]:
         )
         for at in range(0, len(records), _RECORD)
     )
+
+
+def pushed_signatures(call: Call) -> bytes:
+    """Return the signatures that came with a push, 65 bytes each.
+
+    Raises:
+        MalformedError: it is no push.
+    """
+    return _bytes_of(call, "signatures")
+
+
+def _bytes_of(call: Call, name: str) -> bytes:
+    """Return an argument of a push that is bytes."""
+    push = load(CONTRACT).functions["push"]
+    if not call.input.startswith(push.digest[:_SELECTOR_DIGITS]):
+        raise MalformedError("the call is not a push")
+    arguments = bytes.fromhex(call.input[_SELECTOR_DIGITS:])
+    place = [parameter.name for parameter in push.inputs].index(name)
+    start = word_at(arguments, WORD * place)
+    return arguments[start + WORD :][: word_at(arguments, start)]
 
 
 def round_reader(event: Signature) -> Callable[[Call, Log], RoundAccepted]:

@@ -26,6 +26,7 @@ from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
 from oracle.services.rewinding import Rewound
+from oracle.services.signing_elsewhere import watch_key
 from oracle.services.timing.starting import first_hole
 from oracle.services.timing.waiting import why_waiting
 from oracle.telemetry import metrics
@@ -119,6 +120,9 @@ class Work:
         if not self.is_reconciled:
             self.compare()
         self._wait_for_report(desk)
+        alarm = watch_key(desk, heads)
+        if alarm is not None:
+            return _done(alarm)
         sent = publish_next(desk, heads) if desk.publisher.has_payer else None
         return _done(sent or plan_push(desk, heads) or plan_kick(desk, heads))
 

@@ -54,6 +54,13 @@ class RoundRoom:
             chosen = chosen.where(accepted_round.c.block <= up_to_block)
         return [_accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
 
+    def newest_digest(self) -> Hash | None:
+        """Return the digest of the newest accepted round; None: there is none."""
+        newest = [accepted_round.c[name].desc() for name in Position._fields]
+        chosen = select(accepted_round.c.digest).order_by(*newest).limit(1)
+        digest = self._connection.execute(chosen).scalar_one_or_none()
+        return None if digest is None else Hash(hexed(digest))
+
     def accepted_round(self, number: int) -> RoundAccepted | None:
         """Return one accepted round with its words."""
         chosen = select(accepted_round).where(accepted_round.c.round == number)

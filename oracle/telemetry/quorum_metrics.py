@@ -25,6 +25,11 @@ EQUIVOCATION = Counter(
     ["signer"],
     registry=REGISTRY,
 )
+SIGNED_ELSEWHERE = Counter(
+    "oracle_publisher_signed_elsewhere_total",
+    "Accepted rounds with a signature of our key over what we never signed.",
+    registry=REGISTRY,
+)
 HELD = Gauge(
     "oracle_publisher_disagreement_hold",
     "1 while no quorum can be reached for our statement of the next round.",

@@ -194,6 +194,7 @@ CASES = (
         "0x5 1x5",
         "0x10",
     ),
+    _case("OracleSignedElsewhere", "oracle_publisher_signed_elsewhere_total", "0x5 1x5", "1x10"),
     _case("OracleRulesMismatch", "oracle_publisher_rules_agree", "0x10", "1x10"),
     _case("OracleContractPaused", "oracle_publisher_contract_paused_until", "601x10", "600x10"),
     _case("OracleKickProposed", 'oracle_publisher_kickouts{state="live"}', "1x10", "0x10"),

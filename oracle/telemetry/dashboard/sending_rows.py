@@ -161,6 +161,7 @@ _REPORTERS = Row(
             (
                 rise("oracle_publisher_report_disagreement_total", "signer"),
                 rise("oracle_publisher_equivocations_total", "signer", legend="twice: {{signer}}"),
+                rise("oracle_publisher_signed_elsewhere_total", legend="our key, not by us"),
             ),
         ),
         Panel(
