@@ -60,7 +60,7 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
         pushing = _pushing(desk, unit)
         is_idle = not any(_is_wanted(desk, unit, one, heads) for one in cuts)
     if is_idle:
-        desk.lack.signatures = None
+        desk.lack.nothing()
     step = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
     if step is None and not is_idle:
         step = _plan_beside(desk, heads, cuts, pushing)
@@ -226,7 +226,7 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     if gathered is None:
         return _look_for_dissent(desk, turn)
     quorum_metrics.HELD.set(0)
-    desk.lack.signatures = None
+    desk.lack.nothing()
     if not desk.publisher.has_payer or not _is_open(turn.standing):
         return None
     if not is_worth(desk, turn.report, turn.standing).now:
@@ -281,8 +281,9 @@ def _look_for_dissent(desk: Desk, turn: _Turn) -> Step | None:
         return None
     found = tally(desk, turn.record, turn.standing)
     reason = found.why_hopeless
-    age = turn.standing.block.time - turn.report.as_of.time
-    is_late = reason is None and age > desk.settings.period_seconds
+    now = turn.standing.block.time
+    lasted = now - desk.lack.began(turn.record.digest, now)
+    is_late = reason is None and lasted > desk.settings.period_seconds
     desk.lack.signatures = found.what_lacks(turn.record.round) if is_late else None
     quorum_metrics.HELD.set(0 if reason is None else 1)
     return None if reason is None else hold(desk, turn.report, reason)

@@ -42,6 +42,12 @@ def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
             chain.close()
 
 
+def show(network: LocalNetwork, doors: list[Proxy]) -> None:
+    """From now on this chain is behind them."""
+    for door in doors:
+        door.behind = network.url
+
+
 def is_of_a_tag(asked: Question) -> bool:
     return asked["params"][0] in {"safe", "finalized"}
 
@@ -49,30 +55,37 @@ def is_of_a_tag(asked: Question) -> bool:
 def test_one_that_sees_a_fork_stands_alone_and_joins_again_with_the_same_bytes(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
-    with proxy(network.url) as door:
-        door.rule("eth_getBlockByNumber", null(), when=is_of_a_tag)
+    # Two endpoints, which agree: a fork is believed at once.
+    with proxy(network.url) as one, proxy(network.url) as other:
+        doors = [one, other]
+        for door in doors:
+            door.rule("eth_getBlockByNumber", null(), when=is_of_a_tag)
 
         def behind_the_door(name: str, settings: Settings) -> None:
             if name == "c":
-                settings["chain"].update(endpoints=[door.url], finality_depth=FINALITY_DEPTH)
+                settings["chain"].update(
+                    endpoints=[door.url for door in doors], finality_depth=FINALITY_DEPTH
+                )
 
         databases = ["", empty_postgresql_url, ""]
         with company(network, tmp_path, databases, behind_the_door) as three:
             three.start()
             three.round_of(*three.members)
             three.caught_up()
-            apart(three, door)
+            apart(three, doors)
 
 
-def apart(three: Company, door: Proxy) -> None:
+def apart(three: Company, doors: list[Proxy]) -> None:
     a, b, c = three.members
     number = three.round + 1
     with fork_of(three.network) as fork:
-        door.behind = fork.url
+        show(fork, doors)
         Company(fork, [c]).due()
         c.until_signed(number)
-        # It is alone for longer than a round takes.
-        fork.mine(5)
+        # It is alone for longer than a period.
+        for _ in range(8):
+            fork.mine(1)
+            c.until_at(fork.head())
         c.until_told_to_wait(number)
         three.due()
         three.until_signed(number, a, b)
@@ -80,7 +93,7 @@ def apart(three: Company, door: Proxy) -> None:
         alone = c.digests(number)
         assert not alone & a.digests(number)
         assert three.round_of(a, b) == number + 1
-        door.behind = three.network.url
+        show(three.network, doors)
     three.caught_up()
     last = three.round_of(a, b, c)
     three.caught_up()
@@ -88,5 +101,6 @@ def apart(three: Company, door: Proxy) -> None:
     assert c.lines("step_done", did="rewound")
     assert len(c.digests(last)) == 1
     assert c.digests(last) == a.digests(last) == b.digests(last)
+    assert c.why_waiting() == ""
     assert not alone & {one.digest for one in three.check_rounds()}
     three.check_bytes(least=5)
