@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.services.sending import bumping
+from oracle.services.sending import bumping, offers
 from tests.simulation import replica
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
@@ -20,6 +20,8 @@ from tests.simulation.settings import SETTINGS
 # A large run: make sim
 _ROUNDS = int(os.environ.get("QOS_ORACLE_SIMULATED_ROUNDS", "25"))
 _NAIVE_WORLDS = 8
+# Where every call takes several attempts; and, when something is wrong, the whole world.
+_FEWER_ROUNDS = {"dear tips": 8}
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -35,7 +37,8 @@ def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_
     name: str, empty: Path
 ):
     setting = SETTINGS[name]
-    for seed in range(1, -(-_ROUNDS // setting.rounds) + 1):
+    setting = replace(setting, rounds=_FEWER_ROUNDS.get(name, setting.rounds))
+    for seed in range(1, -(-_ROUNDS // SETTINGS[name].rounds) + 1):
         played = play(setting, seed, empty)
         assert played.faults == (), f"{name}, seed {seed}"
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
@@ -72,12 +75,6 @@ def test_what_ended_without_its_effect_keeps_no_other_kickout_waiting():
     assert goals.next_kick(known) == goals.kicks[0]
 
 
-def test_in_these_worlds_statements_are_refused_and_retargeted(empty: Path):
-    played = play(SETTINGS["two"], 1, empty)
-    assert played.signed["first"] >= played.setting.rounds
-    assert played.signed["bump"] + played.signed.get("retarget", 0) > 0
-
-
 def test_whoever_does_not_look_for_every_hash_is_seen(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -88,8 +85,8 @@ def test_whoever_does_not_look_for_every_hash_is_seen(
 
 def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bumping, "room", lambda *_: 10**30)
-    setting = replace(SETTINGS["dear tips"], rounds=4, call_cap=3)
-    played = play(setting, 1, empty)
+    monkeypatch.setattr(offers, "tightest", lambda *_: (10**30, "nothing"))
+    played = play(replace(SETTINGS["dear tips"], rounds=1, call_cap=3), 1, empty)
     assert any(fault.startswith("I10") for fault in played.faults)
 
 

@@ -178,7 +178,8 @@ class Replica:
 
     def _end(self, error: BaseException) -> None:
         """Be gone for a while; a lease that it held stands until its time is over."""
-        self.log(f"  ends: {error!r}")
+        # Without what the database's own clock tells, which is none of the story's.
+        self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
         dice, was_leader = self.world.dice, self._desk is not None
         if self._desk is not None:
             self._desk.publisher.close()
