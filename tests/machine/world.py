@@ -45,6 +45,7 @@ class World:
         self.chain.live(20)
         # The highest block that any endpoint has ever called final: the chain keeps it.
         self.final = 0
+        self._is_final()
         self.was_lied_to = False
         url = f"sqlite:///{database}"
         self.indexer = Indexer(self.chain.urls, url, clock=self.clock)
