@@ -56,8 +56,12 @@ def digest(mutant: Mutant, tree: Path) -> str:
 
 
 def results() -> Results:
-    """Return what earlier runs found."""
-    return _read(RESULTS.read_text("utf-8")) if RESULTS.exists() else Results()
+    """Return what earlier runs found; waits for whoever writes it now."""
+    if not RESULTS.exists():
+        return Results()
+    with RESULTS.open(encoding="utf-8") as kept:
+        fcntl.flock(kept, fcntl.LOCK_SH)
+        return _read(kept.read())
 
 
 @contextmanager
