@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import InputError
+from oracle.publisher.fees import raised
 from oracle.services.sending.bumping import bump_now
 from oracle.services.sending.retargeting import cancel
 from oracle.services.sending_settings import SendingSettings
@@ -45,6 +46,19 @@ def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_land
     bump_now(office.desk, office.source.heads(), only(office).id)
     assert takes(*fees(office))
     assert fees(office)[1][0] == market.base_fee + market.tip
+
+
+def test_while_the_market_is_above_the_cap_the_daemon_raises_step_by_step(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, cap = proxied_office, 6 * GWEI
+    remembering(*proxies)
+    office.restart(caps=replace(CAPS, fee_per_gas=cap))
+    at_sea(office)
+    dear_blocks(office, 9 * GWEI, 4)
+    office.tick()
+    old, new = fees(office)
+    assert new == (raised(old[0]), raised(old[1]))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
         )
     refuse_mined(desk, waiting)
     limit = _limit(desk, waiting, heads)
-    step = None if limit is None else _bump(desk, waiting, limit)
+    step = None if limit is None else _bump(desk, waiting, limit, must_land=True)
     if step is None:
         raise InputError(f"intent {intent_id} is not bumped: {_why_not(desk, waiting, limit)}")
     return send_newest(desk, waiting.slot, heads) or step
@@ -168,10 +168,13 @@ def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
     return any(one.nonce > waiting.slot.nonce for one in watched)
 
 
-def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
-    """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
+def _bump(desk: Desk, waiting: Waiting, limit: int, *, must_land: bool = False) -> Step | None:
+    """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more.
+
+    `must_land`: or for what the market asks.
+    """
     slot, intent = waiting.slot, waiting.intent
-    fees = offer(desk, waiting, limit, intent.wish.calldata).fees
+    fees = offer(desk, waiting, limit, intent.wish.calldata, must_land=must_land).fees
     if fees is None:
         FEE_CAPPED.labels(role(desk)).set(1)
         return None
@@ -190,4 +193,4 @@ def _why_not(desk: Desk, waiting: Waiting, limit: int | None) -> str:
     """Say for people why nothing dearer was signed."""
     if limit is None:
         return "it would fail as things are; `outbox cancel` frees its nonce"
-    return offer(desk, waiting, limit, waiting.intent.wish.calldata).why_none
+    return offer(desk, waiting, limit, waiting.intent.wish.calldata, must_land=True).why_none

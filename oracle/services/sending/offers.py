@@ -37,12 +37,13 @@ class Offer(NamedTuple):
 
 
 def offer(
-    desk: Desk, waiting: Waiting, limit: int, calldata: str, *, may_wait: bool = False
+    desk: Desk, waiting: Waiting, limit: int, calldata: str, *, must_land: bool = False
 ) -> Offer:
     """Price a replacement of `limit` gas within every cap, budget and our ether.
 
-    Where the market is above them there is none: it would use up the room for the raise that
-    lands later. `may_wait`: it only has to take the place in the pools, whatever the market asks.
+    Where the market is above them it is a raise and no more, in the place of the old bytes: to
+    offer all there is would leave no room for the raise that lands. `must_land`: there is none
+    then.
 
     Raises:
         TransientError: no endpoint tells the market or the balance.
@@ -52,7 +53,7 @@ def offer(
     newest = waiting.newest
     said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
     asked = now.base_fee + now.tip
-    if may_wait and asked > cap:
+    if asked > cap and not must_land:
         now = Market(0, 0)
     fees = bumped(last, now, cap, wanted_in(said or ""))
     return Offer(fees, asked, raised(last.max_fee), cap, setting)

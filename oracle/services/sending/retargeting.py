@@ -136,8 +136,7 @@ def _cancel_sent(desk: Desk, waiting: Waiting, heads: Heads) -> Step:
     verdict = preflight(desk.publisher.lines, account.address, account.address, "0x")
     # Some rollups count their data as gas.
     limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
-    # It has to displace the call in the pools, even where no block takes it now.
-    found = offer(desk, waiting, limit, "0x", may_wait=True)
+    found = offer(desk, waiting, limit, "0x")
     fees = found.fees
     if fees is None:
         raise InputError(f"no no-op at nonce {slot.nonce}: {found.why_none}")
