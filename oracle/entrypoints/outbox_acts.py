@@ -20,6 +20,7 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.outbox_rehearsal import rehearsed_bump, rehearsed_no_op
 from oracle.errors import FatalError, InputError
 from oracle.services.desk import Desk
 from oracle.services.leasing import leased
@@ -126,7 +127,9 @@ def bump(
     with open_app(config) as app:
         intent = _sent(app, intent_id)
         said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
-        if not dry_run:
+        if dry_run:
+            said["detail"] = rehearsed_bump(desk_of(app, intent.wish.account, 0), intent)
+        else:
             with at_desk(app, intent, "outbox bump") as desk:
                 step = bump_now(desk, app.chain.heads(), intent_id)
             said["detail"] = step.detail
@@ -159,6 +162,8 @@ def cancel(
                 unit.outbox.intents.cancel(
                     named(unit, intent_id), "cancelled by an operator", stamp
                 )
+        elif dry_run and intent.state is IntentState.LIVE:
+            said["detail"] = rehearsed_no_op(desk_of(app, intent.wish.account, 0), intent)
         elif not dry_run:
             with at_desk(app, intent, "outbox cancel") as desk:
                 step = cancel_intent(desk, app.chain.heads(), intent_id)

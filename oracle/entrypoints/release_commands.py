@@ -14,9 +14,8 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
-from oracle.entrypoints.outbox_acts import actor
+from oracle.entrypoints.outbox_acts import actor, command_lease
 from oracle.entrypoints.report_commands import report
-from oracle.services.leasing import leased
 from oracle.services.timing.gating import holding
 from oracle.services.timing.releasing import held_at, release
 from oracle.store.gates import Gate
@@ -59,7 +58,7 @@ def release_report(
 
 
 def _release(app: App, period: int) -> None:
-    with leased(app.store, "qos-oracle report release") as epoch:
+    with command_lease(app, "report release") as epoch:
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         with app.store.transaction() as unit:
             unit.lease.guard(epoch)

@@ -166,7 +166,7 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
     text = capsys.readouterr().out
     for told in ("sent once since block 51", "up to 3 gwei, tip 1", "answered last: fee too low"):
         assert told in text
-    assert "`outbox bump 2` pays more at once" in text
+    assert "`outbox bump 2` says which limit is in the way" in text
     assert act("show", 3, "--json") == 0
     held = json.loads(capsys.readouterr().out)
     assert "somebody else uses the key" in held["what_to_do"]
