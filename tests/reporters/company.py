@@ -10,6 +10,7 @@ from oracle.chain.abi import load
 from oracle.chain.calldata import call_input
 from oracle.demo.show import report_settings
 from oracle.domain.ids import Address
+from oracle.store.outbox_rows import ON_ITS_WAY
 from tests.entrypoints.local_network import LocalNetwork, Settings
 from tests.reporters.member import Member
 from tests.reporters.waiting import until
@@ -96,13 +97,14 @@ class Company:
         raise AssertionError(f"round {number} does not land\n{self.tails()}")
 
     def is_early(self) -> bool:
-        """Somebody holds a push back, to leave a head start to others."""
-        return any(
-            intent.state == "planned" and (intent.wish.not_before or 0) > self.network.clock.now
-            for one in self.up
-            if not one.is_paused
-            for intent in one.intents()
-        )
+        """The first of those who work holds its push back, to leave others a head start.
+
+        The others' head starts are not over before it had its time: ours runs slower than theirs.
+        """
+        first = next(one for one in self.up if not one.is_paused)
+        waiting = [one for one in first.intents() if one.state in ON_ITS_WAY]
+        now = self.network.clock.now
+        return bool(waiting) and all((one.wish.not_before or 0) > now for one in waiting)
 
     def round_of(self, *signers: Member) -> int:
         """One more round, signed by all of these before it lands; its number."""

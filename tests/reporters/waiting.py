@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 # A busy machine takes its time; nothing here is waited for so long where all is well.
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
 
 
