@@ -45,7 +45,7 @@ def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_
 
 
 def test_case_f74_in_these_worlds_everything_that_can_go_wrong_does(empty: Path):
-    played = play(SETTINGS["twice the noise"], 1, empty)
+    played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty)
     happened = " ".join(played.passed)
     for mishap in ("died", "stalled", "reorg", "spike", "lag", "answer lost", "pool lost"):
         assert mishap in happened
