@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -19,11 +20,14 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
+from oracle.entrypoints.outbox_advice import after_pause
 from oracle.entrypoints.purse import Purse, purse_of_dispatcher
 from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 from oracle.services.ruling import shown
+from oracle.store.outbox_rows import IntentKind, IntentState
+from oracle.store.store import Store
 
 _WithoutTaskOption = Annotated[
     bool,
@@ -52,10 +56,11 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     with open_folded(config) as app:
         seen, purse = overview(app.store), purse_of_dispatcher(app)
         is_on, endpoints = app.dispatch_settings is not None, recall(app)
+        waits = list(_of_sending(app.store))
     if as_json:
         print_json(status_answer(seen, purse, endpoints))
         return
-    for name, value in _of_integrity(seen, endpoints):
+    for name, value in chain(_of_integrity(seen, endpoints), waits):
         typer.echo(f"{name:<14}{value}")
     for name, value in _lines(seen, purse, is_on=is_on):
         typer.echo(f"{name:<14}{value}")
@@ -166,6 +171,19 @@ def _of_integrity(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tup
         depth, ancestor = seen.reorg.depth, seen.reorg.ancestor
         when = shown_time(seen.reorg.time)
         yield "last fork", f"{depth} blocks above block {ancestor}, {when}"
+
+
+def _of_sending(store: Store) -> Iterator[tuple[str, str]]:
+    """Say who sends nothing and why the report on its way waits, before all figures."""
+    with store.reading() as unit:
+        paused = unit.outbox.senders.paused()
+        pushes = unit.outbox.intents.newest(1, IntentState.PLANNED, IntentKind.PUSH)
+    for account, pause in paused.items():
+        todo = after_pause(account, pause)
+        yield "RESTS", f"{account.address} sends nothing: {pause.reason}; {todo}"
+    for push in pushes:
+        if push.error_text is not None:
+            yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
 
 
 def _of_tasks(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
