@@ -74,10 +74,13 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     if as_json:
         print_json(rows)
     elif rows:
-        columns = ("role", "address", "where", "fault")
+        columns = ("role", "address", "where")
         print_table(
-            columns, [[str(row[name] or "") for name in columns] for row in rows], left=columns
+            columns, [[str(row[name] or "-") for name in columns] for row in rows], left=columns
         )
+        for row in rows:
+            if row["fault"] is not None:
+                typer.echo(f"{row['role']}: {row['fault']}")
     else:
         typer.echo("no keys are configured")
     failed = [row["role"] for row in rows if row["fault"] is not None]

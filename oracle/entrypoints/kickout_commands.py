@@ -220,6 +220,9 @@ def _tell(answer: dict[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
+    width = max(map(len, answer)) + 2
     for name, value in answer.items():
         for line in value if isinstance(value, list) else [value]:
-            typer.echo(f"{name:<12}{line}")
+            if line is not None:
+                said = f"block {line['block']}" if isinstance(line, dict) else line
+                typer.echo(f"{name:<{width}}{said}")

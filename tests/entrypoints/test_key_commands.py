@@ -57,6 +57,11 @@ def test_whose_keys_are_configured_is_shown_with_where_they_lie(capsys, settings
     assert rows[0]["address"].startswith("0x")
     assert "no environment variable THERE_IS_NO_SUCH_VARIABLE" in rows[2]["fault"]
     assert "1 keys cannot be used: dispatcher" in said.err
+    text = told(capsys, 2, "keys", "show", "--config", path).out
+    assert any(
+        line.startswith("dispatcher: ") and "THERE_IS_NO_SUCH_VARIABLE" in line
+        for line in text.splitlines()
+    )
 
 
 def checks(capsys, code, path, *options):

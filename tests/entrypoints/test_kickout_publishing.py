@@ -96,6 +96,10 @@ def test_a_dry_run_says_what_the_contract_would_make_of_it(office, config, endpo
         True,
         None,
     )
+    assert run(["kickout", "propose", node_of(office), "--config", config]) == 0
+    text = capsys.readouterr().out
+    assert "\ncontract_says  accepted\n" in text
+    assert "None" not in text
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
