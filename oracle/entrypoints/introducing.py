@@ -7,6 +7,11 @@ from oracle.errors import InputError
 from oracle.publisher.contract import Constitution
 from oracle.publisher.inspection import differences
 
+_OTHER_RULES = (
+    "rulesHash is made of [rules], network.profile and the settings of [oracle] marked * in "
+    "docs/operating.md: put back what was changed, or let the contract's admin setRules"
+)
+
 
 def check_contract(app: App) -> Constitution:
     """Return what the contract is like.
@@ -19,6 +24,8 @@ def check_contract(app: App) -> Constitution:
     found = differences(constitution, app.expected)
     if found:
         lines = "".join(f"\n  {difference.line()}" for difference in found)
+        if any(difference.what == "rulesHash" for difference in found):
+            lines += f"\n  {_OTHER_RULES}"
         raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
     return constitution
 

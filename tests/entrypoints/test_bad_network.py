@@ -66,6 +66,7 @@ def test_a_contract_with_other_rules_is_not_published_to(capsys, settings, tmp_p
     path = write(settings, tmp_path / "config.toml")
     said = refused(capsys, "run", "--once", "--publish", "--config", path)
     assert "rulesHash: expected" in said
+    assert "put back what was changed" in said
 
 
 @pytest.mark.evm
