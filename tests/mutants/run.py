@@ -29,7 +29,7 @@ from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, Tester  # noq
 from tests.mutants.trees import copied, look, mutated  # noqa: E402
 
 # Every test together without a mutant; a mutant's own tests.
-_GREEN_SECONDS, _RED_SECONDS = 3600, 300
+_GREEN_SECONDS, _RED_SECONDS = 7200, 900
 
 
 def main() -> int:
