@@ -1,6 +1,6 @@
 """Three daemons as processes, a quorum of two: one answer, one transaction a round."""
 
-from tests.reporters.company import Company
+from tests.reporters.company import QUORUM, Company
 
 
 def test_three_daemons_say_the_same_and_every_round_is_sent_once(three: Company):
@@ -15,3 +15,8 @@ def test_three_daemons_say_the_same_and_every_round_is_sent_once(three: Company)
     # In windows of their own, as their logs tell.
     windows = {one.windows() for one in three.members}
     assert len(windows) == len(three.members)
+    for rank, one in enumerate(three.members):
+        (said,) = one.lines("reporting")
+        assert (said["signer"], said["transmitter"]) == (one.signer, one.transmitter)
+        assert (said["rank"], said["quorum"]) == (rank, QUORUM)
+        assert said["peers"] == [other.url for other in three.members if other is not one]
