@@ -183,9 +183,10 @@ class Books:
             " JOIN pub_attempt a ON a.intent_id = i.id JOIN pub_slot s ON s.nonce = a.nonce"
             " WHERE i.state IN ('expired', 'cancelled', 'rejected', 'held', 'superseded', 'ready',"
             " 'planned') AND s.state NOT IN ('mined', 'final')"
-            # The loser of a nonce is named when the winner is mined (3.3). A fork may bring it
-            # back: its hash is watched on, and it is over when its slot is.
-            " AND NOT (i.state = 'superseded' AND i.superseded_by = s.intent_id)"
+            # The loser of a nonce is named when the winner, or the no-op that an operator put in
+            # its place, is mined (3.3). A fork may bring it back: its hash is watched on (I8),
+            # and it is over when its slot is.
+            " AND NOT (i.state IN ('superseded', 'cancelled') AND i.superseded_by = s.intent_id)"
         ).fetchall()
         for intent, state, slot in ended:
             self._fault("I6", f"intent {intent} is {state}, its nonce {slot}: it may still land")
