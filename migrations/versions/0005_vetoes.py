@@ -28,6 +28,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_vetoer")),
     )
     op.add_column("pub_slot", sa.Column("l1_fee_wei", sa.LargeBinary(), nullable=True))
+    # Also where a program of today folded it, before a downgrade took the vetoes away.
+    op.execute("UPDATE progress SET value = '2' WHERE name = 'folded_by_version'")
 
 
 def downgrade() -> None:
