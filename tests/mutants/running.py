@@ -82,7 +82,8 @@ class Tester:
 
     def run_tests(self, tree: Path, tests: Iterable[str], seconds: int, *options: str) -> Ran:
         """Run these tests in a tree, the slow ones too, for at most so many seconds."""
-        told, said = tree / "told.xml", tree / "told.txt"
+        # Several testers may run in one tree.
+        told, said = (tree / f"told-{self._server.pid}.{end}" for end in ("xml", "txt"))
         told.unlink(missing_ok=True)
         order = {
             "tree": str(tree),
