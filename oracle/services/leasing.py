@@ -8,7 +8,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oracle.errors import FatalError, TransientError
+from oracle.errors import FatalError, OracleError, TransientError
+from oracle.store.engine import STALLED_SECONDS
 from oracle.store.lease import Held
 from oracle.store.store import Store
 
@@ -56,7 +57,8 @@ def take(store: Store, command: str) -> int:
 def try_take(store: Store, command: str) -> tuple[int | None, Held]:
     """Take the lease where it is free or over; return its epoch or None, and how it stands.
 
-    Where another holds it, nothing is written: whoever stands by may ask often.
+    Where another holds it, nothing is written: whoever stands by may ask often. Where it is over,
+    and its holder stalled inside a transaction, that transaction is ended if the database can.
 
     Raises:
         TransientError: the database is away, or another process is writing to it.
@@ -70,12 +72,20 @@ def try_take(store: Store, command: str) -> tuple[int | None, Held]:
             epoch = unit.lease.take(holder_name(command), LEASE_SECONDS)
             return epoch, unit.lease.current()
     except TransientError as error:
-        if held.holder is None:
-            raise
-        raise TransientError(
-            f"{error}; the lease of {held.holder} is over: where that one hangs inside a write, "
-            "kill it"
-        ) from error
+        raise TransientError(f"{error}{_in_the_way(store, held)}") from error
+
+
+def _in_the_way(store: Store, held: Held) -> str:
+    """Say what may keep us from writing, and remove a writer that stalled."""
+    try:
+        with store.reading() as unit:
+            if unit.lease.end_stalled_writer(STALLED_SECONDS):
+                return f"; one that stood still for {STALLED_SECONDS} s was ended"
+    except OracleError as error:
+        return f"; whether it stands still cannot be seen: {error}"
+    if held.holder is None:
+        return ""
+    return f"; the lease of {held.holder} is over: where that one hangs inside a write, kill it"
 
 
 def renew(store: Store, epoch: int) -> None:

@@ -14,9 +14,9 @@ from oracle.errors import InputError
 # How long a writer waits for another one before it gives up with TransientError.
 BUSY_SECONDS = 5.0
 # Any number: PostgreSQL's writers meet at this lock, as SQLite's do at the file's.
-_WRITER_LOCK = 0x716F73
+WRITER_LOCK = 0x716F73
 # As long as a lease: a writer that says nothing in its transaction has lost it anyway.
-_STALLED_SECONDS = 30
+STALLED_SECONDS = 30
 _CACHE_KIB = 65_536
 # SQLite moves pages from the WAL into the file when it is this long, 16 MB: a page that changes in
 # every window is moved once for several of them...
@@ -146,8 +146,9 @@ def _begin(connection: Connection) -> None:
 
 def _take_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
-    # Whoever stalls inside a transaction, or whose host is gone, keeps no standby out for long.
+    # Whoever stalls between two statements, or whose host is gone, keeps no standby out for long;
+    # whoever stalls inside one is ended by the standby (`Lease.end_stalled_writer`).
     connection.exec_driver_sql(
-        f"SET LOCAL idle_in_transaction_session_timeout = '{_STALLED_SECONDS}s'"
+        f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")

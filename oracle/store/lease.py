@@ -5,11 +5,12 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Connection, cast, func, select, update
+from sqlalchemy import BigInteger, Connection, cast, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from oracle.errors import FatalError
+from oracle.store.engine import WRITER_LOCK
 from oracle.store.outbox_tables import lease
 
 _ROW = 1
@@ -17,6 +18,17 @@ _OVERTAKEN = "another process has taken over the lease of this database"
 _SECOND = 1000
 # Days between the Julian epoch and 1970, and milliseconds in a day (SQLite's clock).
 _JULIAN_1970, _DAY = 2440587.5, 86_400_000
+# The server waits for the client in the middle of a statement: of a COPY, of a batch, of an
+# answer that nobody reads. To PostgreSQL that is no idleness, and no timeout of its ends it.
+_END_STALLED = text(
+    "SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS held"
+    " JOIN pg_stat_activity AS activity ON activity.pid = held.pid"
+    " JOIN pg_database AS here ON here.oid = held.database"
+    " WHERE held.locktype = 'advisory' AND held.granted AND here.datname = current_database()"
+    " AND held.classid = 0 AND held.objid = CAST(:lock AS oid) AND held.objsubid = 1"
+    " AND activity.wait_event_type = 'Client'"
+    " AND activity.state_change < clock_timestamp() - make_interval(secs => :seconds)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,16 @@ class Lease:
         same = update(lease).where(mine).values(until_ms=lease.c.until_ms + 1)
         if self._connection.execute(same).rowcount != 1:
             raise FatalError(_OVERTAKEN)
+
+    def end_stalled_writer(self, seconds: float) -> bool:
+        """End the connection of a writer that has kept the server waiting for so long.
+
+        PostgreSQL alone can: it rolls back what that one had begun. True: one was ended.
+        """
+        if self._connection.dialect.name == "sqlite":
+            return False
+        told = {"lock": WRITER_LOCK, "seconds": seconds}
+        return any(self._connection.execute(_END_STALLED, told).scalars())
 
     def _lay_row(self) -> None:
         """Write the one row, free, where it is not there yet; two first starts do not clash."""

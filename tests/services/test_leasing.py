@@ -1,11 +1,20 @@
 """Taking the lease where the last holder hangs: whoever waits says for whom."""
 
+from collections.abc import Callable
+from typing import Any, cast
+
+import psycopg
 import pytest
 
 from oracle.errors import TransientError
+from oracle.services import leasing
 from oracle.services.leasing import take, try_take
 from oracle.store import engine
 from oracle.store.store import Store
+
+Stall = Callable[[psycopg.Connection[Any], Callable[[], None]], None]
+# Looks at a server that may be slow to notice that it waits.
+PATIENCE = 1000
 
 
 def test_whoever_waits_for_a_holder_that_hangs_inside_a_write_names_it(
@@ -20,3 +29,60 @@ def test_whoever_waits_for_a_holder_that_hangs_inside_a_write_names_it(
             with pytest.raises(TransientError, match=r"lease of the old one is over: .* kill it"):
                 try_take(new, "new")
         assert take(new, "new") == 2
+
+
+def copying(driver: psycopg.Connection[Any], stalled: Callable[[], None]) -> None:
+    with driver.cursor() as cursor, cursor.copy("COPY cursor FROM STDIN"):
+        stalled()
+
+
+def half_a_batch(driver: psycopg.Connection[Any], stalled: Callable[[], None]) -> None:
+    with driver.pipeline(), driver.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        driver.pgconn.send_flush_request()
+        driver.pgconn.flush()
+        stalled()
+
+
+def unread(driver: psycopg.Connection[Any], stalled: Callable[[], None]) -> None:
+    driver.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 100000)")
+    driver.pgconn.flush()
+    stalled()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.parametrize("stall", [copying, half_a_batch, unread])
+def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, stall: Stall
+):
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    url = postgresql_url
+    with Store.open(url) as old, Store.open(url) as new:
+        with old.transaction() as unit:
+            assert unit.lease.take("the old one", -1) == 1
+
+        def taken_over() -> None:
+            # So short a stall is none...
+            with pytest.raises(TransientError, match="kill it"):
+                try_take(new, "new")
+            # ...but a lease later it is one.
+            monkeypatch.setattr(leasing, "STALLED_SECONDS", 0)
+            for _ in range(PATIENCE):
+                with pytest.raises(TransientError) as told:
+                    try_take(new, "new")
+                if "stood still for 0 s was ended" in str(told.value):
+                    break
+            assert take(new, "new") == 2
+
+        def stalling() -> None:
+            with old.transaction() as unit:
+                unit.lease.prove(1)
+                driver = unit.lease._connection.connection.driver_connection
+                stall(cast("psycopg.Connection[Any]", driver), taken_over)
+                unit.lease.prove(1)
+
+        with pytest.raises((TransientError, psycopg.OperationalError)):
+            stalling()
+        with old.reading() as unit:
+            assert unit.lease.current().epoch == 2
