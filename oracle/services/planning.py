@@ -34,7 +34,6 @@ from oracle.store.outbox_rows import (
 )
 from oracle.store.reports import ReportState, StoredCut, StoredReport
 from oracle.store.store import Unit
-from oracle.telemetry import quorum_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +224,6 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     gathered = signatures(desk, turn.record, turn.standing)
     if gathered is None:
         return _look_for_dissent(desk, turn)
-    quorum_metrics.HELD.set(0)
     desk.lack.nothing()
     if not desk.publisher.has_payer or not _is_open(turn.standing):
         return None
@@ -285,5 +283,4 @@ def _look_for_dissent(desk: Desk, turn: _Turn) -> Step | None:
     lasted = now - desk.lack.began(turn.record.digest, now)
     is_late = reason is None and lasted > desk.settings.period_seconds
     desk.lack.signatures = found.what_lacks(turn.record.round) if is_late else None
-    quorum_metrics.HELD.set(0 if reason is None else 1)
     return None if reason is None else hold(desk, turn.report, reason)

@@ -11,6 +11,9 @@ from oracle.store.outbox_journal import Journal
 from oracle.store.outbox_rows import About, Stamp
 from oracle.store.statement_tables import report_gate
 
+# How the reason begins where no quorum can be had for a report.
+DISPUTED = "disagreement: "
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -22,6 +25,11 @@ class Gate:
     held_at: int
     released_at: int | None
     released_by: str | None
+
+    @property
+    def is_disputed(self) -> bool:
+        """Tell whether it waits because others signed otherwise, not because it looks wrong."""
+        return self.reason.startswith(DISPUTED)
 
 
 class GateRoom:

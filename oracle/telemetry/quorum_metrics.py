@@ -30,11 +30,6 @@ SIGNED_ELSEWHERE = Counter(
     "Accepted rounds with a signature of our key over what we never signed.",
     registry=REGISTRY,
 )
-HELD = Gauge(
-    "oracle_publisher_disagreement_hold",
-    "1 while no quorum can be reached for our statement of the next round.",
-    registry=REGISTRY,
-)
 SIGNATURES = Gauge(
     "oracle_publisher_signatures_collected",
     "1 for each signer whose signature of our newest statement is here, else 0.",

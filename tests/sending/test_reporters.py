@@ -17,6 +17,7 @@ from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.store.outbox_rows import IntentKind
 from oracle.store.round_tables import report
+from oracle.telemetry import gate_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import SETTINGS, Premises
 from tests.sending.reporters import Company, Reporter, company
@@ -264,6 +265,22 @@ def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
     assert three.first.office.intents() == []
+    # It does not look wrong; it lacks a quorum.
+    assert gauges() == (0, 1)
+
+    # Whatever lands later ends it.
+    three.chain.later(2 * SETTINGS.ttl_seconds)
+    three.chain.mine()
+    three.round()
+    assert gauges() == (0, 1)
+    three.first.office.until_final()
+    three.first.tick()
+    assert gauges() == (0, 0)
+
+
+def gauges() -> tuple[float, float]:
+    """What is held because it looks wrong, and whether something is because others differ."""
+    return gate_metrics.HELD._value.get(), gate_metrics.DISPUTED._value.get()
 
 
 def test_a_kickout_is_proposed_by_two_signatures(three: Company):

@@ -13,6 +13,7 @@ from oracle.publisher.statement_wire import Told, ToldReport
 from oracle.services.desk import Desk
 from oracle.services.quorum.dying import why_dead
 from oracle.services.quorum.records import REPORT, statement_of
+from oracle.store.gates import DISPUTED
 from oracle.store.outbox_rows import About, SignedStatement
 from oracle.store.reports import StoredReport
 from oracle.store.store import Unit
@@ -35,15 +36,13 @@ class Tally:
         """Tell why our statement cannot get a quorum; None: it has one, or still may."""
         for digest, signers in self.others.items():
             if len(signers) >= self.quorum:
-                return f"disagreement: {_named(signers)} signed {digest}, which is a quorum"
+                return f"{DISPUTED}{_named(signers)} signed {digest}, which is a quorum"
         said = self.ours.union(*self.others.values())
         silent = len([signer for signer in self.signers if signer not in said])
         if len(self.ours) + silent >= self.quorum:
             return None
         against = frozenset[Address]().union(*self.others.values())
-        return (
-            f"disagreement: {_named(against)} signed otherwise; no quorum of {self.quorum} is left"
-        )
+        return f"{DISPUTED}{_named(against)} signed otherwise; no quorum of {self.quorum} is left"
 
     def what_lacks(self, number: int) -> str:
         """Tell how many signatures a round has, and who else signed something, or nothing."""

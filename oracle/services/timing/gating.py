@@ -47,7 +47,7 @@ def hold(desk: Desk, report: Report, why: str) -> Step | None:
             "events": None if events is None else events.now,
         }
         is_news = unit.gates.hold(report.period, why, facts, desk.stamp)
-        gate_metrics.HELD.set(len(holding(unit)))
+        show(holding(unit))
     if not is_news:
         return None
     structlog.get_logger().error("report_held", period=report.period, reason=why, **facts)
@@ -64,9 +64,16 @@ def holding(unit: Unit) -> list[Gate]:
 
 def is_holding(unit: Unit) -> bool:
     """Tell whether a report is held, and show it to whoever watches."""
-    held = len(holding(unit))
-    gate_metrics.HELD.set(held)
-    return held > 0
+    held = holding(unit)
+    show(held)
+    return bool(held)
+
+
+def show(held: list[Gate]) -> None:
+    """Set the gauges: what looks wrong, and what others signed otherwise."""
+    disputed = sum(gate.is_disputed for gate in held)
+    gate_metrics.HELD.set(len(held) - disputed)
+    gate_metrics.DISPUTED.set(disputed > 0)
 
 
 def _looked_at_closely(desk: Desk, unit: Unit, report: Report) -> str | None:

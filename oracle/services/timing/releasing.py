@@ -1,11 +1,10 @@
 """Lets a held report go: a human has looked at it, and later ones are compared with it."""
 
 from oracle.errors import InputError
-from oracle.services.timing.gating import holding
+from oracle.services.timing.gating import holding, show
 from oracle.store.gates import Gate
 from oracle.store.outbox_rows import Stamp
 from oracle.store.store import Unit
-from oracle.telemetry import gate_metrics
 
 
 def release(unit: Unit, period: int, stamp: Stamp) -> Gate:
@@ -18,7 +17,7 @@ def release(unit: Unit, period: int, stamp: Stamp) -> Gate:
     """
     gate = held_at(unit, period)
     unit.gates.release(period, stamp)
-    gate_metrics.HELD.set(len(holding(unit)))
+    show(holding(unit))
     return gate
 
 
