@@ -215,6 +215,10 @@ class Member:
     def until_counted(self, least: float, name: str, **labels: str) -> None:
         self.until(lambda: self.metric(name, **labels) >= least, f"{name} {labels} {least}")
 
+    def until_held(self, least: int) -> None:
+        """It has held so many reports."""
+        self.until(lambda: len(self.lines("report_held")) >= least, f"{least} held reports")
+
     def until_told_to_wait(self, number: int) -> None:
         """It says that it has too few signatures for a round."""
         self.until(

@@ -23,7 +23,8 @@ from oracle.store.store import Store
 from tests.evm.chain import Chain
 from tests.office import ETHER, Office, Premises, key_files
 
-SECONDS = 2.0
+# A peer is patient here: whom a busy machine made late would be left alone for ten times as long.
+SECONDS = 60.0
 
 
 @dataclass
