@@ -1,5 +1,7 @@
 """Gathers what a push or a proposal needs: the signatures of a quorum of the signers."""
 
+from collections.abc import Collection
+
 from oracle.domain.ids import Address
 from oracle.publisher.contract import Standing
 from oracle.publisher.membership import signers_of
@@ -14,21 +16,18 @@ def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes
 
     Counted are our own signature and those that peers told us, of exactly `record.digest`, by
     those who are the contract's signers at this moment: one that was removed counts no more.
-    Peers are asked as long as there are too few.
+    Peers are asked as long as there are too few of these.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    found = _found(desk, record)
-    if len(found) < standing.head.quorum and ask_peers(desk, record, standing):
-        found = _found(desk, record)
-    if len(found) < standing.head.quorum:
-        return None
     signers = signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block)
-    counted = sorted(signer for signer in found if signer in signers)
+    counted = _counted(desk, record, signers)
+    if len(counted) < standing.head.quorum and ask_peers(desk, record, standing):
+        counted = _counted(desk, record, signers)
     if len(counted) < standing.head.quorum:
         return None
-    return b"".join(found[signer] for signer in counted[: standing.head.quorum])
+    return b"".join(counted[signer] for signer in sorted(counted)[: standing.head.quorum])
 
 
 def why_not_counted(desk: Desk, standing: Standing) -> str | None:
@@ -43,9 +42,12 @@ def why_not_counted(desk: Desk, standing: Standing) -> str | None:
     return f"our signer {ours} is none of the contract's signers: what it signs counts for nothing"
 
 
-def _found(desk: Desk, record: SignedStatement) -> dict[Address, bytes]:
+def _counted(
+    desk: Desk, record: SignedStatement, signers: Collection[Address]
+) -> dict[Address, bytes]:
     with desk.store.reading() as unit:
-        return gathered(unit, record)
+        found = gathered(unit, record)
+    return {signer: found[signer] for signer in found if signer in signers}
 
 
 def gathered(unit: Unit, record: SignedStatement) -> dict[Address, bytes]:
