@@ -70,7 +70,8 @@ def why_hopeless(unit: Unit, push: Intent, standing: Standing) -> str | None:
     """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
     wish = push.wish
     accepted = unit.rounds.accepted_round(wish.round or 0)
-    if accepted is not None and accepted.digest == wish.digest:
+    ours = (wish.digest, wish.account.address)
+    if accepted is not None and (accepted.digest, accepted.transmitter) == ours:
         return None
     return why_dead(unit, statement_behind(unit, push, standing), standing)
 
