@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from oracle.app import App
+from oracle.entrypoints.acting import actor, command_lease, tell_of_lease, unix_seconds
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -15,7 +16,7 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
-from oracle.entrypoints.outbox_acts import YesOption, actor, command_lease, unix_seconds
+from oracle.entrypoints.outbox_acts import YesOption
 from oracle.entrypoints.terminal import in_utc, print_table
 from oracle.errors import InputError
 from oracle.services.adopting.adopting import (
@@ -27,6 +28,7 @@ from oracle.services.adopting.adopting import (
     signing_of,
 )
 from oracle.services.desk import Desk
+from oracle.store.outbox_rows import Account
 
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
 _TEXT = ("transaction", "outcome")
@@ -70,6 +72,8 @@ def adopt(  # noqa: PLR0913 - a command line's options are its parameters
                 app.identify()
                 answers = [_adopted(desk, blocks, manner) for desk in _desks(app, epoch)]
         else:
+            tell_of_lease(app)
+            app.check_identity()
             answers = [_adopted(desk, blocks, manner) for desk in _desks(app, 0)]
     if as_json:
         print_json(answers)
@@ -108,9 +112,27 @@ def _adopted(desk: Desk, blocks: int, manner: _Manner) -> dict[str, object]:
     found = look(desk, blocks)
     if not found.is_nothing and not dry_run:
         write_down(desk, found, actor())
+    rests = _rests(desk)
     if not manner.is_quiet:
         _show(found, dry_run=dry_run)
-    return {**_answer(found), "dry_run": dry_run}
+        _show_rest(found.account, rests)
+    return {**_answer(found), "rests": rests, "dry_run": dry_run}
+
+
+def _rests(desk: Desk) -> str | None:
+    with desk.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(desk.account)
+    return None if pause is None else f"{pause.kind.value}: {pause.reason}"
+
+
+def _show_rest(account: Account, rests: str | None) -> None:
+    """Tell of a sender that rests: what is adopted lets nobody go on by itself."""
+    if rests is not None:
+        typer.echo(
+            f"{account.address} rests since before ({rests}); once it is known why, "
+            f"`qos-oracle outbox release {account.address}` lets it go on",
+            err=True,
+        )
 
 
 def _show(found: Findings, *, dry_run: bool) -> None:

@@ -22,10 +22,12 @@ from oracle.services.kicking import plan_kick
 from oracle.services.latching import Latched, why_stopped
 from oracle.services.leasing import RENEW_SECONDS, renew
 from oracle.services.observing import census
+from oracle.services.overtaken import compare_again, compare_at_start
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
 from oracle.services.rewinding import Rewound
+from oracle.services.sending.signing import why_resting
 from oracle.services.signing_elsewhere import watch_key
 from oracle.services.timing.starting import first_hole
 from oracle.services.timing.waiting import why_waiting
@@ -153,12 +155,35 @@ class Work:
         return _done(report or start)
 
     def compare(self) -> Facts:
-        """Compare our nonces with the chain's; a difference that is ours to solve ends us."""
-        desks = [desk for desk in (self._transmitting(), self.starts) if desk is not None]
+        """Compare our nonces with the chain's.
+
+        A difference that a person has to solve ends a start, and whoever comes once; in a daemon
+        that runs the sender rests.
+        """
+        desks = self._senders()
         for desk in desks:
-            reconcile(desk)
+            if self.wait is not None:
+                reconcile(desk)
+            elif self.is_reconciled:
+                compare_again(desk)
+            else:
+                compare_at_start(desk)
         self.is_reconciled = self.desk is not None or bool(desks)
+        self._show_rests()
         return None
+
+    def _show_rests(self) -> None:
+        """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
+        for desk in self._senders():
+            address = desk.account.address
+            reason = why_resting(desk)
+            if reason is None:
+                self.watch.resting.pop(address, None)
+            else:
+                self.watch.resting[address] = reason
+
+    def _senders(self) -> list[Desk]:
+        return [desk for desk in (self._transmitting(), self.starts) if desk is not None]
 
     def _transmitting(self) -> Desk | None:
         """Return the desk of reports, where it sends; a reporter may only sign."""
@@ -172,6 +197,7 @@ class Work:
     def count(self) -> Facts:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         self.integrity.count()
+        self._show_rests()
         self.watch.endpoints = look(self.app)
         self.app.facts.flush(self.epoch)
         seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))

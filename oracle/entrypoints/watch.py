@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRef
+from oracle.domain.ids import Address
 from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
@@ -40,6 +41,8 @@ class Watch:
     hole: int | None = None
     # Why the next report waits for a human; None: none does.
     held: str | None = None
+    # Who of us sends nothing until a person says so, and why.
+    resting: dict[Address, str] = field(default_factory=dict)
     # Who leads while this process stands by; None: it leads, or does not know yet.
     standby_of: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
@@ -97,6 +100,8 @@ class Watch:
             )
         if self.held is not None:
             found.append(f"report: {self.held}")
+        # The web's thread reads while the worker writes.
+        found += [f"sender: {reason}" for reason in list(self.resting.values())]
         if self.hole is not None:
             found.append(f"index: block {self.hole} was never read: `qos-oracle resync gaps`")
         if self.is_stalled:

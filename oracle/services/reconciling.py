@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.publisher.nonces import Count, counts_of
 from oracle.services.desk import Desk, Step
@@ -9,6 +10,21 @@ from oracle.services.desk import Desk, Step
 _ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
 # So many missing nonces are named; the rest is counted.
 _NAMED = 5
+
+
+class CountedAheadError(InputError):
+    """The chain has seen nonces of an account that this database knows, and never gave out.
+
+    `most`: so many transactions it has counted; `known`: the next nonce of this database.
+    """
+
+    def __init__(self, address: Address, most: int, known: int) -> None:
+        super().__init__(
+            f"{address} has used nonces up to {most - 1}, this database gave out only those "
+            f"below {known}: it is an old copy, or the key is used elsewhere; put the newest copy "
+            f"back, or {_ADOPT}"
+        )
+        self.most, self.known = most, known
 
 
 def reconcile(desk: Desk) -> Step | None:
@@ -19,8 +35,9 @@ def reconcile(desk: Desk) -> Step | None:
     silently. What the chain has counted is believed where two endpoints say so, or the only one.
 
     Raises:
-        InputError: the chain has seen nonces that this database never gave out, or the database
-            has lost some that it did give out; or an endpoint is of another chain.
+        CountedAheadError: the chain has seen nonces that this database never gave out.
+        InputError: the database has lost nonces that it did give out, or knows none of an account
+            that has sent; or an endpoint is of another chain.
         TransientError: no endpoint answers, or too few say the same; or an adopted nonce is in no
             pool any more.
     """
@@ -55,19 +72,16 @@ def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None
     address, quorum = desk.account.address, desk.publisher.lines.quorum
     if len(ahead) < quorum:
         raise TransientError(
-            f"{endpoint} has counted {most} transactions of {address}, this database gave out "
-            f"{known or 0}; nothing is sent until another endpoint says the same, or it does not"
+            f"{endpoint} alone has counted {most} transactions of {address}, this database gave "
+            f"out {known or 0}; nobody starts to send until another endpoint says the same, or it "
+            "does not; what sends already goes on"
         )
     if known is None:
         raise InputError(
             f"{address} has sent {most} transactions, and this database knows of none: it is new "
             f"or was lost; {_ADOPT}, or use a new key"
         )
-    raise InputError(
-        f"{address} has used nonces up to {most - 1}, this database gave out only those below "
-        f"{known}: it is an old copy, or the key is used elsewhere; put the newest copy back, or "
-        f"{_ADOPT}"
-    )
+    raise CountedAheadError(address, most, known)
 
 
 def _check_holes(desk: Desk, counts: Sequence[Count]) -> None:

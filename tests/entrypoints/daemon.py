@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import requests
 
 _PATIENCE_SECONDS = 90
+_PROGRAM = ("-m", "oracle")
 
 
 @dataclass
@@ -54,6 +55,10 @@ class Daemon:
     def wait_for_block(self, number: int) -> None:
         self._until(lambda: self.get("/readyz").json()["folded"] == number)
 
+    def wait_for_text(self, path: str, text: str) -> None:
+        """Wait until it answers with this somewhere."""
+        self._until(lambda: text in self.get(path).text)
+
     def _until(self, is_so: Callable[[], bool]) -> None:
         until = time.monotonic() + _PATIENCE_SECONDS
         while not is_so():
@@ -69,18 +74,18 @@ class Daemon:
 
 
 @contextmanager
-def daemon(config: Path, *options: str) -> Iterator[Daemon]:
+def daemon(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
     """Start it and wait until it has started; it is killed at the end if it still runs."""
-    with starting(config, *options) as running:
+    with starting(config, *options, program=program) as running:
         running.url = running.wait_for("started")["web"]
         yield running
 
 
 @contextmanager
-def starting(config: Path, *options: str) -> Iterator[Daemon]:
-    """Start it, and do not wait."""
+def starting(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
+    """Start it, and do not wait; `program`: what Python runs."""
     log = config.with_name("daemon.log")
-    command = [sys.executable, "-X", "faulthandler", "-m", "oracle", "run", *options]
+    command = [sys.executable, "-X", "faulthandler", *program, "run", *options]
     command += ["--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:

@@ -6,9 +6,17 @@ import pytest
 
 from oracle.chain.calldata import call_input
 from oracle.entrypoints.cli import run
+from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import local_network, write
 
 pytestmark = pytest.mark.evm
+
+# It compares nonces as it starts, and then each five minutes: here each second.
+ATTENTIVE = (
+    "-c",
+    "from oracle.entrypoints import cli, steps; steps._RECONCILE_SECONDS = 1.0; cli.main()",
+)
+GWEI = 10**9
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +71,62 @@ def test_without_publish_nothing_is_sent(network, tmp_path, capsys):
     path = write(network.settings(tmp_path), tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     assert told(capsys, "status", "--config", path)["outbox"] == []
+
+
+@pytest.mark.slow
+def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, capsys):
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as network:
+        network.play(3)
+        settings = network.settings(tmp_path)
+        # Gas is too dear for us: no nonce of ours is given out.
+        settings["limits"]["max_fee_per_gas_wei"] = 1
+        path = write(settings, tmp_path / "config.toml")
+        with daemon(path, "--publish", program=ATTENTIVE) as running:
+            running.wait_until_ready()
+            thief = uses_the_key(network)
+            said = running.wait_for("sender_overtaken", sender=thief, counted=1, given_out=0)
+            assert "adopt --from-chain" in said["act"]
+            told_by = running.wait_until_not_ready()
+            assert f"sender: {thief} sends nothing (foreign)" in " ".join(told_by["reasons"])
+            running.wait_for_text(
+                "/metrics", 'oracle_publisher_paused{account="transmitter",kind="foreign"} 1.0'
+            )
+            # All else goes on.
+            network.mine(3)
+            running.wait_for_block(network.head())
+            assert running.get("/v1/status").json()["folded"]["number"] == network.head()
+            assert running.get("/livez").status_code == 200
+            code, _ = running.stop()
+        assert code == 0
+
+        # Nothing of ours went out, and nothing will before a person has looked.
+        assert network.stage.chain.ask("eth_getTransactionCount", thief, "latest") == "0x1"
+        settings["limits"]["max_fee_per_gas_wei"] = 100 * GWEI
+        goes_on_after_a_person_has_looked(write(settings, path), thief, capsys)
+
+
+def goes_on_after_a_person_has_looked(path, thief, capsys):
+    where = ["--config", str(path)]
+    assert run(["run", "--once", "--publish", *where]) == 2
+    assert run(["outbox", "release", thief, *where]) == 2
+    assert "outbox adopt --from-chain" in capsys.readouterr().err
+    assert run(["outbox", "adopt", "--from-chain", "--yes", *where]) == 0
+    assert f"`qos-oracle outbox release {thief}` lets it go on" in capsys.readouterr().err
+    assert run(["outbox", "release", thief, *where]) == 0
+    assert run(["run", "--once", "--publish", *where]) == 0
+    nonces = [one["nonce"] for one in told(capsys, "outbox", "list", *where)]
+    assert [one for one in nonces if one is not None] == [0]
+
+
+def uses_the_key(network):
+    """Somebody sends from the transmitter's account; its address."""
+    chain = network.stage.chain
+    key = json.loads((network.keys / "transmitter.json").read_text("utf-8"))
+    sender = "0x" + key["address"].removeprefix("0x").lower()
+    chain.ask("anvil_impersonateAccount", sender)
+    call = {"from": sender, "to": sender, "gas": hex(21_000), "maxFeePerGas": hex(100 * GWEI)}
+    chain.ask("eth_sendTransaction", {**call, "maxPriorityFeePerGas": hex(GWEI)})
+    network.mine(1)
+    chain.ask("anvil_stopImpersonatingAccount", sender)
+    return sender

@@ -9,24 +9,10 @@ from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks,
 from tests.sending.errands import pause_of
 from tests.sending.faults import error, moved_by, null
 from tests.sending.proxy import SEND, Proxy
+from tests.sending.thieves import foreign_transaction
 
 Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
-
-
-def foreign_transaction(office: Office, fee: int) -> str:
-    """Somebody else has the transmitter's key, and uses its next nonce; the hash."""
-    chain, sender = office.premises.chain, office.premises.transmitter
-    chain.rpc("anvil_impersonateAccount", sender)
-    call = {
-        "from": sender,
-        "to": office.premises.network.admin,
-        "nonce": hex(office.premises.nonce),
-        "gas": hex(21_000),
-        "maxFeePerGas": hex(fee),
-        "maxPriorityFeePerGas": hex(fee // 2),
-    }
-    return str(chain.rpc("eth_sendTransaction", call))
 
 
 def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_final(

@@ -116,7 +116,7 @@ def adopt(desk: Desk, found: Findings, actor: str) -> None:
             _keep_quiet(unit, desk, found.signing, stamp)
 
 
-def rest_signer(desk: Desk, signing: Signing, actor: str) -> None:
+def rest_signer(desk: Desk, signing: Signing, actor: str | None) -> None:
     """Do what is to be done for a signer alone: what it signed and lost may still land."""
     with desk.writing() as unit:
         _keep_quiet(unit, desk, signing, desk.stamp._replace(actor=actor))

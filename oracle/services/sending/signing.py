@@ -44,12 +44,24 @@ def signed_by_payer(desk: Desk, transaction: Transaction) -> SignedBytes:
 
 
 def may_sign(desk: Desk) -> bool:
-    """Tell whether the key may be asked: it neither rests nor waits for a human."""
+    """Tell whether the key may be asked: it neither rests nor waits for a human, and is ours."""
     if desk.publisher.payer_rest.left() > 0:
         return False
     with desk.store.reading() as unit:
         pause = unit.outbox.senders.paused_because(desk.account)
-    return pause is None or pause.kind is not PauseKind.SIGNER
+    return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
+
+
+def why_resting(desk: Desk) -> str | None:
+    """Return why an account sends nothing that a person has to end; None: nothing of that kind.
+
+    What ends by itself is not told, and neither is what an operator wished for.
+    """
+    with desk.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(desk.account)
+    if pause is None or pause.kind is PauseKind.OPERATOR or ends_by_itself(pause):
+        return None
+    return f"{desk.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
 
 
 def ends_by_itself(pause: Pause) -> bool:

@@ -1,0 +1,203 @@
+"""The chain has seen more of our account than we gave out, and a daemon is at work (0110)."""
+
+import time
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from oracle.entrypoints.steps import Work
+from oracle.entrypoints.watch import Watch
+from oracle.errors import InputError, TransientError
+from oracle.scheduler import Beats
+from oracle.services.adopting.adopting import adopt, look
+from oracle.services.timing.waiting import why_waiting
+from oracle.store.outbox_rows import PauseKind
+from oracle.telemetry.send_metrics import FOREIGN
+from tests.office import SETTINGS, Office
+from tests.sending.at_sea import slots
+from tests.sending.errands import pause_of
+from tests.sending.faults import moved_by
+from tests.sending.old_databases import next_nonce
+from tests.sending.proxy import Proxy
+from tests.sending.thieves import used_elsewhere
+
+
+def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and_nothing_else(
+    office: Office,
+):
+    work, before = daemon(office), FOREIGN._value.get()
+    used_elsewhere(office)
+    with capture_logs() as logs:
+        work.compare()
+    assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
+    (line,) = [one for one in logs if one["event"] == "sender_overtaken"]
+    assert (line["counted"], line["given_out"]) == (2, 1)
+    (reason,) = [one for one in work.watch.reasons() if one.startswith("sender: ")]
+    assert "has used nonces up to 1, this database gave out only those below 1" in reason
+    assert f"outbox release {office.desk.account.address}" in reason
+    assert "outbox adopt --from-chain" in reason
+
+    # Indexed and signed is as before; no nonce is given out.
+    office.period()
+    folded = head_of(office)
+    done = turns(office, work)
+    assert head_of(office) > folded
+    assert {"report signed", "push planned"} <= done
+    assert (next_nonce(office.desk), slots(office)) == (1, [])
+    # It is told once.
+    with capture_logs() as logs:
+        work.compare()
+    assert logs == []
+
+
+def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    work = daemon(office)
+    with office.desk.writing() as unit:
+        unit.outbox.senders.pause(
+            office.desk.account, PauseKind.FUNDS, "no ether", office.desk.stamp
+        )
+    used_elsewhere(office)
+    work.compare()
+    office.period()
+    turns(office, work)
+    assert (pause_of(office), slots(office)) == (PauseKind.FOREIGN, [])
+    # Why it rested before stays known, whatever the thief does next.
+    used_elsewhere(office)
+    work.compare()
+    reason = reason_of(office)
+    assert reason.startswith(f"{office.desk.account.address} has used nonces up to 2,")
+    assert reason.endswith("it rested before, funds: no ether")
+
+
+def test_a_daemon_whose_sender_rests_for_it_starts_and_its_signer_is_quiet_for_a_while(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    used_elsewhere(office)
+    with pytest.raises(InputError, match="outbox adopt --from-chain"):
+        daemon(office)
+    adopt(office.desk, look(office.desk, 1000), "somebody")
+    work = daemon(office)
+    used_elsewhere(office)
+    work.compare()
+
+    again = daemon(office)
+    assert again.is_reconciled
+    assert pause_of(office) is PauseKind.FOREIGN
+    assert "keeps quiet" in (why_waiting(office.desk) or "")
+    assert any("sends nothing (foreign)" in one for one in again.watch.reasons())
+    office.period()
+    turns(office, again)
+    assert (next_nonce(office.desk), slots_given_out(office)) == (2, [1])
+
+
+def test_whoever_comes_once_is_refused_also_where_the_sender_rests(sqlite_office: Office):
+    office = sqlite_office
+    work = daemon(office)
+    used_elsewhere(office)
+    work.compare()
+    once = daemon_before_its_first_turn(office)
+    once.wait = time.sleep
+    with pytest.raises(InputError, match="has used nonces up to 1"):
+        once.compare()
+
+
+def test_one_endpoint_alone_stops_no_sender_that_is_at_work(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    work = daemon(office)
+    proxies[0].rule("eth_getTransactionCount", moved_by(5))
+    with pytest.raises(TransientError, match="what sends already goes on"):
+        work.compare()
+    assert pause_of(office) is None
+    proxies[0].heal()
+    office.period()
+    turns(office, work)
+    assert office.states() == ["live"]
+
+
+def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    work = daemon(office)
+    used_elsewhere(office)
+    work.compare()
+    found = look(office.desk, 1000)
+    assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
+    adopt(office.desk, found, "somebody")
+    assert pause_of(office) is PauseKind.FOREIGN
+    with office.desk.writing() as unit:
+        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+
+    work = daemon(office)
+    assert work.watch.resting == {}
+    office.premises.chain.later(SETTINGS.ttl_seconds)
+    while office.premises.round == 0:
+        assert len(office.reports()) < 20, office.steps
+        office.period()
+        turns(office, work)
+        office.mine()
+    assert slots_given_out(office) == [1, 2]
+
+
+def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
+    office = sqlite_office
+    work = daemon(office)
+    with office.desk.writing() as unit:
+        unit.outbox.senders.adopt(office.desk.account, 3, office.desk.stamp)
+        unit.outbox.slots.adopt(office.desk.account, 1, None, None, office.desk.stamp)
+    with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
+        work.compare()
+    assert pause_of(office) is None
+
+
+def daemon_before_its_first_turn(office: Office) -> Work:
+    """The loops of a process that has just started; what is sent needs no configuration."""
+    no_app: Any = None
+    office.index()
+    watch = Watch(Beats(time.monotonic))
+    return Work(no_app, office.epoch, watch, office.desk, pace=office.pace)
+
+
+def daemon(office: Office) -> Work:
+    """One that has compared its nonces with the chain's."""
+    work = daemon_before_its_first_turn(office)
+    work.compare()
+    return work
+
+
+def turns(office: Office, work: Work) -> set[object]:
+    """Index to the head, then publish until nothing is to be done; what was done."""
+    office.index()
+    done: set[object] = set()
+    for _ in range(100):
+        work.confirm()
+        facts = work.publish()
+        if facts is None:
+            return done
+        done.add(facts["did"])
+    raise AssertionError(done)
+
+
+def head_of(office: Office) -> int:
+    with office.store.reading() as unit:
+        cursor = unit.cursor.get()
+    assert cursor is not None
+    return cursor.number
+
+
+def reason_of(office: Office) -> str:
+    with office.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(office.desk.account)
+    assert pause is not None
+    return pause.reason
+
+
+def slots_given_out(office: Office) -> list[int]:
+    return [one.nonce for one in slots(office)]
