@@ -22,7 +22,7 @@ from oracle.services.assigning import Assigner, check_dispatch
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.folding import Folder
 from oracle.services.reporting import Reporter
-from oracle.services.ruling import check_period, check_rules
+from oracle.services.ruling import check_period, check_rules, refuse_other_rules
 from oracle.settings.dispatch import dispatch_settings
 from oracle.settings.verify import policy_of
 from oracle.store.identity import Identity
@@ -170,14 +170,7 @@ class ReadingRooms:
             InputError: the database belongs to another chain, contract or start block, or was
                 folded by other rules or with another length of period.
         """
-        told = self.config
-        identity = Identity(
-            chain_id=told.chain.id,
-            genesis_hash=self.chain.genesis_hash(),
-            contracts={name: Address(address) for name, address in told.network.contracts.items()},
-            oracle=Address(told.oracle.address) if told.oracle.address else None,
-            start_block=told.chain.start_block,
-        )
+        identity = self._identity()
         with self.store.transaction() as unit:
             unit.identity.set(identity)
             check_rules(unit, self.rules)
@@ -185,6 +178,23 @@ class ReadingRooms:
             if self.dispatch_settings is not None:
                 check_dispatch(unit, self.dispatch_settings)
         self.source.hold(0, identity.genesis_hash, "the database")
+
+    def check_identity(self) -> None:
+        """Check what is written down, for who writes nothing. Raises InputError: as `identify`."""
+        identity = self._identity()
+        with self.store.reading() as unit:
+            unit.identity.check(identity)
+            refuse_other_rules(unit, self.rules)
+
+    def _identity(self) -> Identity:
+        told = self.config
+        return Identity(
+            chain_id=told.chain.id,
+            genesis_hash=self.chain.genesis_hash(),
+            contracts={name: Address(address) for name, address in told.network.contracts.items()},
+            oracle=Address(told.oracle.address) if told.oracle.address else None,
+            start_block=told.chain.start_block,
+        )
 
     def _reporter(self) -> Reporter | None:
         told = self.config.oracle

@@ -1,8 +1,5 @@
 """`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
 
-import getpass
-import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +9,7 @@ import typer
 
 from oracle.app import App
 from oracle.domain.ids import Address
+from oracle.entrypoints.acting import acting, actor, command_lease, tell_of_lease, unix_seconds
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -20,13 +18,13 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
-from oracle.entrypoints.outbox_rehearsal import rehearsed_bump, rehearsed_no_op
-from oracle.errors import FatalError, InputError
+from oracle.errors import InputError
 from oracle.services.desk import Desk
-from oracle.services.leasing import leased
-from oracle.services.sending.bumping import bump_now
-from oracle.services.sending.retargeting import cancel as cancel_intent
-from oracle.store.outbox_rows import Account, Intent, IntentState, PauseKind, Stamp
+from oracle.services.reconciling import reconcile
+from oracle.services.sending.bumping import bump as sign_twin, prepared_bump
+from oracle.services.sending.offers import Replacement
+from oracle.services.sending.retargeting import displace, prepared_no_op
+from oracle.store.outbox_rows import Account, Intent, IntentState, PauseKind
 from oracle.store.store import Unit
 
 _ADDRESS_DIGITS = 40
@@ -92,6 +90,7 @@ def release(
     with open_app(config) as app:
         if not which.isdecimal():
             account = _account(app, which)
+            _refuse_overtaken(app, account)
             with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
                 pause = unit.outbox.senders.paused_because(account)
                 if pause is None:
@@ -127,12 +126,12 @@ def bump(
     with open_app(config) as app:
         intent = _sent(app, intent_id)
         said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
-        if dry_run:
-            said["detail"] = rehearsed_bump(desk_of(app, intent.wish.account, 0), intent)
-        else:
-            with at_desk(app, intent, "outbox bump") as desk:
-                step = bump_now(desk, app.chain.heads(), intent_id)
-            said["detail"] = step.detail
+        with at_desk(app, intent, "outbox bump", dry_run=dry_run) as desk:
+            heads = app.chain.heads()
+            twin = prepared_bump(desk, heads, intent_id)
+            said |= _pays(twin)
+            if not dry_run:
+                said["detail"] = sign_twin(desk, twin, heads).detail
     tell(said, dry_run=dry_run, as_json=as_json)
 
 
@@ -156,67 +155,27 @@ def cancel(
         if not yes and not dry_run:
             raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
-        is_held = intent.state is IntentState.HELD
-        if not dry_run and (intent.nonce is None or is_held):
-            with acting(app, "outbox cancel", dry_run=False) as (unit, stamp):
-                unit.outbox.intents.cancel(
-                    named(unit, intent_id), "cancelled by an operator", stamp
-                )
-        elif dry_run and intent.state is IntentState.LIVE:
-            said["detail"] = rehearsed_no_op(desk_of(app, intent.wish.account, 0), intent)
-        elif not dry_run:
-            with at_desk(app, intent, "outbox cancel") as desk:
-                step = cancel_intent(desk, app.chain.heads(), intent_id)
-            said["detail"] = step.detail
+        if intent.state is not IntentState.LIVE:
+            with acting(app, "outbox cancel", dry_run=dry_run) as (unit, stamp):
+                if not dry_run:
+                    why = "cancelled by an operator"
+                    unit.outbox.intents.cancel(named(unit, intent_id), why, stamp)
+        else:
+            with at_desk(app, intent, "outbox cancel", dry_run=dry_run) as desk:
+                no_op = prepared_no_op(desk, intent_id)
+                said |= _pays(no_op) | {"detail": f"a no-op at nonce {intent.nonce}, {no_op.text}"}
+                if not dry_run:
+                    said["detail"] = displace(desk, no_op, app.chain.heads()).detail
     tell(said, dry_run=dry_run, as_json=as_json)
 
 
-def actor() -> str:
-    """Return the OS user who runs the command: the journal keeps it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
-
-
 @contextmanager
-def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[Unit, Stamp]]:
-    """One transaction under the lease, in the user's name; a dry run only reads.
-
-    Raises:
-        FatalError: a daemon works on this database.
-    """
+def at_desk(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[Desk]:
+    """Work as the sender of a call, under the lease; a dry run only reads, without it."""
     if dry_run:
-        with app.store.reading() as unit:
-            yield unit, Stamp(0, 0)
+        tell_of_lease(app)
+        yield desk_of(app, intent.wish.account, 0)
         return
-    with command_lease(app, command) as epoch, app.store.transaction() as unit:
-        unit.lease.guard(epoch)
-        yield unit, Stamp(int(unix_seconds()), epoch, actor())
-
-
-@contextmanager
-def command_lease(app: App, command: str) -> Iterator[int]:
-    """Hold the lease for a command; yields its epoch.
-
-    Raises:
-        FatalError: a daemon works on this database.
-    """
-    try:
-        with leased(app.store, f"qos-oracle {command}") as epoch:
-            yield epoch
-    except FatalError as error:
-        if "another process works on this database" not in str(error):
-            raise
-        raise FatalError(
-            f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
-            "start them: they go on where they were"
-        ) from None
-
-
-@contextmanager
-def at_desk(app: App, intent: Intent, command: str) -> Iterator[Desk]:
-    """Work as the sender of a call, under the lease and in the user's name."""
     with command_lease(app, command) as epoch:
         yield replace(desk_of(app, intent.wish.account, epoch), actor=actor())
 
@@ -227,16 +186,46 @@ def desk_of(app: App, account: Account, epoch: int) -> Desk:
     Raises:
         InputError: no key of this configuration has.
     """
+    desk = _desk_with(app, account, epoch)
+    if desk is None:
+        raise InputError(f"[keys] has no key of {account.address}, which sends this call")
+    return desk
+
+
+def _desk_with(app: App, account: Account, epoch: int) -> Desk | None:
     desks = []
     if app.config.oracle.address is not None and app.publisher.has_payer:
         desks.append(app.desk)
     if app.dispatch_settings is not None and app.dispatcher is not None:
         desks.append(app.dispatch_desk)
-    for make in desks:
-        desk = make(epoch, unix_seconds)
-        if desk.account == account:
-            return desk
-    raise InputError(f"[keys] has no key of {account.address}, which sends this call")
+    made = (make(epoch, unix_seconds) for make in desks)
+    return next((desk for desk in made if desk.account == account), None)
+
+
+def _refuse_overtaken(app: App, account: Account) -> None:
+    """Release no sender whose nonces are used beyond ours: the next start would refuse it.
+
+    Raises:
+        CountedAheadError: they are; it names the command that mends it.
+        TransientError: no endpoint answers, or one alone says so.
+    """
+    with app.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(account)
+    is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
+    # Without its key nothing is sent by it.
+    desk = _desk_with(app, account, 0) if is_foreign else None
+    if desk is not None:
+        reconcile(desk)
+
+
+def _pays(signed: Replacement) -> dict[str, object]:
+    """Write what is signed, or would be, for programs and people; amounts in wei."""
+    return {
+        "gas_limit": signed.gas_limit,
+        "max_fee_wei": str(signed.fees.max_fee),
+        "tip_wei": str(signed.fees.tip),
+        "detail": signed.text,
+    }
 
 
 def named(unit: Unit, intent_id: int) -> Intent:
@@ -256,11 +245,6 @@ def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
     would = "would be " if dry_run else ""
     rest = said.get("detail") or said.get("reason")
     typer.echo(f"{about}: {would}{said['did']}{f' ({rest})' if rest else ''}")
-
-
-def unix_seconds() -> float:
-    """Return the time for the journal."""
-    return time.clock_gettime(time.CLOCK_REALTIME)
 
 
 def _sent(app: App, intent_id: int) -> Intent:

@@ -6,6 +6,7 @@ import typer
 
 from oracle.domain.ids import TaskKey
 from oracle.entrypoints import adopt_commands, outbox_acts
+from oracle.entrypoints.acting import unix_seconds
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -13,7 +14,7 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
-from oracle.entrypoints.outbox_acts import named, unix_seconds
+from oracle.entrypoints.outbox_acts import named
 from oracle.entrypoints.outbox_advice import Sent, advice, after_pause
 from oracle.entrypoints.outbox_tables import reason_of, show_intent, show_intents, task_of
 from oracle.store.outbox_rows import (

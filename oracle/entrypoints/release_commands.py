@@ -1,11 +1,11 @@
 """`report release`: what the sanity gate holds, and an operator's word that it may go."""
 
-import time
 from typing import Annotated
 
 import typer
 
 from oracle.app import App
+from oracle.entrypoints.acting import acting
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -14,12 +14,10 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
-from oracle.entrypoints.outbox_acts import actor, command_lease
 from oracle.entrypoints.report_commands import report
 from oracle.services.timing.gating import holding
 from oracle.services.timing.releasing import held_at, release
 from oracle.store.gates import Gate
-from oracle.store.outbox_rows import Stamp
 
 
 def register(app: typer.Typer) -> None:
@@ -46,23 +44,15 @@ def release_report(
         if period is None:
             _list(app, as_json=as_json)
             return
-        with app.store.reading() as unit:
+        with acting(app, "report release", dry_run=dry_run) as (unit, stamp):
             gate = held_at(unit, period)
-        if not dry_run:
-            _release(app, period)
+            if not dry_run:
+                release(unit, period, stamp)
     if as_json:
         print_json({**_answer(gate), "released": not dry_run})
         return
     state = "would be" if dry_run else "is"
     typer.echo(f"the report of period {period} {state} released; it was held: {gate.reason}")
-
-
-def _release(app: App, period: int) -> None:
-    with command_lease(app, "report release") as epoch:
-        now = int(time.clock_gettime(time.CLOCK_REALTIME))
-        with app.store.transaction() as unit:
-            unit.lease.guard(epoch)
-            release(unit, period, Stamp(now, epoch, actor()))
 
 
 def _list(app: App, *, as_json: bool) -> None:

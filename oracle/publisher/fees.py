@@ -87,6 +87,15 @@ def raised(fee: int) -> int:
     return max(-(-9 * fee // 8), fee + 1)
 
 
+def raised_both(last: Fees, cap: int) -> Fees | None:
+    """Return an eighth more on both, whatever the market asks; None: the cap does not allow it.
+
+    Less than an eighth is not tried up to the cap: that is left for the raise that lands.
+    """
+    fees = Fees(raised(last.max_fee), raised(last.tip))
+    return fees if fees.tip <= fees.max_fee <= cap else None
+
+
 def bumped(last: Fees, now: Market, cap: int, wanted: Fees = _NOTHING) -> Fees | None:
     """Return fees that replace `last` in every pool; None: the cap does not allow it.
 

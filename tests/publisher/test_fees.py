@@ -2,7 +2,16 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.publisher.fees import Fees, Market, bumped, gas_limit, market, quote, raised
+from oracle.publisher.fees import (
+    Fees,
+    Market,
+    bumped,
+    gas_limit,
+    market,
+    quote,
+    raised,
+    raised_both,
+)
 
 GWEI = 10**9
 FEE = st.one_of(st.integers(0, 100), st.integers(0, 10_000 * GWEI))
@@ -50,6 +59,21 @@ def test_without_a_cap_in_the_way_there_is_always_a_raise(
 def test_a_raised_fee_is_an_eighth_more_at_least(fee: int):
     assert raised(fee) > fee
     assert 8 * raised(fee) >= 9 * fee
+
+
+@given(max_fee=FEE, tip=FEE, cap=FEE)
+def test_a_raise_of_both_is_an_eighth_at_least_and_never_above_the_cap(
+    max_fee: int, tip: int, cap: int
+):
+    last = Fees(max_fee, min(tip, max_fee))
+    new = raised_both(last, cap)
+    if new is None:
+        assert raised(max_fee) > cap
+        return
+    for old, fresh in zip(last, new, strict=True):
+        assert fresh >= -(-9 * old // 8)
+        assert fresh > old
+    assert new.tip <= new.max_fee <= cap
 
 
 @given(base=FEE, tip=FEE, cap=FEE)

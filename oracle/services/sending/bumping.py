@@ -4,6 +4,8 @@ The lowest nonce without a receipt gets a dearer twin: same nonce, same call, ot
 was signed before is watched as well; one of them lands.
 """
 
+from typing import NamedTuple
+
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
 from oracle.publisher.preflight import Outcome, preflight
@@ -13,7 +15,7 @@ from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.sending.budgets import role, room
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
-from oracle.services.sending.offers import TOO_LITTLE, offer
+from oracle.services.sending.offers import TOO_LITTLE, Replacement, offer
 from oracle.services.sending.urgency import is_urgent_behind
 from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
 from oracle.store.outbox_rows import AttemptReason, PauseKind, Slot, SlotState
@@ -26,6 +28,14 @@ _URGENT_BLOCKS = 2
 _OLD_BLOCKS = 10
 # A pool has refused the newest bytes for what they pay, or for their gas: no use to wait.
 _REFUSED = TOO_LITTLE | {Answer.INTRINSIC.value}
+
+
+class _Gas(NamedTuple):
+    """The gas of a twin; None: it would only fail, and why. `is_malformed`: as it is, for ever."""
+
+    limit: int | None
+    why: str = ""
+    is_malformed: bool = False
 
 
 def bump_next(desk: Desk, heads: Heads) -> Step | None:
@@ -42,17 +52,44 @@ def bump_next(desk: Desk, heads: Heads) -> Step | None:
         return None
     if not _is_due(desk, waiting, heads, is_urgent=is_urgent) or is_mined(desk, waiting):
         return None
-    limit = _limit(desk, waiting, heads)
-    return None if limit is None else _bump(desk, waiting, limit)
+    gas = _gas(desk, waiting, heads)
+    if gas.is_malformed:
+        _rest(desk, gas.why)
+    return None if gas.limit is None else _bump(desk, waiting, gas.limit)
 
 
 def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
     """Sign and send a dearer twin at once, because an operator says so; the caps hold.
 
     Raises:
-        InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
-            in a block, or a cap, a budget or our ether forbids it.
+        InputError: see `prepared_bump`.
     """
+    return bump(desk, prepared_bump(desk, heads, intent_id), heads)
+
+
+def bump(desk: Desk, twin: Replacement, heads: Heads) -> Step:
+    """Sign and send what `prepared_bump` allows.
+
+    Raises:
+        InputError: somebody has used up the budgets since.
+    """
+    step = _signed(desk, twin)
+    if step is None:
+        raise InputError(
+            f"intent {twin.waiting.intent.id} is not bumped: the budgets of [limits] were used up"
+        )
+    return send_newest(desk, twin.waiting.slot, heads) or step
+
+
+def prepared_bump(desk: Desk, heads: Heads, intent_id: int) -> Replacement:
+    """Return the dearer twin of a call, gas and fees, where nothing forbids it; writes nothing.
+
+    Raises:
+        InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
+            in a block, it would fail, or a cap, a budget or our ether forbids it.
+        TransientError: no endpoint answers.
+    """
+    desk.publisher.lines.check_chain(desk.account.chain_id)
     with desk.store.reading() as unit:
         waiting = lowest(unit, desk)
         intent = unit.outbox.intents.named(intent_id)
@@ -66,11 +103,13 @@ def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
             f"{waiting.intent.id} first"
         )
     refuse_mined(desk, waiting)
-    limit = _limit(desk, waiting, heads)
-    step = None if limit is None else _bump(desk, waiting, limit, must_land=True)
-    if step is None:
-        raise InputError(f"intent {intent_id} is not bumped: {_why_not(desk, waiting, limit)}")
-    return send_newest(desk, waiting.slot, heads) or step
+    gas = _gas(desk, waiting, heads)
+    if gas.limit is None:
+        raise InputError(f"intent {intent_id} is not bumped: {gas.why}")
+    found = offer(desk, waiting, gas.limit, waiting.intent.wish.calldata, must_land=True)
+    if found.fees is None:
+        raise InputError(f"intent {intent_id} is not bumped: {found.why_none}")
+    return Replacement(waiting, gas.limit, found.fees)
 
 
 def lowest(unit: Unit, desk: Desk) -> Waiting | None:
@@ -123,43 +162,45 @@ def _has_waited_seconds(desk: Desk, waiting: Waiting, heads: Heads) -> bool:
         return heads.latest.time - number_of(block["timestamp"]) >= desk.sending.bump_seconds
 
 
-def _limit(desk: Desk, waiting: Waiting, heads: Heads) -> int | None:
-    """Return the gas of the twin; None: it would only fail, and nobody waits behind it.
-
-    The same as before; tried again where the bytes are old, or their gas was refused.
-    """
+def _gas(desk: Desk, waiting: Waiting, heads: Heads) -> _Gas:
+    """Return the gas of the twin: as before; tried again where the bytes are old, or refused."""
     now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
     is_refused = waiting.newest.last_error_class == Answer.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
     if not is_refused and heads.latest.number - first < _OLD_BLOCKS:
-        return now
+        return _Gas(now)
     verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
     if verdict.outcome is Outcome.REFUSED and not _is_in_the_way(desk, waiting):
         # It fails as things are: more money makes it fail sooner. Another call, or a human's
         # `outbox cancel`, takes its nonce; a reorg may make it good again.
-        return None
+        return _Gas(None, f"it would fail ({verdict.reason}); `outbox cancel` frees its nonce")
     if verdict.outcome is not Outcome.OK:
-        return None if is_refused else now
+        unknown = "it was refused for its gas, and nobody can tell how much it takes"
+        return _Gas(None, unknown) if is_refused else _Gas(now)
     most = gas_of_block(desk)
     limit = limit_for(verdict.gas, wish.calldata, most)
     if not is_refused:
-        return max(limit or 0, now)
-    return _more_gas(desk, waiting, limit, most)
+        return _Gas(max(limit or 0, now))
+    return _more_gas(waiting, limit, most)
 
 
-def _more_gas(desk: Desk, waiting: Waiting, limit: int | None, most: int) -> int | None:
-    """Return the gas for a call that was refused for it; None: no block takes it."""
+def _more_gas(waiting: Waiting, limit: int | None, most: int) -> _Gas:
+    """Return the gas for a call that was refused for it."""
     now = waiting.newest.signed.gas_limit
     if limit is not None and limit <= now <= most:
         # The endpoints estimate what their pools refuse.
         limit = min(now + now // 4, most)
     if limit is not None and limit != now:
-        return limit
+        return _Gas(limit)
     text = waiting.newest.last_error_text or "refused for its gas"
     reason = f"intent {waiting.intent.id}: {text}; `outbox cancel` frees its nonce"
+    return _Gas(None, reason, is_malformed=True)
+
+
+def _rest(desk: Desk, reason: str) -> None:
+    """Let the account rest: no block takes this call, and all others wait behind it."""
     with desk.writing() as unit:
         unit.outbox.senders.pause(desk.account, PauseKind.MALFORMED, reason, desk.stamp)
-    return None
 
 
 def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
@@ -168,29 +209,21 @@ def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
     return any(one.nonce > waiting.slot.nonce for one in watched)
 
 
-def _bump(desk: Desk, waiting: Waiting, limit: int, *, must_land: bool = False) -> Step | None:
-    """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more.
+def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
+    """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
+    fees = offer(desk, waiting, limit, waiting.intent.wish.calldata).fees
+    step = None if fees is None else _signed(desk, Replacement(waiting, limit, fees))
+    FEE_CAPPED.labels(role(desk)).set(int(step is None))
+    return step
 
-    `must_land`: or for what the market asks.
-    """
-    slot, intent = waiting.slot, waiting.intent
-    fees = offer(desk, waiting, limit, intent.wish.calldata, must_land=must_land).fees
-    if fees is None:
-        FEE_CAPPED.labels(role(desk)).set(1)
-        return None
+
+def _signed(desk: Desk, twin: Replacement) -> Step | None:
+    """Sign and store it; None: no budget is left for it any more."""
+    slot, intent, limit, fees = twin.waiting.slot, twin.waiting.intent, twin.gas_limit, twin.fees
     signed = signed_call(desk, intent, slot.nonce, fees, limit)
     with desk.writing() as unit:
         # Looked at once more, in the commit that reserves.
         if limit * fees.max_fee > room(unit, desk, slot):
             return None
         unit.outbox.slots.sign(slot, signed, AttemptReason.BUMP, desk.stamp)
-    FEE_CAPPED.labels(role(desk)).set(0)
-    said = f"{signed.tx_hash}, up to {fees.max_fee} wei for each gas"
-    return Step(f"{intent.wish.kind} bumped", intent.id, said)
-
-
-def _why_not(desk: Desk, waiting: Waiting, limit: int | None) -> str:
-    """Say for people why nothing dearer was signed."""
-    if limit is None:
-        return "it would fail as things are; `outbox cancel` frees its nonce"
-    return offer(desk, waiting, limit, waiting.intent.wish.calldata, must_land=True).why_none
+    return Step(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from oracle.publisher.fees import Fees, Market, bumped, raised, wanted_in
+from oracle.publisher.fees import Fees, bumped, raised, raised_both, wanted_in
 from oracle.publisher.receipts import balance_of
 from oracle.publisher.sender import Answer
 from oracle.services.desk import Desk
@@ -36,6 +36,19 @@ class Offer(NamedTuple):
         )
 
 
+class Replacement(NamedTuple):
+    """What may be signed now on a nonce that waits; a dry run ends here, the real one signs it."""
+
+    waiting: Waiting
+    gas_limit: int
+    fees: Fees
+
+    @property
+    def text(self) -> str:
+        """Say for people what it pays."""
+        return f"up to {self.fees.max_fee} wei for each gas"
+
+
 def offer(
     desk: Desk, waiting: Waiting, limit: int, calldata: str, *, must_land: bool = False
 ) -> Offer:
@@ -50,12 +63,13 @@ def offer(
     """
     now, last = desk.publisher.market(), dearest(waiting.attempts)
     cap, setting = _cap(desk, waiting, limit, l1_cost(desk, calldata))
-    newest = waiting.newest
+    newest, asked = waiting.newest, now.base_fee + now.tip
     said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
-    asked = now.base_fee + now.tip
-    if asked > cap and not must_land:
-        now = Market(0, 0)
-    fees = bumped(last, now, cap, wanted_in(said or ""))
+    fees = (
+        raised_both(last, cap)
+        if asked > cap and not must_land
+        else bumped(last, now, cap, wanted_in(said or ""))
+    )
     return Offer(fees, asked, raised(last.max_fee), cap, setting)
 
 

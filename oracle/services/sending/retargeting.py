@@ -17,7 +17,7 @@ from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
 from oracle.services.sending.bumping import send_newest
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
-from oracle.services.sending.offers import offer
+from oracle.services.sending.offers import Replacement, offer
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused, statement_behind
 from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
@@ -82,29 +82,52 @@ def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
     Either may still land; which did shows in the outbox. The no-op pays within the same caps.
 
     Raises:
+        InputError: there is no such intent, or see `prepared_no_op`.
+        TransientError: no endpoint answers.
+    """
+    with desk.store.reading() as unit:
+        intent = _named(unit, intent_id)
+    if intent.nonce is not None or intent.state not in _WITHOUT_NONCE:
+        return displace(desk, prepared_no_op(desk, intent_id), heads)
+    with desk.writing() as unit:
+        unit.outbox.intents.cancel(intent, "cancelled by an operator", desk.stamp)
+    return Step(f"{intent.wish.kind} cancelled", intent.id)
+
+
+def prepared_no_op(desk: Desk, intent_id: int) -> Replacement:
+    """Return the no-op that may take the nonce of a call that was sent; writes nothing.
+
+    Raises:
         InputError: there is no such intent, it is mined or over, it was not sent yet, or a cap,
             a budget or our ether forbids the no-op.
         TransientError: no endpoint answers.
     """
+    account = desk.account
+    desk.publisher.lines.check_chain(account.chain_id)
     with desk.store.reading() as unit:
-        intent = unit.outbox.intents.named(intent_id)
-        slot = None
-        if intent is not None and intent.nonce is not None:
-            slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
+        intent = _named(unit, intent_id)
+        slot = None if intent.nonce is None else unit.outbox.slots.at(account, intent.nonce)
         attempts = [] if slot is None else unit.outbox.slots.attempts(slot)
-    if intent is None:
-        raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
-    if intent.nonce is None and intent.state in _WITHOUT_NONCE:
-        with desk.writing() as unit:
-            unit.outbox.intents.cancel(intent, "cancelled by an operator", desk.stamp)
-        return Step(f"{intent.wish.kind} cancelled", intent.id)
     if slot is None or slot.state is not SlotState.LIVE or intent.id != slot.intent_id:
         raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
     if not attempts or not attempts[-1].sends:
         raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
     waiting = Waiting(slot, intent, attempts)
     refuse_mined(desk, waiting)
-    return _cancel_sent(desk, waiting, heads)
+    verdict = preflight(desk.publisher.lines, account.address, account.address, "0x")
+    # Some rollups count their data as gas.
+    limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
+    found = offer(desk, waiting, limit, "0x")
+    if found.fees is None:
+        raise InputError(f"no no-op at nonce {slot.nonce}: {found.why_none}")
+    return Replacement(waiting, limit, found.fees)
+
+
+def _named(unit: Unit, intent_id: int) -> Intent:
+    intent = unit.outbox.intents.named(intent_id)
+    if intent is None:
+        raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
+    return intent
 
 
 def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step | None:
@@ -132,15 +155,14 @@ def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step
     return Step(f"{wish.kind} retargeted", fresh.id, said)
 
 
-def _cancel_sent(desk: Desk, waiting: Waiting, heads: Heads) -> Step:
-    account, slot = desk.account, waiting.slot
-    verdict = preflight(desk.publisher.lines, account.address, account.address, "0x")
-    # Some rollups count their data as gas.
-    limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
-    found = offer(desk, waiting, limit, "0x")
-    fees = found.fees
-    if fees is None:
-        raise InputError(f"no no-op at nonce {slot.nonce}: {found.why_none}")
+def displace(desk: Desk, no_op: Replacement, heads: Heads) -> Step:
+    """Sign and send what `prepared_no_op` allows: one of the two lands.
+
+    Raises:
+        InputError: somebody has used up the budgets since.
+    """
+    account, waiting, limit, fees = desk.account, no_op.waiting, no_op.gas_limit, no_op.fees
+    slot = waiting.slot
     wish = Wish(
         account=account,
         # To ourselves, of nothing.
