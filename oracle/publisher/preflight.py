@@ -10,6 +10,9 @@ from oracle.publisher.line import Json, Line, Lines, RefusedError, RevertedError
 from oracle.publisher.receipts import Call
 from oracle.publisher.refusals import Refusal, refusal_of
 
+# What the contract says to a push whose round is there already.
+_TAKEN = "WrongRound"
+
 
 class Outcome(StrEnum):
     OK = "ok"
@@ -36,6 +39,24 @@ def preflight(lines: Lines, sender: Address, to: Address, calldata: str) -> Verd
     return _common([_ask(line, sender, to, calldata) for line in lines.all])
 
 
+def is_round_pending(lines: Lines, sender: Address, to: Address, calldata: str) -> bool:
+    """Tell whether another push takes this one's round in the next block, as far as is known.
+
+    So says an endpoint whose pending block holds what is in its pool. One that has no such block,
+    or leaves the pool out of it, says nothing.
+    """
+    call = {"from": sender, "to": to, "data": calldata, "value": "0x0"}
+    for line in lines.all:
+        try:
+            line.ask("eth_call", call, "pending")
+        except RevertedError as error:
+            if refusal_of(error.output).name == _TAKEN:
+                return True
+        except TransientError:
+            continue
+    return False
+
+
 def preflight_all(lines: Lines, calls: Sequence[Call]) -> list[Verdict]:
     """Try several calls as `preflight` does each, by one batch for each endpoint.
 
@@ -59,7 +80,8 @@ def _ask(line: Line, sender: Address, to: Address, calldata: str) -> Verdict:
     call = {"from": sender, "to": to, "data": calldata, "value": "0x0"}
     try:
         line.ask("eth_call", call, "latest")
-        return Verdict(Outcome.OK, gas=int(line.ask("eth_estimateGas", call), 16))
+        # Of the same block: some endpoints would take what is in their pools for granted.
+        return Verdict(Outcome.OK, gas=int(line.ask("eth_estimateGas", call, "latest"), 16))
     except RefusedError as error:
         return _refused(error)
     except (TransientError, TypeError, ValueError) as error:

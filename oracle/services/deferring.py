@@ -32,13 +32,21 @@ def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
         # Nobody is in a hurry to kick out: without a time from the contract, once a period (F58).
         pause = desk.settings.period_seconds if intent.wish.kind in _AGAINST else 1
         until = refusal.not_before or heads.latest.time + pause
-        return _postpone(desk, intent, until, (refusal.name, verdict.reason))
+        return wait_until(desk, intent, until, (refusal.name, verdict.reason))
     return end(desk, intent, _ENDS[refusal.action], verdict.reason)
 
 
 def wait(desk: Desk, intent: Intent, heads: Heads, why: tuple[str, str]) -> Step | None:
     """Look again at the next block; None: it waits already, for the same (class, text)."""
-    return _postpone(desk, intent, heads.latest.time + 1, why)
+    return wait_until(desk, intent, heads.latest.time + 1, why)
+
+
+def wait_until(desk: Desk, intent: Intent, until: int, why: tuple[str, str]) -> Step | None:
+    """Look again from a chain time on; None: it waits already, for the same (class, text)."""
+    with desk.writing() as unit:
+        is_news = unit.outbox.intents.postpone(intent, until, why, desk.stamp)
+    kind, text = why
+    return Step(f"{intent.wish.kind} waits", intent.id, f"{kind}: {text}") if is_news else None
 
 
 def end(desk: Desk, intent: Intent, state: IntentState, reason: str) -> Step:
@@ -74,10 +82,3 @@ def held_back(unit: Unit, account: Account) -> set[tuple[IntentKind, str]]:
     """Return what, as (kind, subject), is not planned anew before a person says so."""
     held = unit.outbox.intents.in_states(account, [IntentState.HELD])
     return {(one.wish.kind, one.wish.subject) for one in held if one.error_class in _STOPS}
-
-
-def _postpone(desk: Desk, intent: Intent, until: int, why: tuple[str, str]) -> Step | None:
-    with desk.writing() as unit:
-        is_news = unit.outbox.intents.postpone(intent, until, why, desk.stamp)
-    kind, text = why
-    return Step(f"{intent.wish.kind} waits", intent.id, f"{kind}: {text}") if is_news else None

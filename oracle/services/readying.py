@@ -1,9 +1,9 @@
 """A planned call is tried on the newest block, priced, and held to the caps: planned -> ready."""
 
 from oracle.chain.heads import Heads
-from oracle.publisher.preflight import Outcome, Verdict, preflight
+from oracle.publisher.preflight import Outcome, Verdict, is_round_pending, preflight
 from oracle.publisher.receipts import balance_of
-from oracle.services.deferring import end, wait
+from oracle.services.deferring import end, wait, wait_until
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import STARTS, is_unwanted
 from oracle.services.recanting import why_not_against
@@ -23,6 +23,10 @@ _AGAINST = frozenset(AGAINST)
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
 # Why a call of the dispatcher is given up.
 NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
+
+# Why a push leaves another transmitter one more head start.
+_LEFT = "left_to_another"
+_OF_ANOTHER = "another transmitter's push of this round waits for a block"
 
 
 def look_again(
@@ -122,7 +126,7 @@ def _is_to_look_at(unit: Unit, wish: Wish, now: int) -> bool:
 
 
 def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
-    verdict, step = look_again(desk, intent, heads)
+    verdict, step = _look_around(desk, intent, heads)
     if verdict is None:
         return step
     most = gas_of_block(desk)
@@ -141,6 +145,35 @@ def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
     with desk.writing() as unit:
         unit.outbox.intents.make_ready(intent, limit, cost, desk.stamp)
     return Step(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
+
+
+def _look_around(
+    desk: Desk, intent: Intent, heads: Heads
+) -> tuple[Verdict, None] | tuple[None, Step | None]:
+    """As `look_again`; and a push that another transmitter is seen to bring waits for that."""
+    verdict, step = look_again(desk, intent, heads)
+    if verdict is None:
+        return None, step
+    if not _is_left_to_another(desk, intent, heads):
+        return verdict, None
+    until = heads.latest.time + desk.head_start
+    return None, wait_until(desk, intent, until, (_LEFT, _OF_ANOTHER))
+
+
+def _is_left_to_another(desk: Desk, intent: Intent, heads: Heads) -> bool:
+    """Tell whether a push of another transmitter is seen to wait for a block.
+
+    Who leaves the others a head start leaves that one another, once: an endpoint that always says
+    so, or a call that no block takes, keeps nobody from sending.
+    """
+    wish = intent.wish
+    is_second = wish.kind is IntentKind.PUSH and desk.head_start > 0
+    if not is_second or intent.error_class == _LEFT:
+        return False
+    if wish.deadline is not None and heads.latest.time + desk.head_start >= wish.deadline:
+        return False
+    lines = desk.publisher.lines
+    return is_round_pending(lines, wish.account.address, wish.contract, wish.calldata)
 
 
 def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:

@@ -12,10 +12,15 @@ from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.signing import sign_once
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import SETTINGS, Office, Premises
+from tests.sending.at_sea import asked_by
+from tests.sending.faults import Fault
 from tests.sending.proxy import Proxy
 from tests.sending.reporters import company, second_transmitter
 from tests.sending.rounds import landed, planned, signed
 from tests.services.conftest import NewStore
+
+# WrongRound(2, 1).
+WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
 
 
 def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
@@ -151,3 +156,52 @@ def test_a_signed_report_that_nobody_sent_in_time_is_missed(
         with second.store.reading() as unit:
             fates = [(one.state, one.reason) for one in unit.reports.latest(1000) if one.digest]
         assert fates[0] == ("missed", "its deadline passed")
+
+
+def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as pair,
+    ):
+        first, second = (reporter.office for reporter in pair.reporters)
+        second.desk = replace(second.desk, head_start=60)
+        pair.period()
+        for office in (first, second, first):
+            office.index()
+            office.repeat(plan_push)
+        # The first is late: its push is sent as the other's head start is over.
+        premises.chain.later(60)
+        premises.chain.mine()
+        first.repeat(publish_next)
+        second.tick()
+        (push,) = second.intents()
+        assert (push.state.value, push.error_class) == ("planned", "left_to_another")
+        assert push.wish.not_before == premises.chain.time + 60
+
+        second.mine()
+        second.tick()
+        assert (second.states(), premises.round) == (["superseded"], 1)
+        assert premises.chain.rpc("eth_getTransactionCount", standby.address, "latest") == "0x0"
+
+
+def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    office.desk = replace(office.desk, head_start=60)
+    taken = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
+    always = Fault(answer=lambda asked, _: {**asked_by(asked), "error": taken})
+    proxies[0].rule("eth_call", always, when=lambda asked: asked["params"][1] == "pending")
+    planned(office)
+    for _ in range(2):
+        assert office.states() == ["planned"]
+        chain.later(60)
+        chain.mine()
+        office.tick()
+    assert office.states() == ["live"]
+    office.mine()
+    assert office.premises.round == 1
