@@ -80,6 +80,9 @@ ACTIONS: Mapping[str, Action] = {
     "NotOracle": Action.HOLD,
 }
 
+# A signer was removed, or the quorum changed, since they were gathered.
+OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
+
 # Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
 NOT_OURS = frozenset(
     {

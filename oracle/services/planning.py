@@ -20,6 +20,7 @@ from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.reviewing import review
 from oracle.services.quorum.signing import sign_once
 from oracle.services.sending.giving_up import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES
+from oracle.services.sending.renewing import needs_other_signatures
 from oracle.services.sending.retargeting import why_hopeless
 from oracle.services.timing.gating import hold, why_held
 from oracle.services.timing.starting import why_blind
@@ -82,7 +83,7 @@ def _plan_beside(
     turn = _turn(desk, heads, cuts, standing)
     if turn is None:
         return None
-    is_free = pushing is None or _is_stuck(desk, pushing, standing)
+    is_free = pushing is None or _is_sent(pushing, turn) or _is_stuck(desk, pushing, standing)
     return _sign(desk, turn) or (_push(desk, turn) if is_free else None)
 
 
@@ -113,6 +114,11 @@ def _pushing(desk: Desk, unit: Unit) -> Intent | None:
         if one.wish.kind is IntentKind.PUSH
     ]
     return max(pushes, key=lambda one: one.id, default=None)
+
+
+def _is_sent(push: Intent, turn: _Turn) -> bool:
+    """Tell whether a push of this very statement was sent: it may need other signatures."""
+    return push.state is IntentState.LIVE and push.wish.digest == turn.record.digest
 
 
 def _is_stuck(desk: Desk, push: Intent, standing: Standing) -> bool:
@@ -227,19 +233,18 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     desk.lack.nothing()
     if not desk.publisher.has_payer or not _is_open(turn.standing):
         return None
-    if not is_worth(desk, turn.report, turn.standing).now:
-        return None
     report, record = turn.report, turn.record
-    now = turn.standing.block.time
-    tries = _tries(desk, record)
-    if tries is None:
+    calldata = push_call(turn.statement, gathered)
+    tries = _tries(desk, record, calldata)
+    if tries is None or not is_worth(desk, report, turn.standing).now:
         return None
+    now = turn.standing.block.time
     wish = Wish(
         account=desk.account,
         contract=record.contract,
         kind=IntentKind.PUSH,
         dedup_key=f"push:round={record.round}:{record.digest}:try={tries + 1}",
-        calldata=push_call(turn.statement, gathered),
+        calldata=calldata,
         period=report.period,
         round=record.round,
         as_of_block=report.as_of.number,
@@ -254,17 +259,21 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     return Step("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def _tries(desk: Desk, record: SignedStatement) -> int | None:
+def _tries(desk: Desk, record: SignedStatement, calldata: str) -> int | None:
     """Count the pushes of this statement so far; None: no other is to be tried.
 
     One that was not sent, because its round was taken, is tried again: a fork may have given the
-    round back. What else ended one is for a human, or for the next statement.
+    round back; so is one that was sent, where the contract refuses its signatures and these are
+    others. What else ended one is for a human, or for the next statement.
     """
     with desk.store.reading() as unit:
         pushes = unit.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH)
     same = [one for one in pushes if one.wish.digest == record.digest]
-    is_over = bool(same) and same[0].state not in MAY_GO_AGAIN
-    return None if is_over or len(same) >= MOST_TRIES else len(same)
+    if len(same) >= MOST_TRIES:
+        return None
+    if not same or same[0].state in MAY_GO_AGAIN:
+        return len(same)
+    return len(same) if needs_other_signatures(desk, same[0], calldata) else None
 
 
 def _is_open(standing: Standing) -> bool:

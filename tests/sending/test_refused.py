@@ -5,19 +5,17 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.publisher.signer import Signer
-from oracle.publisher.signers.local import KeySigner
 from oracle.services.confirming import confirm_next
 from oracle.services.kicking import plan_kick
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
-from oracle.services.quorum.records import statement_of
 from oracle.services.readying import ready_next
 from oracle.store.outbox_rows import IntentKind
 from tests import office as offices
-from tests.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office, key_files
+from tests.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office
 from tests.sending.at_sea import only, slots
 from tests.sending.proxy import SEND, Proxy
+from tests.sending.signers import set_signers, strangers, told_by
 from tests.services.test_kicking import bad_pool, pushed_without_kickouts
 
 
@@ -83,15 +81,15 @@ def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
 def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_are_collected(
     office: Office,
 ):
-    mine, (second, third) = office.desk.publisher.signer, _strangers(office, 2)
-    _signers(office, mine, second, needed=2)
+    mine, (second, third) = office.desk.publisher.signer, strangers(office, 2)
+    set_signers(office, mine, second, needed=2)
     office.period()
     office.index()
     office.repeat(plan_push)
-    _told_by(office, second)
+    told_by(office, second)
     assert [step.did for step in office.repeat(plan_push)] == ["push planned"]
-    _told_by(office, third)
-    _signers(office, second, third, needed=2)
+    told_by(office, third)
+    set_signers(office, second, third, needed=2)
     office.tick()
 
     refused, again = office.intents()
@@ -105,7 +103,7 @@ def test_case_f62_a_proposal_that_is_refused_for_its_signatures_waits_for_others
     sqlite_office: Office,
 ):
     office, mine = sqlite_office, sqlite_office.desk.publisher.signer
-    (stranger,) = _strangers(office, 1)
+    (stranger,) = strangers(office, 1)
     bad_pool(office)
     while not office.intents(IntentKind.PROPOSE_KICK):
         pushed_without_kickouts(office)
@@ -113,12 +111,12 @@ def test_case_f62_a_proposal_that_is_refused_for_its_signatures_waits_for_others
         office.index()
         office.repeat(confirm_next)
         office.repeat(plan_kick)
-    _signers(office, stranger, needed=1)
+    set_signers(office, stranger, needed=1)
     office.repeat(publish_next)
     (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
     assert (proposal.state.value, proposal.error_class) == ("planned", "BadSignature")
 
-    _signers(office, mine, needed=1)
+    set_signers(office, mine, needed=1)
     office.mine()
     office.index()
     office.repeat(publish_next)
@@ -130,11 +128,11 @@ def test_case_f62_a_push_waits_while_too_few_of_the_signers_that_there_are_have_
     sqlite_office: Office,
 ):
     office = sqlite_office
-    (stranger,) = _strangers(office, 1)
+    (stranger,) = strangers(office, 1)
     office.period()
     office.index()
     office.repeat(plan_push)
-    _signers(office, stranger, needed=1)
+    set_signers(office, stranger, needed=1)
     office.tick()
 
     assert (only(office).state.value, only(office).error_class) == ("planned", "BadSignature")
@@ -203,31 +201,3 @@ def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: O
     office.tick()
     office.mine()
     assert premises.round == 1
-
-
-def _strangers(office: Office, count: int) -> list[Signer]:
-    """Keys of other reporters."""
-    folder = office.premises.key_folder / "strangers"
-    folder.mkdir(exist_ok=True)
-    known = len(list(folder.iterdir()))
-    return [KeySigner.open(*key_files(folder, f"{known + place}")) for place in range(count)]
-
-
-def _signers(office: Office, *signers: Signer, needed: int) -> None:
-    premises = office.premises
-    named = [premises.chain.web3.to_checksum_address(one.address) for one in signers]
-    call = premises.oracle.functions.setSigners(named, needed)
-    premises.chain.send(call, sender=premises.network.admin)
-
-
-def _told_by(office: Office, signer: Signer) -> None:
-    """Another reporter signed the same statement, and we heard of it."""
-    contract = office.premises.address
-    with office.store.reading() as unit:
-        (ours,) = unit.outbox.signatures.of_round(contract, "report", 1)
-        stored = next(one for one in unit.reports.latest(10) if one.digest == ours.digest)
-    statement = statement_of(stored.report, office.desk.publisher.contract.standing())
-    signature = signer.sign_statement(statement, office.desk.publisher.domain)
-    said = replace(ours, signer=signer.address, signature=signature)
-    with office.desk.writing() as unit:
-        unit.outbox.peers.add(said, "a test", office.desk.stamp)

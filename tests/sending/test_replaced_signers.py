@@ -1,18 +1,20 @@
 """The contract gets other signers while a report is on its way: theirs are gathered, and sent."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from eth_utils.address import to_checksum_address
 
+from oracle.publisher.signer import Signer
 from oracle.services.planning import plan_push
-from tests.office import Premises
-from tests.sending.reporters import Company, Reporter, company
+from oracle.services.publishing import publish_next
+from tests.evm.chain import encoded
+from tests.office import Office, Premises
+from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, only, slots
+from tests.sending.reporters import Company, company
+from tests.sending.signers import replacing, set_signers, strangers, told_by
 from tests.services.conftest import NewStore
-
-QUORUM = 2
 
 
 @pytest.fixture
@@ -24,29 +26,146 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
 
 
 def test_who_was_removed_keeps_nobody_from_asking_the_others(three: Company):
-    second, third = three.others
+    (second, third), first = three.others, three.first.office
     third.is_down = True
     three.period()
     second.tick()
-    three.first.office.index()
-    planned = three.first.office.repeat(plan_push)
+    first.index()
+    planned = first.repeat(plan_push)
     assert [step.did for step in planned] == ["report signed", "push planned"]
 
-    _signed_by(three, [second, third])
+    others = [one.office.desk.publisher.signer for one in (second, third)]
+    set_signers(first, *others, needed=2)
     three.first.tick()
-    (waiting,) = three.first.office.intents()
-    assert (waiting.state.value, waiting.error_class) == ("planned", "BadSignature")
+    assert (only(first).state.value, only(first).error_class) == ("planned", "BadSignature")
 
     # What the first signed itself counts no more, and is there all the same.
     third.is_down = False
     third.tick()
-    three.first.office.mine()
+    first.mine()
     three.first.tick()
-    three.first.office.mine()
+    first.mine()
     assert three.premises.round == 1
 
 
-def _signed_by(three: Company, reporters: Sequence[Reporter]) -> None:
-    named = [to_checksum_address(one.signer) for one in reporters]
-    call = three.premises.oracle.functions.setSigners(named, QUORUM)
-    three.chain.send(call, sender=three.premises.network.admin)
+def test_a_push_in_the_pool_gets_the_signatures_that_count_now_on_its_nonce(office: Office):
+    others = strangers(office, 2)
+    at_sea(office)
+    for one in others:
+        told_by(office, one)
+    _replaced_in_a_dear_block(office, *others)
+    office.tick()
+    old, fresh = office.intents()
+    assert (old.state.value, fresh.state.value) == ("live", "live")
+    assert (fresh.nonce, fresh.replaces, fresh.wish.digest) == (old.nonce, old.id, old.wish.digest)
+    assert attempts(office)[-1].reason.value == "retarget"
+
+    office.mine()
+    office.until_final()
+    assert office.states() == ["superseded", "final"]
+    assert (office.premises.round, len(slots(office))) == (1, 1)
+    assert office.reports()[0] == ("landed", None)
+
+
+def test_a_push_in_the_pool_stays_while_too_few_of_the_new_signers_have_signed_it(
+    sqlite_office: Office,
+):
+    office, others = sqlite_office, strangers(sqlite_office, 2)
+    at_sea(office)
+    told_by(office, others[0])
+    _replaced_in_a_dear_block(office, *others)
+    office.tick()
+    assert only(office).state.value == "live"
+
+
+def test_a_later_signature_alone_is_no_reason_for_another_push(sqlite_office: Office):
+    office, mine = sqlite_office, sqlite_office.desk.publisher.signer
+    # The lowest addresses are taken: with the later one, others than before.
+    later, sooner = sorted(strangers(office, 2), key=lambda one: one.address)
+    set_signers(office, mine, sooner, later, needed=2)
+    dear_blocks(office, GWEI)
+    _planned_and_told(office, [sooner])
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.tick()
+    told_by(office, later)
+    dear_blocks(office, 5 * GWEI)
+    office.tick()
+    assert only(office).state.value == "live"
+
+
+def test_a_push_that_was_mined_behind_the_new_signers_goes_again_with_theirs(office: Office):
+    others = strangers(office, 2)
+    _planned_and_told(office, others)
+    _mined_behind(office, others)
+    office.tick()
+    assert office.states() == ["mined", "live"]
+
+    office.mine()
+    office.until_final()
+    assert office.states() == ["reverted", "final"]
+    assert office.premises.round == 1
+    assert office.reports()[0] == ("landed", None)
+
+
+def test_what_failed_for_its_signatures_is_brought_once_enough_have_signed(
+    sqlite_office: Office,
+):
+    office, others = sqlite_office, strangers(sqlite_office, 2)
+    _planned_and_told(office, [])
+    # The block before has them already: the reason of the failure is plain.
+    office.repeat(publish_next)
+    raw = "0x" + attempts(office)[0].signed.raw.hex()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    set_signers(office, *others, needed=2)
+    office.premises.chain.rpc("eth_sendRawTransaction", raw)
+    office.mine()
+    office.until_final()
+    assert only(office).state.value == "reverted"
+    assert only(office).error_class in {"BadSignature", "BadSignatureLength"}
+
+    for one in others:
+        told_by(office, one)
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert office.states() == ["reverted", "final"]
+    assert office.reports()[0] == ("landed", None)
+
+
+def _planned_and_told(office: Office, others: list[Signer]) -> None:
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    for one in others:
+        told_by(office, one)
+
+
+def _replaced_in_a_dear_block(office: Office, *signers: Signer, needed: int = 2) -> None:
+    """The contract gets these signers, in a block that is too dear for our push."""
+    chain, admin = office.premises.chain, office.premises.network.admin
+    call = {
+        "from": admin,
+        "to": office.premises.oracle.address,
+        "data": encoded(replacing(office, signers, needed)),
+        "gas": hex(1_000_000),
+        "maxFeePerGas": hex(1_000 * GWEI),
+        "maxPriorityFeePerGas": hex(GWEI),
+    }
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    sent = chain.rpc("eth_sendTransaction", call)
+    dear_blocks(office, 5 * GWEI)
+    assert chain.receipt(sent).names == ["SignersSet"]
+
+
+def _mined_behind(office: Office, others: list[Signer]) -> None:
+    """The contract gets these signers, and our push is the next in the same block."""
+    office.repeat(publish_next)
+    raw = "0x" + attempts(office)[0].signed.raw.hex()
+    chain, admin = office.premises.chain, office.premises.network.admin
+    chain.rpc("anvil_dropAllTransactions")
+    call = chain.request(replacing(office, others, 2), sender=admin)
+    del call["gasPrice"]
+    dear = {"maxFeePerGas": hex(1_000 * GWEI), "maxPriorityFeePerGas": hex(900 * GWEI)}
+    chain.rpc("eth_sendTransaction", {**call, **dear, "gas": hex(1_000_000)})
+    chain.rpc("eth_sendRawTransaction", raw)
+    office.mine()

@@ -1,7 +1,8 @@
 """Puts another call on a nonce that waits (publishing.md 3.3): at most one of the two lands.
 
-A push whose statement can no longer land makes room for the next one. A no-op, which does
-nothing, takes the nonce of a call that an operator cancels.
+A push whose statement can no longer land makes room for the next one, and one whose signatures
+count no more for the same statement with others. A no-op, which does nothing, takes the nonce of
+a call that an operator cancels.
 """
 
 from dataclasses import replace
@@ -18,6 +19,7 @@ from oracle.services.sending.budgets import role, room
 from oracle.services.sending.bumping import send_newest
 from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
 from oracle.services.sending.offers import Replacement, offer
+from oracle.services.sending.renewing import is_renewed_by
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused, statement_behind
 from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
@@ -48,7 +50,8 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
     standing = desk.publisher.contract.standing()
     with desk.store.reading() as unit:
         reason = why_hopeless(unit, waiting.intent, standing)
-    if reason is None or is_mined(desk, waiting):
+    may_land = reason is None and not is_renewed_by(waiting.intent, fresh)
+    if may_land or is_mined(desk, waiting):
         return None
     return _retarget(desk, waiting, fresh, heads)
 
@@ -199,8 +202,9 @@ def _take_over(
     slots = unit.outbox.slots
     slots.retarget(waiting.slot, intent, heads.latest.number, desk.stamp)
     slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, desk.stamp)
-    # Should it land all the same, the fold will see it.
-    close_report(unit, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}")
+    if not is_renewed_by(waiting.intent, intent):
+        # Should it land all the same, the fold will see it.
+        close_report(unit, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}")
 
 
 def _ready_push(unit: Unit, desk: Desk) -> Intent | None:

@@ -11,6 +11,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.publisher.contract import Standing, proposal_in, propose_call, push_call
 from oracle.publisher.preflight import Outcome, Verdict
+from oracle.publisher.refusals import OF_SIGNATURES
 from oracle.publisher.signer import Statement
 from oracle.publisher.typed_data import ReportStatement
 from oracle.services.deferring import not_now, wait
@@ -23,7 +24,6 @@ from oracle.store.outbox_rows import Intent, IntentKind, IntentState, SignedStat
 from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import TOO_BIG
 
-_OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
 _SIGNED = frozenset({IntentKind.PUSH, IntentKind.PROPOSE_KICK})
 _AGAIN = ":signatures"
 # What clients say of a call that takes more gas than a block has.
@@ -44,7 +44,7 @@ def refused(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
         return wait(desk, intent, heads, ("too_big", text))
     name = None if verdict.refusal is None else verdict.refusal.name
     is_signed = intent.wish.kind in _SIGNED
-    if not is_signed or name not in _OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):
+    if not is_signed or name not in OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):
         return not_now(desk, intent, verdict, heads)
     return _collect_again(desk, intent, verdict, heads)
 

@@ -1,0 +1,47 @@
+"""Other signers of the contract: their keys, their place in it, and what they tell us."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from eth_utils.address import to_checksum_address
+
+from oracle.publisher.signer import Signer
+from oracle.publisher.signers.local import KeySigner
+from oracle.services.quorum.records import statement_of
+from tests.office import Office, key_files
+
+
+def strangers(office: Office, count: int) -> list[Signer]:
+    """Keys of other reporters."""
+    folder = office.premises.key_folder / "strangers"
+    folder.mkdir(exist_ok=True)
+    known = len(list(folder.iterdir()))
+    return [KeySigner.open(*key_files(folder, f"{known + place}")) for place in range(count)]
+
+
+def set_signers(office: Office, *signers: Signer, needed: int) -> None:
+    """The admin names these, in a block of its own."""
+    premises = office.premises
+    # Whatever blocks cost before.
+    premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+    premises.chain.send(replacing(office, signers, needed), sender=premises.network.admin)
+
+
+def replacing(office: Office, signers: Sequence[Signer], needed: int) -> Any:
+    """The call that names these."""
+    named = [to_checksum_address(one.address) for one in signers]
+    return office.premises.oracle.functions.setSigners(named, needed)
+
+
+def told_by(office: Office, signer: Signer) -> None:
+    """Another reporter signed the same statement, and we heard of it."""
+    contract = office.premises.address
+    with office.store.reading() as unit:
+        (ours,) = unit.outbox.signatures.of_round(contract, "report", 1)
+        stored = next(one for one in unit.reports.latest(10) if one.digest == ours.digest)
+    statement = statement_of(stored.report, office.desk.publisher.contract.standing())
+    signature = signer.sign_statement(statement, office.desk.publisher.domain)
+    said = replace(ours, signer=signer.address, signature=signature)
+    with office.desk.writing() as unit:
+        unit.outbox.peers.add(said, "a test", office.desk.stamp)
