@@ -56,7 +56,7 @@ def pushed_words(call: Call, data_hash: Hash) -> tuple[tuple[int, int], ...]:
     Raises:
         MalformedError: it is no push, or not the one with this hash of its records.
     """
-    records = _bytes_of(call, "data")
+    records = _bytes_of(call.input, "push", "data")
     if "0x" + keccak(records).hex() != data_hash:
         raise MalformedError("the records of the call have another hash")
     if len(records) % _RECORD:
@@ -76,16 +76,25 @@ def pushed_signatures(call: Call) -> bytes:
     Raises:
         MalformedError: it is no push.
     """
-    return _bytes_of(call, "signatures")
+    return _bytes_of(call.input, "push", "signatures")
 
 
-def _bytes_of(call: Call, name: str) -> bytes:
-    """Return an argument of a push that is bytes."""
-    push = load(CONTRACT).functions["push"]
-    if not call.input.startswith(push.digest[:_SELECTOR_DIGITS]):
-        raise MalformedError("the call is not a push")
-    arguments = bytes.fromhex(call.input[_SELECTOR_DIGITS:])
-    place = [parameter.name for parameter in push.inputs].index(name)
+def proposed_signatures(calldata: str) -> bytes:
+    """Return the signatures that came with a call of `proposeKick`, 65 bytes each.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    return _bytes_of(calldata, "proposeKick", "signatures")
+
+
+def _bytes_of(calldata: str, function: str, name: str) -> bytes:
+    """Return an argument of a call that is bytes."""
+    called = load(CONTRACT).functions[function]
+    if not calldata.startswith(called.digest[:_SELECTOR_DIGITS]):
+        raise MalformedError(f"the call is no {function}")
+    arguments = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
+    place = [parameter.name for parameter in called.inputs].index(name)
     start = word_at(arguments, WORD * place)
     return arguments[start + WORD :][: word_at(arguments, start)]
 

@@ -174,13 +174,8 @@ class Work:
 
     def _show_rests(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
-        for desk in self._senders():
-            address = desk.account.address
-            reason = why_resting(desk)
-            if reason is None:
-                self.watch.resting.pop(address, None)
-            else:
-                self.watch.resting[address] = reason
+        reasons = (why_resting(desk) for desk in self._senders())
+        self.watch.resting = [reason for reason in reasons if reason is not None]
 
     def _senders(self) -> list[Desk]:
         return [desk for desk in (self._transmitting(), self.starts) if desk is not None]

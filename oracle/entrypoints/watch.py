@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRef
-from oracle.domain.ids import Address
 from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
@@ -42,7 +41,7 @@ class Watch:
     # Why the next report waits for a human; None: none does.
     held: str | None = None
     # Who of us sends nothing until a person says so, and why.
-    resting: dict[Address, str] = field(default_factory=dict)
+    resting: list[str] = field(default_factory=list)
     # Who leads while this process stands by; None: it leads, or does not know yet.
     standby_of: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
@@ -100,8 +99,7 @@ class Watch:
             )
         if self.held is not None:
             found.append(f"report: {self.held}")
-        # The web's thread reads while the worker writes.
-        found += [f"sender: {reason}" for reason in list(self.resting.values())]
+        found += [f"sender: {reason}" for reason in self.resting]
         if self.hole is not None:
             found.append(f"index: block {self.hole} was never read: `qos-oracle resync gaps`")
         if self.is_stalled:

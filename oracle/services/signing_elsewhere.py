@@ -1,7 +1,7 @@
-"""Does our key sign elsewhere? Rounds on chain that carry its signature, and that we never signed.
+"""Does our key sign elsewhere? What is on chain with its signature, and that we never signed.
 
-The key was stolen, or a database that knew of them was lost: either way what it signed may still
-land, and a second statement beside it would be two words for one round (case F61).
+Rounds, and proposals of kickouts. The key was stolen, or a database that knew of them was lost:
+what it signed may still land, and beside it a second statement would be two words for one round.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,17 @@ import structlog
 from oracle.chain.heads import Heads
 from oracle.chain.oracle_contract import pushed_signatures
 from oracle.domain.contract_events import RoundAccepted
-from oracle.domain.ids import Address, Hash
-from oracle.publisher.signer import WrongSignatureError
-from oracle.publisher.signers.checking import Signature
+from oracle.domain.ids import Hash
+from oracle.publisher.signers.checking import is_signed_by
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.records import REPORT
+from oracle.services.strange_proposals import is_strange, unseen
 from oracle.store.store import Unit
 from oracle.telemetry import quorum_metrics
 
 # Block of the first look, and the digest of the newest round that was looked at.
 _SEEN = "own_key_seen"
 _LOOKED_BACK = 50
-_SIGNATURE_BYTES = 65
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +33,51 @@ class _Unsigned:
     signatures: bytes
 
 
-def watch_key(desk: Desk, heads: Heads) -> Step | None:
-    """Look at the rounds that were accepted since the last look; None: none is by our key alone.
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What our key signed elsewhere, in words; `time` of the block that has it."""
 
-    Where one is, our key signs nothing for a report's time to live: that is persistent, and begins
-    anew with the next one. Rounds from before the first look at the head are not ours to judge:
-    this database did not sign them.
+    about: str
+    round: int
+    time: int
+
+
+def watch_key(desk: Desk, heads: Heads) -> Step | None:
+    """Look at what the contract took since the last look; None: none of it is by our key alone.
+
+    Where something is, our key signs nothing for a report's time to live: that is persistent, and
+    begins anew with the next. What is from before the first look at the head is not ours to judge:
+    this database did not sign it.
+
+    Raises:
+        TransientError: no endpoint shows what a proposal was sent with.
     """
     if not desk.publisher.has_signer:
         return None
+    return _watch_rounds(desk, heads) or _watch_proposals(desk, heads)
+
+
+def _watch_proposals(desk: Desk, heads: Heads) -> Step | None:
+    with desk.store.reading() as unit:
+        look = unseen(desk, unit, heads)
+    strange = [one for one in look.fresh if is_strange(desk, one)]
+    if look.seen is None:
+        return None
+    with desk.writing() as unit:
+        told = [
+            _Told(
+                f"kickout of {one.kick.node}, evidence {one.kick.evidence}",
+                one.kick.round,
+                one.time,
+            )
+            for one in strange
+            if _keep_quiet(desk, unit, one.time)
+        ]
+        look.done(unit)
+    return _tell(desk, told) if told else None
+
+
+def _watch_rounds(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         newest, seen = unit.rounds.newest_digest() or "", unit.progress.get(_SEEN)
         first = _first_look(desk, unit, heads) if seen is None else None
@@ -55,9 +90,15 @@ def watch_key(desk: Desk, heads: Heads) -> Step | None:
     if not is_news:
         return None
     signer = desk.publisher.signer.address
-    ours = [one.accepted for one in found if _is_by(signer, one)]
+    ours = [
+        one.accepted for one in found if is_signed_by(signer, one.accepted.digest, one.signatures)
+    ]
     with desk.writing() as unit:
-        told = [one for one in ours if _keep_quiet(desk, unit, one)]
+        told = [
+            _Told(f"round {one.round}, digest {one.digest}", one.round, one.time)
+            for one in ours
+            if _keep_quiet(desk, unit, one.time)
+        ]
         unit.progress.set(_SEEN, f"{since} {newest}")
     return _tell(desk, told) if told else None
 
@@ -94,41 +135,29 @@ def _signatures_of(unit: Unit, accepted: RoundAccepted) -> bytes:
     return b"" if push is None else pushed_signatures(push)
 
 
-def _is_by(signer: Address, found: _Unsigned) -> bool:
-    digest = bytes.fromhex(found.accepted.digest[2:])
-    told = found.signatures
-    for at in range(0, len(told), _SIGNATURE_BYTES):
-        try:
-            signature = Signature.of(told[at : at + _SIGNATURE_BYTES])
-        except WrongSignatureError:
-            continue
-        if signature.account(digest) == signer:
-            return True
-    return False
-
-
-def _keep_quiet(desk: Desk, unit: Unit, accepted: RoundAccepted) -> bool:
+def _keep_quiet(desk: Desk, unit: Unit, since: int) -> bool:
     """Sign nothing for a while; return whether that is news: `outbox adopt` keeps quiet too."""
     domain, signer = desk.publisher.domain, desk.publisher.signer.address
     signatures = unit.outbox.signatures
     quiet = signatures.quiet_until(domain.chain_id, domain.contract, signer)
-    until = accepted.time + desk.settings.ttl_seconds
+    until = since + desk.settings.ttl_seconds
     signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, desk.stamp)
-    return quiet is None or accepted.time > quiet
+    return quiet is None or since > quiet
 
 
-def _tell(desk: Desk, rounds: Sequence[RoundAccepted]) -> Step:
+def _tell(desk: Desk, told: Sequence[_Told]) -> Step:
     signer = desk.publisher.signer.address
-    for one in rounds:
+    for one in told:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         structlog.get_logger().critical(
             "signed_elsewhere",
             signer=signer,
+            signed=one.about,
             round=one.round,
-            digest=one.digest,
             quiet_until=one.time + desk.settings.ttl_seconds,
             act="the key was stolen, or a database that knew of it was lost; unless you know the"
-            " latter, let the admin replace the signer (`setSigners`)",
+            " latter, let the admin replace the signer (`setSigners`), and the vetoer look at"
+            " every kickout that is proposed",
         )
-    numbers = ", ".join(str(one.round) for one in rounds)
-    return Step("signs nothing", None, f"{signer} signed elsewhere: round {numbers}")
+    named = ", ".join(one.about for one in told)
+    return Step("signs nothing", None, f"{signer} signed elsewhere: {named}")

@@ -110,6 +110,15 @@ class RoundRoom:
             kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.lane_index))
         ]
 
+    def newest_kicks(self, last: int = 50) -> list[Kick]:
+        """Return the kickouts that were proposed last, over or not, oldest first.
+
+        By when they may be executed: where the veto became shorter, not in their exact order.
+        """
+        chosen = select(kick).order_by(kick.c.ready_at.desc(), kick.c.lane_index.desc())
+        rows = self._connection.execute(chosen.limit(last)).all()
+        return [kick_of(row) for row in reversed(rows)]
+
     def vetoer(self) -> Address | None:
         """Return who may veto kickouts; None: no event that we read has said so."""
         newest = [vetoer.c[name].desc() for name in Position._fields]

@@ -27,7 +27,7 @@ EQUIVOCATION = Counter(
 )
 SIGNED_ELSEWHERE = Counter(
     "oracle_publisher_signed_elsewhere_total",
-    "Accepted rounds with a signature of our key over what we never signed.",
+    "Accepted rounds and proposals with a signature of our key over what we never signed.",
     registry=REGISTRY,
 )
 SIGNATURES = Gauge(

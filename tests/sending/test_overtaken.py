@@ -82,6 +82,10 @@ def test_a_daemon_whose_sender_rests_for_it_starts_and_its_signer_is_quiet_for_a
         daemon(office)
     adopt(office.desk, look(office.desk, 1000), "somebody")
     work = daemon(office)
+    office.premises.chain.later(SETTINGS.ttl_seconds)
+    office.premises.chain.mine()
+    office.index()
+    assert why_waiting(office.desk) is None
     used_elsewhere(office)
     work.compare()
 
@@ -136,7 +140,7 @@ def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
         unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
 
     work = daemon(office)
-    assert work.watch.resting == {}
+    assert work.watch.resting == []
     office.premises.chain.later(SETTINGS.ttl_seconds)
     while office.premises.round == 0:
         assert len(office.reports()) < 20, office.steps

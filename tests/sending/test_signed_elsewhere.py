@@ -9,15 +9,27 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from oracle.domain.ids import Hash
 from oracle.entrypoints.steps import Work
 from oracle.entrypoints.watch import Watch
+from oracle.errors import TransientError
+from oracle.publisher.contract import proposal_in, propose_call
 from oracle.publisher.publisher import Keys
+from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.typed_data import KickStatement
 from oracle.scheduler import Beats
+from oracle.services.kicking import plan_kick
+from oracle.services.quorum.records import KICK, kick_subject
 from oracle.services.signing_elsewhere import watch_key
 from oracle.store.store import Store
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import ETHER, SETTINGS, Office, Premises, key_files
+from tests.sending.faults import null, status
+from tests.sending.proxy import Proxy
+from tests.services.test_kicking import bad_pool, kick, kinds, proposed, shown_low
+
+SENT = "eth_getTransactionByHash"
 
 
 @pytest.fixture
@@ -38,6 +50,55 @@ def watched(office: Office) -> list[dict[str, object]]:
     with capture_logs() as logs:
         office.repeat(watch_key)
     return [dict(line) for line in logs if line["event"] == "signed_elsewhere"]
+
+
+def low_on_chain(office: Office) -> None:
+    """The contract shows node 2 under the line; we have not proposed its kickout yet."""
+    bad_pool(office)
+    for _ in range(2):
+        office.pushed()
+    assert watched(office) == []
+    assert kinds(office) == ["push", "push"]
+
+
+def accused(office: Office) -> KickStatement:
+    """What somebody with our key may say against node 2."""
+    head = office.desk.publisher.contract.standing().head
+    return KickStatement(head.round, 2, Hash("0x" + 64 * "e"), head.pushed_at + 100)
+
+
+def proposed_by_hand(
+    office: Office, said: KickStatement, through: str | None = None, *others: Signer
+) -> None:
+    """Anybody sends what our key has signed, to the contract or `through` another one."""
+    premises, chain = office.premises, office.premises.chain
+    keys = sorted([office.desk.publisher.signer, *others], key=lambda key: key.address)
+    signatures = [key.sign_statement(said, office.desk.publisher.domain) for key in keys]
+    call = {
+        "from": premises.network.admin,
+        "to": through or premises.address,
+        "data": propose_call(said, b"".join(signatures)),
+        "gas": hex(1_000_000),
+    }
+    chain.rpc("eth_sendTransaction", call)
+    office.mine()
+    assert kick(office)["live"]
+
+
+def middleman(office: Office) -> str:
+    """A contract that hands on whatever it is called with."""
+    address = "0x" + 40 * "5"
+    code = f"0x365f5f375f5f365f5f73{office.premises.address[2:]}5af100"
+    office.premises.chain.rpc("anvil_setCode", address, code)
+    return address
+
+
+def kicks_signed(office: Office) -> int:
+    """How many statements against node 2 this database's signer has put its name to."""
+    contract, rounds = office.premises.address, range(office.premises.round + 1)
+    with office.store.reading() as unit:
+        signed = unit.outbox.signatures
+        return sum(len(signed.of_round(contract, KICK, n, kick_subject(2))) for n in rounds)
 
 
 def counted() -> float:
@@ -130,3 +191,94 @@ def test_whoever_adopted_a_key_is_quiet_already_and_hears_nothing(
         quiet = unit.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until
+
+
+def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
+    office: Office,
+):
+    low_on_chain(office)
+    before = counted()
+    proposed_by_hand(office, accused(office))
+    (line,) = watched(office)
+    quiet_until = int(str(line["quiet_until"]))
+    node = office.premises.network.nodes[2].lower()
+    assert (line["signed"], line["round"]) == (f"kickout of {node}, evidence 0x{64 * 'e'}", 2)
+    assert "vetoer" in str(line["act"])
+    assert counted() == before + 1
+
+    office.restart()
+    signed = statements(office)
+    for _ in range(30):
+        office.period()
+        office.tick()
+        if statements(office) > signed:
+            break
+        assert watched(office) == []
+    assert statements(office) == signed + 1
+    assert office.premises.chain.time > quiet_until
+
+
+def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    assert watched(office) == []
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    assert kicks_signed(office) == 1
+    (proposal,) = [one for one in office.intents() if one.wish.kind.value == "propose_kick"]
+    proposed_by_hand(office, proposal_in(proposal.wish.calldata), middleman(office))
+    assert watched(office) == []
+
+
+def test_a_proposal_of_ours_is_told_by_nobody(sqlite_office: Office):
+    office = sqlite_office
+    assert watched(office) == []
+    proposed(office)
+    assert (watched(office), kicks_signed(office)) == ([], 1)
+
+
+def test_a_kickout_whose_signatures_are_hidden_is_ours_where_nobody_else_signs(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    low_on_chain(office)
+    proposed_by_hand(office, accused(office), middleman(office))
+    assert [line["round"] for line in watched(office)] == [2]
+
+
+def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_sign(
+    sqlite_office: Office,
+):
+    office, premises = sqlite_office, sqlite_office.premises
+    low_on_chain(office)
+    checksummed = premises.chain.web3.to_checksum_address
+    other = office.desk.publisher.payer
+    signers = sorted([office.desk.publisher.signer.address, other.address, "0x" + 40 * "7"])
+    call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
+    premises.chain.send(call, sender=premises.network.admin)
+    proposed_by_hand(office, accused(office), middleman(office), other)
+    office.index()
+    with capture_logs() as logs:
+        assert office.repeat(watch_key) == []
+        assert office.repeat(watch_key) == []
+    assert [line["event"] for line in logs] == ["proposal_unread"]
+
+
+def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    low_on_chain(office)
+    proposed_by_hand(office, accused(office))
+    for proxy in proxies:
+        proxy.rule(SENT, status(503))
+    office.index()
+    with pytest.raises(TransientError):
+        office.repeat(watch_key)
+    # One has lost it, the other still has it.
+    proxies[0].heal()
+    proxies[1].heal()
+    proxies[0].rule(SENT, null())
+    assert [line["round"] for line in watched(office)] == [2]

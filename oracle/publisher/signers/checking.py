@@ -72,6 +72,18 @@ class Signature:
         return Address(key.to_address())
 
 
+def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
+    """Tell whether one of these signatures of 65 bytes each is this account's of this digest."""
+    for at in range(0, len(signatures), _SIGNATURE_BYTES):
+        try:
+            signature = Signature.of(signatures[at : at + _SIGNATURE_BYTES])
+        except WrongSignatureError:
+            continue
+        if signature.account(bytes.fromhex(digest[2:])) == address:
+            return True
+    return False
+
+
 def checked(signature: Signature, digest: bytes, address: Address) -> Signature:
     """Return the signature if it is this account's of this digest, with a low s.
 

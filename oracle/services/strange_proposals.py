@@ -1,0 +1,168 @@
+"""Proposals of kickouts on chain whose signatures are ours, and that this database never signed.
+
+What was signed is in the input of the transaction, which nobody reads while he indexes: each new
+proposal is asked for once, where it is found at the head (decision 0111).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from oracle.chain.heads import Heads
+from oracle.chain.oracle_contract import proposed_signatures
+from oracle.chain.tails import MalformedError
+from oracle.domain.ids import Hash
+from oracle.domain.rounds import Kick
+from oracle.errors import TransientError
+from oracle.publisher.contract import proposal_in
+from oracle.publisher.line import RefusedError
+from oracle.publisher.membership import signers_of
+from oracle.publisher.signers.checking import is_signed_by
+from oracle.publisher.typed_data import KickStatement
+from oracle.publisher.understanding import understood
+from oracle.services.desk import Desk
+from oracle.services.quorum.records import KICK, kick_subject
+from oracle.store.outbox_rows import SignedStatement
+from oracle.store.store import Unit
+
+# Block of the first look, and the proposals that were looked at.
+_SEEN = "own_key_seen_kicks"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A kickout that the contract took: the transaction, its block's time, and what we signed.
+
+    `ours`: our statements about that lane in that round, whatever became of them.
+    """
+
+    kick: Kick
+    tx_hash: Hash
+    time: int
+    ours: Sequence[SignedStatement]
+
+    def digest(self, desk: Desk, deadline: int) -> Hash:
+        """Return what was signed, if this was its deadline: the rest is in the log."""
+        kick = self.kick
+        said = KickStatement(kick.round, kick.index, kick.evidence, deadline)
+        return said.digest(desk.publisher.domain)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Proposals that nobody has looked at yet; `seen`: what to write down once somebody has."""
+
+    fresh: Sequence[Proposal]
+    seen: str | None
+
+    def done(self, unit: Unit) -> None:
+        """Note that they were looked at."""
+        if self.seen is not None:
+            unit.progress.set(_SEEN, self.seen)
+
+
+def unseen(desk: Desk, unit: Unit, heads: Heads) -> Look:
+    """Return the proposals since the last look; the first look, at the head, sees none."""
+    told, newest = unit.progress.get(_SEEN), unit.rounds.newest_kicks()
+    if told is None:
+        cursor = unit.cursor.get()
+        is_first = cursor is not None and desk.is_at_head(unit, heads)
+        return Look((), f"{cursor.number}" if cursor is not None and is_first else None)
+    since, *names = told.split(" ")
+    later = [kick for kick in newest if kick.proposed_at.block > int(since)]
+    fresh = [kick for kick in later if _name(kick) not in names]
+    if not fresh:
+        return Look((), None)
+    found = (_proposal(desk, unit, kick) for kick in fresh)
+    return Look([one for one in found if one is not None], " ".join([since, *map(_name, later)]))
+
+
+def is_strange(desk: Desk, proposal: Proposal) -> bool:
+    """Tell whether our key has signed it, and not here.
+
+    One that came by way of another contract does not show its signatures: it is ours where all of
+    the contract's signers have to sign, and else nobody knows.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    said = _said(desk, proposal)
+    if said is None:
+        return _is_hidden(desk, proposal)
+    digest, signatures = said
+    is_known = any(one.digest == digest for one in proposal.ours)
+    return not is_known and is_signed_by(desk.publisher.signer.address, digest, signatures)
+
+
+def _name(kick: Kick) -> str:
+    """After a reorg another proposal may stand in the same place."""
+    at = kick.proposed_at
+    return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
+
+
+def _proposal(desk: Desk, unit: Unit, kick: Kick) -> Proposal | None:
+    at, domain = kick.proposed_at, desk.publisher.domain
+    logs = (log for log in unit.logs.between(at.block, at.block) if log.index == at.log)
+    log = next(logs, None)
+    if log is None:
+        return None
+    signer, subject = desk.publisher.signer.address, kick_subject(kick.index)
+    signed = unit.outbox.signatures.of_round(domain.contract, KICK, kick.round, subject)
+    return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
+
+
+def _said(desk: Desk, proposal: Proposal) -> tuple[Hash, bytes] | None:
+    """Return the digest that was signed, and the signatures; None: the input does not say."""
+    calldata = _input_of(desk, proposal.tx_hash)
+    if calldata is None:
+        return None
+    try:
+        signatures = proposed_signatures(calldata)
+    except MalformedError:
+        return None
+    return proposal.digest(desk, proposal_in(calldata).deadline), signatures
+
+
+def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
+    """Return the input of a transaction to the contract; None: it called another, or none has it.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    silence: TransientError | None = TransientError("no endpoint is configured")
+    for line in desk.publisher.lines.all:
+        try:
+            sent = line.ask("eth_getTransactionByHash", tx_hash)
+        except RefusedError:
+            silence = None
+            continue
+        except TransientError as error:
+            silence = silence and error
+            continue
+        silence = None
+        with understood("a transaction"):
+            if sent is not None and sent["hash"] == tx_hash:
+                is_direct = (sent["to"] or "").lower() == desk.publisher.domain.contract
+                return str(sent["input"]) if is_direct else None
+    if silence is not None:
+        raise silence
+    return None
+
+
+def _is_hidden(desk: Desk, proposal: Proposal) -> bool:
+    if any(proposal.digest(desk, one.expires_at) == one.digest for one in proposal.ours):
+        return False
+    publisher, kick = desk.publisher, proposal.kick
+    standing = publisher.contract.standing()
+    signers = signers_of(publisher.lines, publisher.domain.contract, standing.block)
+    is_ours = publisher.signer.address in signers and standing.head.quorum >= len(signers)
+    if not is_ours:
+        structlog.get_logger().warning(
+            "proposal_unread",
+            node=kick.node,
+            round=kick.round,
+            transaction=proposal.tx_hash,
+            act="it shows no signatures; whether our key signed it is not known",
+        )
+    return is_ours
