@@ -24,6 +24,7 @@ from oracle.publisher.deployment import (
     DEFAULT_LIMITS,
     Deployment,
     OracleSetup,
+    check_funds,
     deploy as deploy_contract,
     plan_deployment,
     with_limits,
@@ -105,10 +106,10 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         try:
             planned = plan_deployment(publisher.lines, setup, payer.address, publisher.fees())
             _tell(_plan_answer(planned), as_json=as_json)
+            _check_cost(app, planned)
             if not publish:
                 typer.echo("dry run: nothing was sent; --publish sends it", err=True)
                 return
-            _check_cost(app, planned)
             chain_id = app.config.chain.id
             address, receipt = deploy_contract(
                 publisher.lines, payer, planned, chain_id, _patience()
@@ -182,6 +183,7 @@ def _check_cost(app: App, planned: Deployment) -> None:
         raise InputError(
             f"it may cost {planned.cost} wei, above limits.max_cost_per_transaction_wei {most}"
         )
+    check_funds(planned)
 
 
 def _patience() -> Callable[[], bool]:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from oracle.app import App
+from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.domain.rounds import Kick
 from oracle.entrypoints.kickout_commands import kickout
@@ -16,10 +17,11 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
-from oracle.entrypoints.sending import published
+from oracle.entrypoints.sending import published, rehearsed
 from oracle.errors import InputError
 from oracle.publisher.preflight import Outcome
 from oracle.services.calling_off import call_off, kick_of, unsent, verdict_on
+from oracle.services.desk import Desk, Step
 from oracle.store.outbox_rows import Account
 
 
@@ -67,9 +69,15 @@ def cancel(
         is_possible = verdict is not None and verdict.outcome is Outcome.OK
         if not found.waiting and not is_possible:
             raise InputError(f"{node}: nothing of ours to cancel: {says}")
+
+        def plan(desk: Desk, _: Heads) -> Step | None:
+            return call_off(desk, found.index)
+
         if publish:
-            sent = published(app, "kickout cancel", lambda desk, _: call_off(desk, found.index))
+            sent = published(app, "kickout cancel", plan)
             answer["steps"] = [f"{step.did} {step.detail}" for step in sent]
+        else:
+            answer["steps"] = [rehearsed(app, plan, "it would be called off")]
     _tell({**answer, "dry_run": not publish}, as_json=as_json)
 
 

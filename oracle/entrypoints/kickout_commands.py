@@ -19,7 +19,7 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
-from oracle.entrypoints.sending import published
+from oracle.entrypoints.sending import Plan, published, rehearsed
 from oracle.errors import InputError
 from oracle.publisher.bucket import Bucket, bucket_of
 from oracle.publisher.contract import newest_block
@@ -121,10 +121,14 @@ def propose(
         look = _look(app, node)
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
+
+        def plan(desk: Desk, heads: Heads) -> Step | None:
+            return _proposed(desk, look, heads)
+
         if not publish:
-            _tell(_rehearsed(app, look), as_json=as_json)
+            _rehearse(app, look, plan, as_json=as_json)
             return
-        sent = published(app, "kickout propose", lambda desk, heads: _proposed(desk, look, heads))
+        sent = published(app, "kickout propose", plan)
     _tell(
         {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
     )
@@ -145,10 +149,14 @@ def execute(
         kick = look.kick
         if kick is None or kick.state is not KickState.LIVE:
             raise InputError(f"{look.node}: no kickout of it is proposed")
+
+        def plan(desk: Desk, heads: Heads) -> Step | None:
+            return _executed(desk, kick, heads)
+
         if not publish:
-            _tell({**_rehearsed(app, look), "ready_at": kick.ready_at}, as_json=as_json)
+            _rehearse(app, look, plan, as_json=as_json)
             return
-        sent = published(app, "kickout execute", lambda desk, heads: _executed(desk, kick, heads))
+        sent = published(app, "kickout execute", plan)
     _tell(
         {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
     )
@@ -197,8 +205,17 @@ def _check_at_head(desk: Desk, heads: Heads) -> None:
             )
 
 
-def _rehearsed(app: App, look: Look) -> dict[str, object]:
-    return {**_answer(look), "contract_says": rehearse(app.publisher, look), "dry_run": True}
+def _rehearse(app: App, look: Look, plan: Plan, *, as_json: bool) -> None:
+    """Say what it would do and what the contract says of it.
+
+    Raises:
+        InputError: the real one would not do it; what is known is printed all the same.
+    """
+    facts = {**_answer(look), "contract_says": rehearse(app.publisher, look), "dry_run": True}
+    try:
+        facts["steps"] = [rehearsed(app, plan, "the call would be planned and sent")]
+    finally:
+        _tell(facts, as_json=as_json)
 
 
 def _answer(look: Look) -> dict[str, object]:

@@ -16,6 +16,7 @@ from oracle.domain.lanes import (
     lanes_of,
 )
 from oracle.domain.report import Report, decode
+from oracle.entrypoints.acting import unix_seconds
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -23,13 +24,16 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
-from oracle.entrypoints.sending import published
+from oracle.entrypoints.sending import published, rehearsed
 from oracle.errors import InputError
 from oracle.services.desk import Desk, Step
 from oracle.services.planning import cuts_now, plan_push, turn_now, why_missed
 from oracle.services.quorum.landing import waits_for_finality
 from oracle.services.recalling import last_block_of, recall
+from oracle.services.timing.gating import why_held
+from oracle.store.gates import Gate
 from oracle.store.reports import ReportState, StoredReport
+from oracle.store.store import Unit
 
 _QOS_STEPS = 10_000
 # Wide enough for whole rows where the terminal is none.
@@ -82,7 +86,7 @@ def push(
         if publish:
             steps = [f"{step.did} {step.detail}" for step in published(app, "report push", _plan)]
         else:
-            steps = ["it has the turn, and would be signed or sent as far as that goes now"]
+            steps = [_rehearsed(app, first)]
     answer = {**_facts(first), "dry_run": not publish, "steps": steps}
     if as_json:
         print_json(answer)
@@ -107,6 +111,10 @@ def _turn(app: App) -> Report:
             for one in cuts
             if one.state is ReportState.DUE and not waits_for_finality(unit, one)
         ]
+        held = None if found is None else _held(app, unit, found)
+    if held is not None:
+        period = held.period
+        raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
     if found is not None:
         return found.report
     if not due:
@@ -116,6 +124,23 @@ def _turn(app: App) -> Report:
         "seen from its start"
     )
     raise InputError(f"no report has the turn; the first that is due, {due[0].period}: {why}")
+
+
+def _rehearsed(app: App, turn: Report) -> str:
+    said = rehearsed(app, plan_push, "it would be sent, as far as that goes now")
+    desk = app.desk(0, unix_seconds)
+    with app.store.reading() as unit:
+        stored = unit.reports.at(turn.period)
+        is_signed = stored is None or stored.digest is not None or not desk.publisher.has_signer
+        why = None if is_signed else why_held(desk, unit, turn)
+    return said if why is None else f"it would be held: {why}"
+
+
+def _held(app: App, unit: Unit, turn: StoredReport) -> Gate | None:
+    """Return what keeps a report from being signed until a human lets it go; None: nothing."""
+    gate = unit.gates.at(turn.report.period)
+    is_ours = app.publisher.has_signer and turn.digest is None
+    return gate if is_ours and gate is not None and gate.released_at is None else None
 
 
 def _plan(desk: Desk, heads: Heads) -> Step | None:

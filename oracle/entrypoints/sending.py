@@ -1,10 +1,10 @@
 """Takes one planned call to the endpoints, for commands that do by hand what the daemon does."""
 
-import time
 from collections.abc import Callable
 
 from oracle.app import App
 from oracle.chain.heads import Heads
+from oracle.entrypoints.acting import tell_of_lease, unix_seconds
 from oracle.errors import InputError
 from oracle.publisher.inspection import differences
 from oracle.services.desk import Desk, Step
@@ -12,15 +12,49 @@ from oracle.services.latching import why_stopped
 from oracle.services.leasing import leased
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
+from oracle.services.rehearsing import rehearse
+
+_NOT_NOW = "the contract does not take it now, or a call about it is on its way"
+Plan = Callable[[Desk, Heads], Step | None]
 
 
-def published(app: App, command: str, plan: Callable[[Desk, Heads], Step | None]) -> list[Step]:
+def published(app: App, command: str, plan: Plan) -> list[Step]:
     """Plan one call and send it; the daemon watches it from there.
 
     Raises:
         InputError: the contract differs from the configuration, or nothing can be planned now.
         FatalError: a daemon holds the lease of this database; it does all this by itself.
     """
+    _check(app)
+    with leased(app.store, f"qos-oracle {command}") as epoch:
+        desk = app.desk(epoch, unix_seconds)
+        reconcile(desk)
+        planned = plan(desk, app.chain.heads())
+        if planned is None:
+            raise InputError(_NOT_NOW)
+        steps = [planned]
+        while (step := publish_next(desk, app.chain.heads())) is not None:
+            steps.append(step)
+    return steps
+
+
+def rehearsed(app: App, plan: Plan, otherwise: str) -> str:
+    """Say what `published` would sign first, else `otherwise`; nothing is signed or written.
+
+    Raises:
+        InputError: as `published` does.
+    """
+    _check(app)
+    tell_of_lease(app)
+    desk = app.desk(0, unix_seconds)
+    rehearse(desk, reconcile, otherwise)
+    said = rehearse(desk, lambda desk: plan(desk, app.chain.heads()), otherwise)
+    if said is None:
+        raise InputError(_NOT_NOW)
+    return said
+
+
+def _check(app: App) -> None:
     found = differences(app.publisher.contract.constitution(), app.expected)
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
@@ -28,13 +62,3 @@ def published(app: App, command: str, plan: Callable[[Desk, Heads], Step | None]
         stopped = why_stopped(unit)
     if stopped is not None:
         raise InputError(f"nothing is sent: {stopped}; `qos-oracle latch list` shows it")
-    with leased(app.store, f"qos-oracle {command}") as epoch:
-        desk = app.desk(epoch, lambda: time.clock_gettime(time.CLOCK_REALTIME))
-        reconcile(desk)
-        planned = plan(desk, app.chain.heads())
-        if planned is None:
-            raise InputError("the contract does not take it now, or a call about it is on its way")
-        steps = [planned]
-        while (step := publish_next(desk, app.chain.heads())) is not None:
-            steps.append(step)
-    return steps

@@ -119,6 +119,14 @@ def plan_deployment(
     )
 
 
+def check_funds(planned: Deployment) -> None:
+    """Raise InputError: the account cannot pay."""
+    if planned.balance < planned.cost:
+        raise InputError(
+            f"{planned.sender} has {planned.balance} wei and needs up to {planned.cost}"
+        )
+
+
 def deploy(
     lines: Lines, signer: Signer, planned: Deployment, chain_id: int, wait: Callable[[], bool]
 ) -> tuple[Address, Receipt]:
@@ -129,10 +137,7 @@ def deploy(
         FatalError: it was mined and failed.
         TransientError: it is not mined yet; the message names its hash.
     """
-    if planned.balance < planned.cost:
-        raise InputError(
-            f"{planned.sender} has {planned.balance} wei and needs up to {planned.cost}"
-        )
+    check_funds(planned)
     nonce = nonce_at(lines, planned.sender, "pending")
     code, gas, fees = planned.setup.code, planned.gas_limit, planned.fees
     signed = signer.sign_transaction(Transaction(chain_id, nonce, None, code, gas, fees))

@@ -13,6 +13,7 @@ from oracle.publisher.markets import ask_market
 from oracle.publisher.resting import Rest
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
+from oracle.publisher.signers.mute import MuteSigner
 from oracle.publisher.signers.places import KeyFiles
 from oracle.publisher.typed_data import Domain
 
@@ -161,6 +162,22 @@ class Publisher:
         """
         return ask_market(self.lines, self.caps)
 
+    def muted(self) -> "Publisher":
+        """Return one of the same accounts that signs nothing; its lines are this one's."""
+        return _Muted(self)
+
     def close(self) -> None:
         """Let the connections go."""
         self.lines.close()
+
+
+class _Muted(Publisher):
+    def __init__(self, told: Publisher) -> None:
+        vars(self).update(vars(told))
+        if told.has_keys:
+            self._keys = Keys(_mute(told.keys.signer), _mute(told.keys.transmitter))
+        self._payer = _mute(told.payer if told.has_payer else None)
+
+
+def _mute(key: Signer | None) -> Signer | None:
+    return None if key is None else MuteSigner(key.address)

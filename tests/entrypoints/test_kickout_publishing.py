@@ -88,7 +88,9 @@ def node_of(office):
     return office.premises.network.nodes[2].lower()
 
 
-def test_a_dry_run_says_what_the_contract_would_make_of_it(office, config, endpoint, capsys):
+def test_a_dry_run_says_what_the_contract_would_make_of_it(
+    office, config, endpoint, capsys, tmp_path
+):
     assert run(["kickout", "propose", node_of(office), "--config", config, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["contract_says"], answer["dry_run"], answer["obstacle"]) == (
@@ -96,6 +98,10 @@ def test_a_dry_run_says_what_the_contract_would_make_of_it(office, config, endpo
         True,
         None,
     )
+    (step,) = answer["steps"]
+    assert step.startswith(f"the proposal of a kickout in round {office.premises.round} would be")
+    # Its evidence is laid down by whoever means it.
+    assert not (tmp_path / "by-hand").exists()
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 0
     text = capsys.readouterr().out
     assert "\ncontract_says  accepted\n" in text
@@ -121,17 +127,22 @@ def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, 
 
     office.index()
     command = ["kickout", "execute", node_of(office), "--config", config]
-    assert run([*command, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["contract_says"].startswith("KickNotReady")
+    assert run([*command, "--json"]) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out)["contract_says"].startswith("KickNotReady")
     assert run([*command, "--publish"]) == 2
-    assert "the contract does not take it now" in capsys.readouterr().err
+    assert told.err == capsys.readouterr().err
+    assert "the contract does not take it now" in told.err
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
     assert "its kickout is proposed already" in capsys.readouterr().err
 
 
-def test_a_database_that_is_behind_the_head_accuses_nobody(office, config, endpoint, capsys):
+@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
+def test_a_database_that_is_behind_the_head_accuses_nobody(
+    office, config, endpoint, capsys, manner
+):
     office.mine(FINALITY)
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 2
+    assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
     assert "run `qos-oracle run --once` first" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
 

@@ -80,5 +80,10 @@ class Operator:
 
     def rows(self) -> list[str]:
         """Everything that the database holds."""
-        with closing(sqlite3.connect(self.database)) as connection:
-            return list(connection.iterdump())
+        return rows_of(f"sqlite:///{self.database}")
+
+
+def rows_of(url: str) -> list[str]:
+    """Everything that a SQLite database holds."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return list(connection.iterdump())

@@ -3,7 +3,8 @@
 A key that is another's than configured stops the daemon before it does anything.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,13 @@ import pytest
 from oracle.entrypoints.cli import run
 from oracle.publisher.keys import unlock
 from oracle.services.confirming import confirm_next
+from oracle.services.planning import plan_push
+from oracle.store.outbox_rows import Stamp
 from tests.entrypoints.local_network import Settings, write
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.publisher.remote_signer import RemoteHost, served
+from tests.sending.at_sea import GWEI, dear_blocks
+from tests.sending.by_hand import rows_of
 from tests.sending.conftest import OpenProxy
 from tests.sending.proxy import SEND, Proxy
 from tests.services.test_kicking import bad_pool
@@ -116,12 +121,113 @@ def test_case_f71_a_dry_run_sends_nothing_and_asks_no_key(
     assert (site.sent, site.signed) == (0, 0)
 
 
+@pytest.mark.parametrize("command", [one for one in DRY if one != "run"])
+def test_a_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
+    before = rows_of(sqlite_url)
+    site.run(*words(site, command))
+    assert rows_of(sqlite_url) == before
+    assert not (site.folder / "by-hand").exists()
+
+
 def test_case_f71_the_same_run_without_dry_run_asks_both_keys_and_sends(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     assert site.run("run", "--once") == 0, capsys.readouterr().err
     assert site.sent > 0
     assert all(host.asked for host in site.hosts.values())
+
+
+def without_old_reports(office: Office) -> None:
+    """What can land no more is marked so, and nothing else is done."""
+    with office.store.transaction() as unit:
+        epoch = unit.lease.take("the daemon", 60)
+    office.restart(epoch=epoch)
+    step = plan_push(office.desk, office.source.heads())
+    assert step is not None
+    assert step.did == "report missed"
+    with office.store.transaction() as unit:
+        unit.lease.release(office.epoch)
+
+
+def held(site: Site) -> None:
+    with site.office.store.transaction() as unit:
+        for due in unit.reports.due():
+            unit.gates.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
+
+
+def latched(site: Site) -> None:
+    with site.office.store.transaction() as unit:
+        unit.latches.close("finality_violation", (1, 1), "a final block changed")
+
+
+def behind(site: Site) -> None:
+    site.office.mine(FINALITY)
+
+
+def by_other_rules(site: Site) -> None:
+    site.settings["oracle"]["heartbeat_seconds"] = SETTINGS.heartbeat_seconds + 1
+
+
+def as_it_is(_: Site) -> None:
+    """Nothing stands against it."""
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (as_it_is, ""),
+        (held, "is held: too much at once; `report release "),
+        (latched, "nothing is sent: "),
+        (behind, "the contract does not take it now"),
+        (by_other_rules, "the contract is not as configured: rulesHash"),
+    ],
+)
+def test_a_push_by_hand_is_refused_by_its_dry_run_for_what_refuses_the_real_one(
+    site: Site,
+    change: Callable[[Site], None],
+    complaint: str,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+):
+    without_old_reports(site.office)
+    change(site)
+    before = rows_of(sqlite_url)
+    code = site.run("report", "push", "--json")
+    rehearsed = capsys.readouterr()
+    assert (rows_of(sqlite_url), site.sent, site.signed) == (before, 0, 0)
+
+    assert site.run("report", "push", "--publish", "--json") == code, capsys.readouterr().err
+    real = capsys.readouterr()
+    assert real.err == rehearsed.err
+    assert complaint in real.err
+    if not complaint:
+        one, other = json.loads(rehearsed.out), json.loads(real.out)
+        (would,), (did, *_) = one.pop("steps"), other.pop("steps")
+        assert one.pop("dry_run") is not other.pop("dry_run")
+        assert one == other
+        # Of the same round: "would be signed for" the contract, and "report signed round".
+        assert would.startswith(
+            f"the report in round {did.split()[3].rstrip(',')} would be signed"
+        )
+
+
+def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
+    dear_blocks(site.office, GWEI)
+    complaints = []
+    for manner in ("--dry-run", "--publish"):
+        words = words_of_deploy(manner)
+        assert site.run(*words) == 2
+        complaints.append(capsys.readouterr().err)
+    assert complaints[0] == complaints[1]
+    assert "above limits.max_cost_per_transaction_wei 1" in complaints[0]
+    assert site.sent == 0
+
+
+def words_of_deploy(manner: str) -> list[str]:
+    return [*DRY["contract deploy"][:-1], manner]
 
 
 def keystores(site: Site) -> dict[str, str]:
