@@ -1,7 +1,8 @@
 """Makes the environment that ./demo and ./check run in: `.venv`, and `node_modules` from npm.
 
 Run by whatever Python 3.11+ the machine has, so it imports the standard library only. Repeats
-nothing that is done: what was installed is written down beside what it was installed from.
+nothing that is done: what was installed is written down beside what it was installed from. What
+was cut short, at whatever moment, is begun anew by the next run.
 """
 
 import base64
@@ -14,10 +15,15 @@ import ssl
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urljoin, urlsplit
+
+if sys.platform != "win32":
+    import fcntl
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -28,19 +34,60 @@ APT_LINE = "apt-get install --yes python3-venv"
 PIP_WHEEL = "pip-26.3-py3-none-any.whl"
 PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
 FETCH_SECONDS = 60
+# How pip and npm say that nobody answered.
+UNREACHED = re.compile(
+    r"""after connection broken by ['"](?P<pip>.+)['"]: /"""
+    r"""|npm (?:error|ERR!) request to \S+ failed, reason: (?P<npm>.+)"""
+)
+INTERRUPTED = 130
 
 
 def main(purpose: str) -> int:
     """Prepare for `demo` or `check`; return the exit code."""
     try:
-        _environment()
-        _packages("[dev]" if purpose == "check" else "")
-        _node_modules()
+        with _alone():
+            _environment()
+            _packages("[dev]" if purpose == "check" else "")
+            _node_modules()
     except subprocess.CalledProcessError as error:
-        tail = "\n".join((error.stdout or "").strip().splitlines()[-15:])
-        _say(f"this failed: {' '.join(map(str, error.cmd))}\n{tail}")
+        said = (error.stdout or "").strip()
+        tail = "\n".join(said.splitlines()[-15:])
+        _say(_unreached(said) or f"this failed: {' '.join(map(str, error.cmd))}\n{tail}")
         return 1
+    except OSError as error:
+        _say(f"the set-up failed: {error}")
+        return 1
+    except KeyboardInterrupt:
+        _say("interrupted: the next run finishes the set-up")
+        return INTERRUPTED
     return 0
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two at once would spoil each other's work; the pip of one that was killed counts as one.
+
+    The lock is on this file, so there is none to leave behind.
+    """
+    with Path(__file__).open("rb") as lock:
+        if sys.platform != "win32":
+            os.set_inheritable(lock.fileno(), True)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _say("another set-up is at work in this checkout: waiting for its end")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _unreached(said: str) -> str:
+    """What to say where the network is what failed; nothing where it is not."""
+    found = UNREACHED.search(said)
+    return _no_network(found["pip"] or found["npm"]) if found else ""
+
+
+def _no_network(reason: str) -> str:
+    return f"no way to the packages ({reason}): the first run needs the network; run it again then"
 
 
 def _say(line: str) -> None:
@@ -57,28 +104,60 @@ def _run(command: Sequence[str | Path], environment: Mapping[str, str] | None = 
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        close_fds=False,  # only the lock is handed on
     )
 
 
 def _environment() -> None:
     """Debian splits ensurepip from Python: then another pip helps, or one from the index."""
-    if _has_pip():
+    if _is_whole():
         return
     _say("making .venv")
     why = ""
     for way in (_by_venv, _by_virtualenv, _by_pip_of_the_machine, _by_pip_of_the_index):
         shutil.rmtree(VENV, ignore_errors=True)
         try:
-            way()
+            with _begun():
+                way()
         except subprocess.CalledProcessError:
             continue
+        except HTTPError as error:
+            why = f" ({error})"
+            continue
+        except URLError as error:
+            shutil.rmtree(VENV)
+            raise SystemExit(_no_network(str(error.reason))) from error
         except (OSError, HTTPException) as error:
             why = f" ({error})"
             continue
-        if _has_pip():
+        if _is_whole():
             return
     shutil.rmtree(VENV, ignore_errors=True)
     raise SystemExit(f"this Python cannot make a virtual environment{why}; run: {APT_LINE}")
+
+
+@contextmanager
+def _begun() -> Iterator[None]:
+    """What is cut short stays marked. Without network, pip gives up before it changes anything."""
+    VENV.mkdir(exist_ok=True)
+    _write_down("begun", "")
+    try:
+        yield
+    except subprocess.CalledProcessError as error:
+        if _unreached(error.stdout or ""):
+            _mark("begun").unlink()
+        raise
+    _mark("begun").unlink()
+
+
+def _is_whole() -> bool:
+    """Whether there is an environment with pip, made here, and nothing in it was cut short."""
+    return not _mark("begun").exists() and _was_made_here() and _has_pip()
+
+
+def _was_made_here() -> bool:
+    """Programs in it name its place: in a checkout that was moved or copied they are another's."""
+    return any(os.fsencode(BIN) in program.read_bytes() for program in BIN.glob("pip*"))
 
 
 def _has_pip() -> bool:
@@ -153,17 +232,17 @@ def _packages(extras: str) -> None:
     if any(_was_made(f"python{kind}", wanted) for kind in {extras, "[dev]"}):
         return
     _say("installing the Python packages (a minute or so, once)")
-    _pip_install("--editable", f"{ROOT}{extras}")
+    _pip_install("--editable", f".{extras}")
     _write_down(f"python{extras}", wanted)
 
 
 def _pip_install(*what: str) -> None:
-    limits = str(ROOT / "constraints.txt")
-    _run(
-        [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what],
-        # By the environment, so that the build's own tools are pinned as well.
-        {"PIP_CONSTRAINT": limits, "PIP_BUILD_CONSTRAINT": limits},
-    )
+    # By the environment, so that the build's own tools are pinned as well; by a name without the
+    # path, which may hold spaces, and pip takes them to part one file from the next.
+    limits = {"PIP_CONSTRAINT": "constraints.txt", "PIP_BUILD_CONSTRAINT": "constraints.txt"}
+    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
+    with _begun():
+        _run(command, limits)
 
 
 def _node_modules() -> None:
@@ -173,6 +252,7 @@ def _node_modules() -> None:
     npm = shutil.which("npm") or _npm_from_wheel()
     _say("installing Anvil and the Solidity compiler from npm (once)")
     path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
+    _mark("node").unlink(missing_ok=True)
     _run([npm, "ci", "--no-fund", "--no-audit"], {"PATH": path})
     _write_down("node", wanted)
 
@@ -186,7 +266,7 @@ def _npm_from_wheel() -> str:
 
 
 def _print_of(*names: str) -> str:
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(str(sys.implementation.cache_tag).encode())
     for name in names:
         digest.update((ROOT / name).read_bytes())
     return digest.hexdigest()

@@ -123,7 +123,8 @@ class Machine:
         code = bytes.fromhex(compiled["bytecode"][2:])
         made = [part for part in compiled["abi"] if part["type"] == "constructor"]
         kinds = [collapse_if_tuple(given) for part in made for given in part["inputs"]]
-        return self._evm.deploy(DEPLOYER, code + encode(kinds, arguments)).lower()
+        address: str = self._evm.deploy(DEPLOYER, code + encode(kinds, arguments))
+        return address.lower()
 
     @property
     def said(self) -> tuple[Said, ...]:
