@@ -1,6 +1,7 @@
 """`outbox adopt`: goes on with an account whose database was lost or is an old copy."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
@@ -33,6 +34,8 @@ from oracle.store.outbox_rows import Account
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
 _TEXT = ("transaction", "outcome")
 _MOST_BLOCKS = 10_000
+# More nonces than this are written as ranges.
+_MOST_ROWS = 20
 _COMMAND = "outbox adopt --from-chain"
 
 
@@ -153,8 +156,12 @@ def _show(found: Findings, *, dry_run: bool) -> None:
     if not found.nonces and not found.overtaken:
         _show_dropped(found, dry_run=dry_run)
         return
-    with_rows = sorted({*found.nonces, *found.overtaken})
-    print_table(_COLUMNS, (_cells(found, nonce) for nonce in with_rows), left=_TEXT)
+    nonces = sorted({*found.nonces, *found.overtaken})
+    if len(nonces) > _MOST_ROWS:
+        rows = [_cells_of_run(found, run) for run in runs_of(nonces)]
+    else:
+        rows = [_cells(found, nonce) for nonce in nonces]
+    print_table(_COLUMNS, rows, left=_TEXT)
     would = "would be" if dry_run else "is"
     typer.echo(f"the next nonce {would} {found.nonces.stop}", err=True)
     _show_dropped(found, dry_run=dry_run)
@@ -164,7 +171,7 @@ def _show(found: Findings, *, dry_run: bool) -> None:
 def _show_dropped(found: Findings, *, dry_run: bool) -> None:
     """Tell of what waited in a pool when it was adopted, and is in none now."""
     if found.dropped:
-        named = ", ".join(str(nonce) for nonce in found.dropped)
+        named = ", ".join(map(_named, runs_of(found.dropped)))
         would = "would fill" if dry_run else "fills"
         typer.echo(
             f"adopted while they waited, and in no pool any more: nonces {named}; the daemon "
@@ -179,6 +186,31 @@ def _cells(found: Findings, nonce: int) -> list[str]:
         return [str(nonce), "", "", "waits" if nonce >= found.mined else "not found"]
     outcome = "worked" if spent.succeeded else "failed"
     return [str(nonce), spent.hash, str(spent.block_number), outcome]
+
+
+def _cells_of_run(found: Findings, run: range) -> list[str]:
+    """Write many nonces in one row: what they were is counted, `--json` has each."""
+    cells = [_cells(found, nonce) for nonce in run]
+    blocks = [int(block) for _, _, block, _ in cells if block]
+    named = _named(range(min(blocks), max(blocks) + 1)) if blocks else ""
+    outcomes = Counter(outcome for *_, outcome in cells)
+    told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    return [_named(run), f"{len(run)} nonces", named, told]
+
+
+def runs_of(numbers: Sequence[int]) -> list[range]:
+    """Return ascending numbers as ranges without gaps."""
+    runs: list[range] = []
+    for number in numbers:
+        if runs and runs[-1].stop == number:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+    return runs
+
+
+def _named(run: range) -> str:
+    return str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}"
 
 
 def _show_signing(signing: Signing | None) -> None:

@@ -106,6 +106,23 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
         goes_on_after_a_person_has_looked(write(settings, path), thief, capsys)
 
 
+@pytest.mark.slow
+def test_many_nonces_are_adopted_in_one_row_and_each_told_to_programs(tmp_path, capsys):
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as network:
+        path = write(network.settings(tmp_path), tmp_path / "config.toml")
+        assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+        for _ in range(21):
+            uses_the_key(network)
+        last = network.head()
+        adopt = ["outbox", "adopt", "--from-chain", "--dry-run", "--config", str(path)]
+        (answer,) = told(capsys, *adopt)
+        assert [one["nonce"] for one in answer["adopted"]] == list(range(21))
+        assert run(adopt) == 0
+        _, row = capsys.readouterr().out.splitlines()
+        assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 worked"
+
+
 def goes_on_after_a_person_has_looked(path, thief, capsys):
     where = ["--config", str(path)]
     assert run(["run", "--once", "--publish", *where]) == 2
