@@ -1,6 +1,6 @@
 """What other reporters put their names to, as they told us (publishing.md 2.5)."""
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from oracle.domain.ids import Address
 from oracle.store.outbox_mapping import statement_of, statement_row
@@ -27,6 +27,18 @@ class Peers:
             insert(pub_peer_statement).values(statement_row(statement) | told)
         )
         return True
+
+    def told_since(self, like: SignedStatement, time: int) -> int:
+        """Count what is kept of the same signer, round and subject, and came since a unix time."""
+        counted = select(func.count()).where(
+            pub_peer_statement.c.contract == like.contract,
+            pub_peer_statement.c.kind == like.kind,
+            pub_peer_statement.c.round == like.round,
+            pub_peer_statement.c.subject == like.subject,
+            pub_peer_statement.c.signer == like.signer,
+            pub_peer_statement.c.received_at > time,
+        )
+        return int(self._connection.execute(counted).scalar_one())
 
     def of(
         self, contract: Address, kind: str, around: int, subject: str = ""

@@ -9,7 +9,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.publisher.board import place_of
 from oracle.publisher.contract import Standing
 from oracle.publisher.membership import signers_of
-from oracle.publisher.statement_wire import Told, ToldReport
+from oracle.publisher.statement_wire import MOST_STATEMENTS, Told, ToldReport
 from oracle.services.desk import Desk
 from oracle.services.quorum.comparing import compare
 from oracle.services.quorum.records import KICK, REPORT, kick_subject
@@ -29,7 +29,8 @@ def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
     Kept is what is genuine, about the same contract, round and subject, by one who is a signer
-    of the contract at this moment; whatever it says. What is ahead of us is left for later.
+    of the contract at this moment; whatever it says, but not more of one signer about one round
+    in a report's time to live than an answer holds. What is ahead of us is left for later.
 
     Raises:
         TransientError: no endpoint says who the signers are.
@@ -72,7 +73,8 @@ def _take_in(
     standing = look()
     signers = signers_of(desk.publisher.lines, about.contract, standing.block)
     _tell_of_strangers(desk, [one for one in new if one.said.signer not in signers])
-    return _kept(desk, [one for one in new if one.said.signer in signers], standing)
+    theirs = [one for one in new if one.said.signer in signers]
+    return _kept(desk, theirs, standing, about.digest)
 
 
 def _tell_of_strangers(desk: Desk, strangers: list[Heard]) -> None:
@@ -104,15 +106,21 @@ def _known(unit: Unit, said: SignedStatement) -> list[SignedStatement]:
     return [*unit.outbox.peers.of(*about), *unit.outbox.signatures.of_round(*about)]
 
 
-def _kept(desk: Desk, new: list[Heard], standing: Standing) -> int:
+def _kept(desk: Desk, new: list[Heard], standing: Standing, ours: Hash) -> int:
+    """Keep what is new, and count it; of a signer that says more and more only what we say too."""
     if not new:
         return 0
+    kept, since = 0, desk.stamp.at - desk.settings.ttl_seconds
     with desk.writing() as unit:
         for host, told, said in new:
+            is_much = unit.outbox.peers.told_since(said, since) >= MOST_STATEMENTS
+            if is_much and said.digest != ours:
+                continue
             # Before it is kept: what its signer said until now.
             compare(desk, unit, (said, told), standing)
             unit.outbox.peers.add(said, host, desk.stamp)
-    return len(new)
+            kept += 1
+    return kept
 
 
 def _place(desk: Desk, about: SignedStatement) -> str:
