@@ -19,9 +19,10 @@ from oracle.store.outbox_rows import Stamp
 from tests.entrypoints.local_network import Settings, write
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.publisher.remote_signer import RemoteHost, served
-from tests.sending.at_sea import GWEI, dear_blocks
+from tests.sending.at_sea import GWEI
 from tests.sending.by_hand import rows_of
 from tests.sending.conftest import OpenProxy
+from tests.sending.faults import says
 from tests.sending.proxy import SEND, Proxy
 from tests.services.test_kicking import bad_pool
 
@@ -215,7 +216,8 @@ def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
-    dear_blocks(site.office, GWEI)
+    fees = {"oldestBlock": "0x0", "baseFeePerGas": [hex(GWEI)], "reward": [["0x0"]]}
+    site.endpoint.rule("eth_feeHistory", says(fees))
     complaints = []
     for manner in ("--dry-run", "--publish"):
         words = words_of_deploy(manner)
