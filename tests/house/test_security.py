@@ -45,6 +45,11 @@ def test_the_unit_leaves_nothing_open_that_it_need_not():
     assert wanted <= set(unit)
 
 
+def test_what_is_secret_stays_out_of_the_image():
+    kept_out = set((ROOT / ".dockerignore").read_text("utf-8").splitlines())
+    assert {".env", "keys", "config/local.toml"} <= kept_out
+
+
 def test_nothing_is_written_over_http():
     application = build(Watch(Beats(lambda: 0.0)), lambda: cast("Store", None))
     ways = [way for route in application.routes for way in getattr(route, "methods", ())]

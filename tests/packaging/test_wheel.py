@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -15,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 NODE = "0x" + 40 * "1"
+OF_OPERATOR = "postgresql://oracle:hunter2@10.0.0.5/oracle"
+LIMITS = str(ROOT / "constraints.txt")
+PINNED = {"PIP_CONSTRAINT": LIMITS, "PIP_BUILD_CONSTRAINT": LIMITS}
 JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "node": NODE}
 
 
@@ -39,16 +44,35 @@ def elsewhere(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """`qos-oracle` as a user has it."""
+def wheel(tmp_path_factory):
+    """Built where an operator's own configuration lies beside the example."""
     folder = tmp_path_factory.mktemp("wheel")
-    limits = str(ROOT / "constraints.txt")
-    pinned = {"PIP_CONSTRAINT": limits, "PIP_BUILD_CONSTRAINT": limits}
-    ran(folder, sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT, **pinned)
-    (wheel,) = folder.glob("*.whl")
+    checkout = folder / "checkout"
+    left_out = shutil.ignore_patterns(".*", "node_modules", "tests", "docs", "__pycache__")
+    shutil.copytree(ROOT, checkout, ignore=left_out)
+    shutil.copyfile(ROOT / ".gitignore", checkout / ".gitignore")
+    (checkout / "config/local.toml").write_text(f'[database]\nurl = "{OF_OPERATOR}"\n', "utf-8")
+    ran(folder, sys.executable, "-m", "build", "--wheel", "--outdir", folder, checkout, **PINNED)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def program(wheel, tmp_path_factory):
+    """`qos-oracle` as a user has it."""
+    folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=True)
-    ran(folder, folder / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, **pinned)
+    ran(folder, folder / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, **PINNED)
     return folder / "venv/bin/qos-oracle"
+
+
+def test_the_configuration_of_whoever_built_it_stays_at_home(wheel):
+    with ZipFile(wheel) as archive:
+        shipped = {name for name in archive.namelist() if "/_shipped/config/" in name}
+        assert not [
+            name for name in archive.namelist() if OF_OPERATOR.encode() in archive.read(name)
+        ]
+    assert {Path(name).name for name in shipped} == {"demo.toml", "example.toml"}
 
 
 def test_it_says_its_version(program, elsewhere):
