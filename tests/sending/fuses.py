@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import pytest
+from sqlalchemy import select
 
 from oracle.domain.ids import Address
 from oracle.publisher.door import Door
 from oracle.publisher.publisher import Keys
 from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
 from oracle.publisher.typed_data import Domain
+from oracle.store.outbox_tables import pub_attempt
 from oracle.store.store import Store, Unit
 from tests.office import Office
 from tests.sending.proxy import SEND
@@ -27,11 +29,13 @@ class Crash(BaseException):
 class Fuse:
     """Burns at one of the points that it is told of: a number from 0, or a name; then never again.
 
-    `unstored`: bytes that left before the database had them (I3).
+    `sent`: bytes that left, in their order; `unstored`: those that left before the database had
+    them (I3).
     """
 
     def __init__(self, at: int | str | None = None) -> None:
         self.passed: list[str] = []
+        self.sent: list[str] = []
         self.unstored: list[str] = []
         self._at = at
 
@@ -117,6 +121,7 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     def fused_post(self: Door, body: Any, method: str) -> Any:
         if method != SEND:
             return post(self, body, method)
+        fuse.sent += _sent(body)
         fuse.unstored += [raw for raw in _sent(body) if not _is_stored(office, raw)]
         fuse.point("before a send")
         answer = post(self, body, method)
@@ -141,8 +146,5 @@ def _sent(body: Any) -> list[str]:
 def _is_stored(office: Office, raw: str) -> bool:
     """Look with eyes of one's own: not in the transaction of whoever sends."""
     with office.store.reading() as unit:
-        return any(
-            attempt.signed.raw.hex() == raw[2:]
-            for slot in unit.outbox.slots.watched(office.desk.account)
-            for attempt in unit.outbox.slots.attempts(slot)
-        )
+        stored = select(pub_attempt.c.nonce).where(pub_attempt.c.raw_tx == bytes.fromhex(raw[2:]))
+        return unit.lease._connection.execute(stored).first() is not None

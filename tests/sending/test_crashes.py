@@ -11,18 +11,12 @@ from tests.office import Office, Premises
 from tests.sending.at_sea import GWEI, dear_blocks
 from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps
+from tests.sending.phases import push
 from tests.sending.proxy import Proxy
 from tests.services.conftest import NewStore
 
 # Every point of a push takes seconds on a shared machine.
 pytestmark = pytest.mark.timeout(600)
-
-
-def play(office: Office) -> None:
-    """From the report to the finality of its round, at one's own pace."""
-    office.tick()
-    office.mine()
-    office.until_final()
 
 
 def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
@@ -31,7 +25,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
     office.period()
     fuse = Fuse()
     with fused(office, fuse):
-        play(office)
+        push(office)
     office.close()
     assert fuse.unstored == []
     return fuse.passed
@@ -54,9 +48,9 @@ def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
             nonce = premises.nonce
             office.period()
             with pytest.raises(Crash), fused(office, Fuse(number)):
-                play(office)
+                push(office)
             office.restart()
-            play(office)
+            push(office)
 
             where = f"{name} {number}"
             assert premises.round == 1, where
@@ -75,7 +69,7 @@ def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_
     dear_blocks(office, GWEI)
     office.period()
     with pytest.raises(Crash), fused(office, Fuse("before a send")):
-        play(office)
+        push(office)
     assert first.sent == []
     with office.store.reading() as unit:
         (slot,) = unit.outbox.slots.watched(office.desk.account)
