@@ -60,7 +60,8 @@ def end(desk: Desk, intent: Intent, state: IntentState, reason: str) -> Step:
 def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
     """Mark the report of a push that has ended; `reason` None: it landed.
 
-    Another transmitter may have brought the same report: what the chain accepted counts.
+    Another transmitter may have brought the same report: what the chain accepted counts, once
+    that is final (`quorum.landing`). Until then a fork may take it back, and it is due again.
     """
     period, wanted = intent.wish.period, intent.wish.round
     if period is None or wanted is None:
@@ -72,9 +73,9 @@ def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
         # Cut again since, on the chain that stayed: this push spoke of another block.
         return
     accepted = unit.rounds.accepted_round(wanted)
-    if reason is None or (accepted is not None and accepted.digest == intent.wish.digest):
+    if reason is None:
         unit.reports.mark(period, ReportState.LANDED)
-    else:
+    elif accepted is None or accepted.digest != intent.wish.digest:
         unit.reports.mark(period, ReportState.MISSED, reason)
 
 

@@ -4,10 +4,12 @@ from structlog.testing import capture_logs
 
 from oracle.services.outbox_census import OutboxCensus
 from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
 from oracle.services.sending.giving_up import MOST_TRIES, given_up
-from oracle.store.outbox_rows import IntentKind, IntentState
+from oracle.store.outbox_rows import Intent, IntentKind, IntentState
 from tests.office import SETTINGS, Office
 from tests.sending.at_sea import only
+from tests.sending.errands import rival_push
 
 
 def overtaken(office: Office) -> None:
@@ -18,6 +20,27 @@ def overtaken(office: Office) -> None:
         unit.outbox.intents.end(
             push, IntentState.SUPERSEDED, "round 1 is taken", office.desk.stamp
         )
+
+
+def brought_and_taken_back(office: Office) -> None:
+    """Another transmitter brings what we have planned, and a fork takes its block away."""
+    chain, (push,) = office.premises.chain, planned_pushes(office)
+    rival = rival_push(office, push.wish.calldata)
+    office.mine()
+    office.index()
+    office.repeat(publish_next)
+    assert (office.premises.round, planned_pushes(office)) == (1, [])
+    assert next(state for state, _ in office.reports()) == "due"
+    chain.rpc("anvil_reorg", 1, [])
+    chain.rpc("anvil_dropTransaction", rival)
+    office.mine(2)
+    office.index()
+    assert office.premises.round == 0
+
+
+def planned_pushes(office: Office) -> list[Intent]:
+    with office.store.reading() as unit:
+        return unit.outbox.intents.in_states(office.desk.account, [IntentState.PLANNED])
 
 
 def told(office: Office, census: OutboxCensus) -> tuple[int, list[dict[str, object]]]:
@@ -76,3 +99,34 @@ def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
     assert only(office).state is IntentState.PLANNED
     with office.store.reading() as unit:
         assert given_up(unit) == []
+
+
+def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(
+    sqlite_office: Office,
+):
+    office, census = sqlite_office, OutboxCensus()
+    office.period()
+    office.index()
+    for _ in range(MOST_TRIES):
+        assert told(office, census) == (0, [])
+        office.repeat(plan_push)
+        brought_and_taken_back(office)
+    office.repeat(plan_push)
+    assert office.states(IntentKind.PUSH) == MOST_TRIES * ["superseded"]
+    count, (line,) = told(office, census)
+    assert (count, line["round"]) == (1, 1)
+
+
+def test_a_statement_that_another_brought_after_all_is_not_given_up(sqlite_office: Office):
+    office, census = sqlite_office, OutboxCensus()
+    office.period()
+    office.index()
+    for _ in range(MOST_TRIES):
+        overtaken(office)
+    assert told(office, census)[0] == 1
+    rival_push(office, office.intents()[-1].wish.calldata)
+    office.mine()
+    office.index()
+    assert told(office, census) == (0, [])
+    office.until_final()
+    assert next(state for state, _ in office.reports()) == "landed"

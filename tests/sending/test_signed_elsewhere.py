@@ -85,6 +85,16 @@ def proposed_by_hand(
     assert kick(office)["live"]
 
 
+def two_of_three(office: Office) -> Signer:
+    """From now on two of three have to sign; one of them beside us."""
+    premises, other = office.premises, office.desk.publisher.payer
+    checksummed = premises.chain.web3.to_checksum_address
+    signers = sorted([office.desk.publisher.signer.address, other.address, "0x" + 40 * "7"])
+    call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
+    premises.chain.send(call, sender=premises.network.admin)
+    return other
+
+
 def middleman(office: Office) -> str:
     """A contract that hands on whatever it is called with."""
     address = "0x" + 40 * "5"
@@ -251,13 +261,9 @@ def test_a_kickout_whose_signatures_are_hidden_is_ours_where_nobody_else_signs(
 def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_sign(
     sqlite_office: Office,
 ):
-    office, premises = sqlite_office, sqlite_office.premises
+    office = sqlite_office
     low_on_chain(office)
-    checksummed = premises.chain.web3.to_checksum_address
-    other = office.desk.publisher.payer
-    signers = sorted([office.desk.publisher.signer.address, other.address, "0x" + 40 * "7"])
-    call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
-    premises.chain.send(call, sender=premises.network.admin)
+    other = two_of_three(office)
     proposed_by_hand(office, accused(office), middleman(office), other)
     office.index()
     with capture_logs() as logs:
@@ -277,8 +283,17 @@ def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(
     office.index()
     with pytest.raises(TransientError):
         office.repeat(watch_key)
-    # One has lost it, the other still has it.
-    proxies[0].heal()
-    proxies[1].heal()
+    for proxy in proxies:
+        proxy.heal()
+    assert [line["round"] for line in watched(office)] == [2]
+
+
+def test_a_kickout_that_one_endpoint_has_lost_is_asked_of_the_next(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    low_on_chain(office)
+    other = two_of_three(office)
+    proposed_by_hand(office, accused(office), None, other)
     proxies[0].rule(SENT, null())
     assert [line["round"] for line in watched(office)] == [2]

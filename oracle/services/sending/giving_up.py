@@ -11,6 +11,8 @@ from oracle.store.store import Unit
 LOOKED_BACK, MOST_TRIES = 50, 5
 # A push that was not sent, because its round was taken or its block was gone, may go again.
 MAY_GO_AGAIN = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
+# A round that another report took counts as missed, also where a fork gives it back.
+_OPEN = frozenset({ReportState.DUE, ReportState.MISSED})
 
 
 class GivenUp(NamedTuple):
@@ -27,7 +29,7 @@ class GivenUp(NamedTuple):
 
 
 def given_up(unit: Unit) -> list[GivenUp]:
-    """Return the statements whose report is due and whose tries are used up, newest first."""
+    """Return the statements whose round is free and whose tries are used up, newest first."""
     by_digest: dict[Hash, list[Intent]] = {}
     for push in unit.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH):
         if push.wish.digest is not None:
@@ -45,8 +47,9 @@ def _given_up(unit: Unit, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
         return None
     stored, cursor = unit.reports.at(period), unit.cursor.get()
     # Cut again since, on another block, it is another statement.
-    if stored is None or (stored.state, stored.digest) != (ReportState.DUE, digest):
+    if stored is None or stored.state not in _OPEN or stored.digest != digest:
         return None
-    if cursor is not None and cursor.time > deadline:
+    is_taken = unit.rounds.accepted_round(number) is not None
+    if is_taken or (cursor is not None and cursor.time > deadline):
         return None
     return GivenUp(number, period, digest, deadline, newest.error_text or newest.state.value)
