@@ -12,7 +12,10 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.publisher.l1_fees import l1_fee_in
 from oracle.publisher.line import Line, Lines
-from oracle.publisher.understanding import understood
+from oracle.publisher.understanding import number_of, understood
+
+# No chain comes near; and more of it no table holds.
+_MOST_COUNTED, _MOST_WEI = 2**63 - 1, 10**28
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +149,11 @@ def _receipt(answer: dict[str, Any]) -> Receipt:
     created = answer.get("contractAddress")
     return Receipt(
         hash=Hash(answer["transactionHash"]),
-        block_number=int(answer["blockNumber"], 16),
+        block_number=_figure(answer, "blockNumber", _MOST_COUNTED),
         block_hash=Hash(answer["blockHash"]),
         succeeded=int(answer["status"], 16) == 1,
-        gas_used=int(answer["gasUsed"], 16),
-        gas_price=int(answer["effectiveGasPrice"], 16),
+        gas_used=_figure(answer, "gasUsed", _MOST_COUNTED),
+        gas_price=_figure(answer, "effectiveGasPrice", _MOST_WEI),
         contract=Address(created.lower()) if created else None,
         events=tuple(
             Event(Address(log["address"].lower()), tuple(log["topics"]), log["data"])
@@ -158,3 +161,11 @@ def _receipt(answer: dict[str, Any]) -> Receipt:
         ),
         l1_fee=l1_fee_in(answer),
     )
+
+
+def _figure(answer: dict[str, Any], name: str, most: int) -> int:
+    """Read a number of a receipt. Raises ValueError and others: it is none that can be."""
+    number = number_of(answer[name])
+    if number > most:
+        raise ValueError(f"{name} is {number}")
+    return number

@@ -32,7 +32,10 @@ def number_of(answer: Json) -> int:
     Raises:
         ValueError, TypeError: it is none.
     """
-    return int(answer, 16)
+    number = int(answer, 16)
+    if number < 0:
+        raise ValueError(f"{answer} is no quantity")
+    return number
 
 
 def first_that_tells(lines: Lines, read: Callable[[Line], Read]) -> Read:
