@@ -6,7 +6,6 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.publisher.effects import missing_effect
 from oracle.publisher.receipts import Call, Receipt, Sightings, why_reverted, witnesses_of_count
-from oracle.publisher.refusals import OF_SIGNATURES
 from oracle.services.deferring import WITHOUT_EFFECT_CLASS, close_report
 from oracle.services.desk import Desk, Step
 from oracle.store.outbox_rows import Attempt, Intent, IntentState, Mined, PauseKind, Slot
@@ -94,9 +93,7 @@ def _closed(desk: Desk, slot: Slot, reason: str | None) -> Step:
     with desk.writing() as unit:
         intent = _named(unit, slot)
         unit.outbox.slots.settle(slot, desk.stamp, reason)
-        if (reason or "").partition("(")[0] not in OF_SIGNATURES:
-            # Else its statement lives on: those who may sign it now may do so yet.
-            close_report(unit, intent, reason)
+        close_report(unit, intent, reason)
     did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
     return Step(did, intent.id, reason or f"block {slot.block_number}")
 
