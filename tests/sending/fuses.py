@@ -39,6 +39,9 @@ class Fuse:
         self.unstored: list[str] = []
         self._at = at
 
+    def begins(self) -> None:
+        """Pass the moment before a write, which is as good as after the last one to die at."""
+
     def point(self, name: str) -> None:
         """Pass a point.
 
@@ -80,6 +83,7 @@ class FusedStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Unit]:
+        self._fuse.begins()
         with self._store.transaction() as unit:
             yield unit
             self._fuse.point("before a commit")

@@ -4,6 +4,7 @@ It stands still inside its own call, at one of the points of its fuse (`fuses`):
 a store and with keys of its own, works meanwhile; then the first goes on from where it stood.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -33,7 +34,14 @@ Play = Callable[[Office], None]
 Rows = dict[str, list[tuple[Any, ...]]]
 
 
-class Stall(Fuse):
+class Watch(Fuse):
+    """Passes all the points, of which there is one more: what was read is written down next."""
+
+    def begins(self) -> None:
+        self.point("before a write")
+
+
+class Stall(Watch):
     """Stands still at the n-th point, and at the next ones until `meanwhile` says: enough."""
 
     def __init__(self, at: int, meanwhile: Callable[[], bool]) -> None:
@@ -56,7 +64,7 @@ class Stall(Fuse):
         self.stood.append(name)
         self._is_standing = True
         if self._meanwhile():
-            self._from = 1_000_000
+            self._from = sys.maxsize
             self._sent_by_then = len(self.sent)
         self._is_standing = False
 
@@ -91,6 +99,8 @@ class Succession:
         stall = Stall(at, self._take_over)
         with fused(self.leader, stall):
             self._go_on()
+        # What it may have sent last gets into a block as well.
+        self.leader.mine()
         return stall
 
     def close(self) -> None:

@@ -15,16 +15,25 @@ from oracle.store.lease import Lease
 from oracle.store.outbox_rows import IntentKind
 from oracle.store.store import Store
 from tests.office import Office, Premises
-from tests.sending.fuses import Fuse, fused
+from tests.sending.fuses import fused
 from tests.sending.journals import gaps
 from tests.sending.phases import PHASES, Phase, Stage, said
-from tests.sending.stalls import Stall, Succession, everything, is_sqlite, no_patience, reused
+from tests.sending.stalls import (
+    Stall,
+    Succession,
+    Watch,
+    everything,
+    is_sqlite,
+    no_patience,
+    reused,
+)
 from tests.services.conftest import NewStore
 
 # Every point takes a second or more on a shared machine.
 pytestmark = pytest.mark.timeout(1800)
 
-BEFORE, AFTER, SEND = "before a commit", "after a commit", "before a send"
+WRITE, BEFORE, AFTER = "before a write", "before a commit", "after a commit"
+SEND = "before a send"
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ def test_without_any_fence_the_nonce_alone_keeps_a_push_to_one_effect(
         monkeypatch.setattr(Lease, "prove", lambda *_: None)
         late = 0
         for number, name in enumerate(passed):
-            if name == BEFORE:
+            if name not in {WRITE, SEND, "after signing a transaction"}:
                 continue
             with stage.office(str(number)) as office:
                 where, nonce = f"{name} {number}", office.premises.nonce
@@ -122,10 +131,10 @@ class Stop:
 
 def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
     """Where it can stand still: a whole one, watched; and whether others wait for a writer."""
-    fuse = Fuse()
-    with stage.office("whole") as office, fused(office, fuse):
+    watch = Watch()
+    with stage.office("whole") as office, fused(office, watch):
         phase.play(office)
-    return fuse.passed, is_sqlite(office.store)
+    return watch.passed, is_sqlite(office.store)
 
 
 def stops(passed: Sequence[str], *, is_waiting: bool) -> list[int]:

@@ -86,3 +86,31 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
             stalling()
         with old.reading() as unit:
             assert unit.lease.current().epoch == 2
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_whoever_stalls_between_two_statements_is_ended_by_the_server_itself(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    with Store.open(postgresql_url) as old, Store.open(postgresql_url) as new:
+        assert take(old, "the old one") == 1
+        monkeypatch.setattr(engine, "STALLED_SECONDS", 0.2)
+
+        def stalling() -> None:
+            with old.transaction() as unit:
+                unit.lease.prove(1)
+                assert any(may_write(new) for _ in range(PATIENCE))
+
+        with pytest.raises(TransientError, match="idle-in-transaction"):
+            stalling()
+
+
+def may_write(store: Store) -> bool:
+    try:
+        with store.transaction() as unit:
+            unit.lease.prove(1)
+    except TransientError:
+        return False
+    return True
