@@ -43,6 +43,8 @@ def test_the_unit_leaves_nothing_open_that_it_need_not():
         "RestartPreventExitStatus=2",
     }
     assert wanted <= set(unit)
+    # Of another process systemd does not ask which exit code forbids to start again.
+    assert not [line for line in unit if line.startswith("ExecStartPre")]
 
 
 def test_what_is_secret_stays_out_of_the_image():
