@@ -10,6 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.domain.rounds import Kick
 from oracle.entrypoints.kickout_commands import kickout
+from oracle.entrypoints.kickout_plans import address_of, why_not_cancelled
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -57,7 +58,7 @@ def cancel(
     """
     with open_folded(config) as app:
         app.require_oracle()
-        found = _found(app, Address(node.lower()))
+        found = _found(app, address_of(node))
         verdict = None if found.kick is None else verdict_on(app.publisher, found.index)
         says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
         answer: dict[str, object] = {
@@ -68,7 +69,8 @@ def cancel(
         }
         is_possible = verdict is not None and verdict.outcome is Outcome.OK
         if not found.waiting and not is_possible:
-            raise InputError(f"{node}: nothing of ours to cancel: {says}")
+            why = says if verdict is None else why_not_cancelled(app.publisher, verdict)
+            raise InputError(f"{node}: nothing of ours to cancel: {why}")
 
         def plan(desk: Desk, _: Heads) -> Step | None:
             return call_off(desk, found.index)

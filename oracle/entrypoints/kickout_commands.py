@@ -1,7 +1,7 @@
 """`kickout list`, `evidence`, `propose`, `execute`: by hand what the daemon does by itself."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +9,9 @@ import typer
 
 from oracle.app import App
 from oracle.chain.heads import Heads
-from oracle.domain.ids import Address
-from oracle.domain.rounds import Kick, KickState
+from oracle.domain.rounds import KickState
 from oracle.domain.verification import Level
+from oracle.entrypoints.kickout_plans import address_of, executed, proposed, until, why_not_due
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -26,8 +26,7 @@ from oracle.publisher.contract import newest_block
 from oracle.services.accusing import Law, Look, evidence_at, looks_at
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import export
-from oracle.services.kicking import execute as plan_execution, rehearse
-from oracle.services.proposing import propose as plan_proposal
+from oracle.services.kicking import rehearse
 
 kickout = typer.Typer(no_args_is_help=True)
 
@@ -78,7 +77,8 @@ def _lines(look: Look, needed: int) -> Iterator[str]:
         yield f"  evidence {look.evidence.hash}"
     if look.kick is not None:
         kick = look.kick
-        ready = f", ready at {kick.ready_at}" if kick.state is KickState.LIVE else ""
+        is_live = kick.state is KickState.LIVE
+        ready = f", the vetoer has until {until(kick)}" if is_live else ""
         yield f"  {kick.state.value}: proposed in round {kick.round}{ready}"
 
 
@@ -123,7 +123,7 @@ def propose(
             raise InputError(f"{look.node}: {look.obstacle}")
 
         def plan(desk: Desk, heads: Heads) -> Step | None:
-            return _proposed(desk, look, heads)
+            return proposed(desk, look, heads)
 
         if not publish:
             _rehearse(app, look, plan, as_json=as_json)
@@ -151,10 +151,11 @@ def execute(
             raise InputError(f"{look.node}: no kickout of it is proposed")
 
         def plan(desk: Desk, heads: Heads) -> Step | None:
-            return _executed(desk, kick, heads)
+            return executed(desk, kick, heads)
 
         if not publish:
-            _rehearse(app, look, plan, as_json=as_json)
+            # That it is proposed already stands against a proposal only.
+            _rehearse(app, replace(look, obstacle=None), plan, as_json=as_json)
             return
         sent = published(app, "kickout execute", plan)
     _tell(
@@ -173,36 +174,11 @@ def _looks(app: App) -> list[Look]:
 
 
 def _look(app: App, node: str) -> Look:
+    named = address_of(node)
     looks = {look.node: look for look in _looks(app)}
-    found = looks.get(Address(node.lower()))
-    if found is None:
-        raise InputError(
-            f"{node}: its kickout is not due; `qos-oracle kickout list` shows whose is"
-        )
-    return found
-
-
-def _proposed(desk: Desk, look: Look, heads: Heads) -> Step | None:
-    _check_at_head(desk, heads)
-    standing = desk.publisher.contract.standing()
-    signed = plan_proposal(desk, look, standing)
-    # The first step signs it, where nothing was signed yet; the next one plans the call.
-    is_planned = signed is None or signed.intent is not None
-    return signed if is_planned else plan_proposal(desk, look, standing) or signed
-
-
-def _executed(desk: Desk, kick: Kick, heads: Heads) -> Step | None:
-    _check_at_head(desk, heads)
-    return plan_execution(desk, kick, desk.publisher.contract.standing())
-
-
-def _check_at_head(desk: Desk, heads: Heads) -> None:
-    with desk.store.reading() as unit:
-        if not desk.is_at_head(unit, heads):
-            raise InputError(
-                f"the database is behind block {heads.latest.number}: what is due there may be no "
-                "longer due; run `qos-oracle run --once` first"
-            )
+    if named not in looks:
+        raise InputError(f"{node}: {why_not_due(app, named)}")
+    return looks[named]
 
 
 def _rehearse(app: App, look: Look, plan: Plan, *, as_json: bool) -> None:

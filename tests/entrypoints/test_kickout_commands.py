@@ -17,6 +17,16 @@ def test_a_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
         assert f"{node}: its kickout is not due" in capsys.readouterr().err
 
 
+def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, capsys):
+    for command in ("propose", "execute", "evidence", "cancel"):
+        assert run(["kickout", command, "0x1234", "--config", str(indexed)]) == 2
+        assert "0x and 40 hex digits" in capsys.readouterr().err
+    stranger = "0x" + "ab" * 20
+    for command in ("propose", "execute", "evidence"):
+        assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2
+        assert "no node of this address has ever joined" in capsys.readouterr().err
+
+
 def test_an_empty_outbox_is_listed(indexed, capsys):
     assert run(["outbox", "list", "--config", str(indexed), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []

@@ -2,11 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from oracle.domain.ids import Hash
+from oracle.domain.rounds import RoundsChanges
 from oracle.entrypoints.cli import run
 from oracle.services.confirming import confirm_next
+from oracle.store.outbox_rows import Stamp
 from oracle.store.store import Store
 from tests.entrypoints.local_network import write
 from tests.evm.fixtures import chain
@@ -129,10 +133,14 @@ def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, 
     command = ["kickout", "execute", node_of(office), "--config", config]
     assert run([*command, "--json"]) == 2
     told = capsys.readouterr()
-    assert json.loads(told.out)["contract_says"].startswith("KickNotReady")
+    answer = json.loads(told.out)
+    assert answer["contract_says"].startswith("KickNotReady")
+    # That it is proposed is what an execution needs.
+    assert answer["obstacle"] is None
     assert run([*command, "--publish"]) == 2
     assert told.err == capsys.readouterr().err
-    assert "the contract does not take it now" in told.err
+    assert "it cannot be executed yet: the vetoer has until 2" in told.err
+    assert f"round {office.premises.round + 2} has to be accepted first" in told.err
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
     assert "its kickout is proposed already" in capsys.readouterr().err
 
@@ -145,6 +153,33 @@ def test_a_database_that_is_behind_the_head_accuses_nobody(
     assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
     assert "run `qos-oracle run --once` first" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
+
+
+@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
+def test_nobody_is_accused_by_hand_while_a_report_is_held(
+    office, config, endpoint, capsys, manner
+):
+    with office.store.transaction() as unit:
+        newest = unit.reports.newest_period() or 0
+        unit.gates.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
+    assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
+    assert "a report is held, and kickouts wait" in capsys.readouterr().err
+    assert "eth_sendRawTransaction" not in endpoint.seen
+
+
+def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, endpoint, capsys):
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    office.mine()
+    office.index()
+    # Another spell has begun since: the one that it was proposed on is over.
+    with office.store.transaction() as unit:
+        (live,) = unit.rounds.live_kicks()
+        other = replace(live, evidence=Hash("0x" + 64 * "e"))
+        unit.rounds.write(RoundsChanges(kicks={live.index: other}))
+    before = endpoint.seen.count("eth_sendRawTransaction")
+    assert run(["kickout", "execute", node_of(office), "--config", config, "--publish"]) == 2
+    assert "what makes the node due today is another one" in capsys.readouterr().err
+    assert endpoint.seen.count("eth_sendRawTransaction") == before
 
 
 def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
@@ -181,7 +216,10 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     office.index()
     capsys.readouterr()
     assert run(cancel) == 2
-    assert "nothing of ours to cancel: NotAllowed" in capsys.readouterr().err
+    assert (
+        f"the vetoer {office.premises.network.admin.lower()} alone can cancel it"
+        in capsys.readouterr().err
+    )
 
     # It recovers on chain: now anybody may.
     group(office, 99, (2, 0, 1))
