@@ -19,8 +19,10 @@ from oracle.domain.views import (
     reliability_at,
     status_of,
 )
+from oracle.entrypoints.chain_views import ChainView
 from oracle.entrypoints.endpoint_views import EndpointView, endpoint_answers
 from oracle.entrypoints.purse import Purse
+from oracle.entrypoints.status_lines import lag_of
 from oracle.services.comparing import factors_answer, rounds_answer, tally_answer
 from oracle.services.explaining import Explanation, OnChain, Sent
 from oracle.services.observing import NodeRow, Overview
@@ -30,9 +32,13 @@ from oracle.store.rule_sets import RuleSet, named_by
 
 
 def status_answer(
-    seen: Overview, dispatcher: Purse | None, endpoints: list[EndpointView]
+    seen: Overview,
+    dispatcher: Purse | None,
+    endpoints: list[EndpointView],
+    chain: ChainView,
 ) -> dict[str, Any]:
     """Return what `/v1/status` and `status --json` say; `dispatcher` None: nothing is started."""
+    head = None if chain.head is None else chain.head.number
     return {
         "version": __version__,
         "latches": [latch_answer(one) for one in seen.latches],
@@ -41,6 +47,23 @@ def status_answer(
         "rules": None if seen.rules is None else _rule_set(seen.rules),
         "folded": None if seen.folded is None else seen.folded._asdict(),
         "final": seen.final,
+        "head": head,
+        "lag_blocks": lag_of(seen, head),
+        "contract": chain.answer(),
+        "senders": [
+            {
+                "address": account.address,
+                "rests": None if pause is None else pause.kind.value,
+                "reason": None if pause is None else pause.reason,
+            }
+            for account, pause in seen.senders.items()
+        ],
+        "held": [{"period": gate.period, "reason": gate.reason} for gate in seen.held],
+        "push_waits": None if seen.push is None else seen.push.error_text,
+        "kickouts_proposed": [
+            {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}
+            for kick in seen.kicks
+        ],
         "endpoints": endpoint_answers(endpoints),
         "levels": dict(seen.levels),
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),

@@ -9,6 +9,7 @@ from oracle.publisher.receipts import balance_of
 from oracle.services.desk import Desk
 from oracle.services.outbox_census import OutboxCensus, with_accounts, with_contract
 from oracle.telemetry import outbox_metrics
+from oracle.telemetry.outbox_metrics import OutboxFigures
 
 
 @dataclass(slots=True)
@@ -17,17 +18,18 @@ class SendingCensus:
 
     _rows: OutboxCensus = field(default_factory=OutboxCensus)
 
-    def count(self, desks: Mapping[str, Desk], heads: Heads | None) -> None:
+    def count(self, desks: Mapping[str, Desk], heads: Heads | None) -> OutboxFigures | None:
         """Look once; `desks` by role: `transmitter`, `dispatcher`. None of them: tell nothing."""
         first = next(iter(desks.values()), None)
         if first is None:
-            return
+            return None
         figures = self._rows.count(first.store, first.stamp.at)
         if heads is not None:
             figures = with_accounts(figures, desks, heads)
         if "transmitter" in desks:
             figures = with_contract(figures, desks["transmitter"])
         outbox_metrics.show(figures)
+        return figures
 
 
 def balance_at(desk: Desk | None) -> int | None:

@@ -12,7 +12,7 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
-from oracle.entrypoints.status_commands import shown_time
+from oracle.entrypoints.status_lines import shown_time
 from oracle.entrypoints.terminal import in_utc, print_table
 from oracle.services.drawn import Draws, Outcome, Told, recent_draws
 

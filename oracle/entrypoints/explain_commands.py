@@ -23,7 +23,8 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
-from oracle.entrypoints.status_commands import shown_lane, shown_time
+from oracle.entrypoints.status_commands import shown_lane
+from oracle.entrypoints.status_lines import shown_time
 from oracle.entrypoints.window_lines import window_lines
 from oracle.errors import InputError
 from oracle.services.explaining import (

@@ -8,7 +8,7 @@ import typer
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import ZERO_HASH, Address, TaskKey
 from oracle.domain.tasks import Task
-from oracle.entrypoints.status_commands import shown_time
+from oracle.entrypoints.status_lines import shown_time
 from oracle.entrypoints.terminal import WIDTH, foreign, print_table
 from oracle.services.selecting import Judged, Lots, Selection
 from oracle.services.surveying import Survey

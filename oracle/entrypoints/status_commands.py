@@ -12,6 +12,7 @@ from rich.table import Table
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.entrypoints.answers import node_answer, status_answer
+from oracle.entrypoints.chain_views import ask_chain
 from oracle.entrypoints.endpoint_views import EndpointView, newest_of, recall
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
@@ -20,14 +21,11 @@ from oracle.entrypoints.options import (
     open_folded,
     print_json,
 )
-from oracle.entrypoints.outbox_advice import after_pause
 from oracle.entrypoints.purse import Purse, purse_of_dispatcher
-from oracle.entrypoints.terminal import in_utc
+from oracle.entrypoints.status_lines import shown_time, situation
 from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 from oracle.services.ruling import shown
-from oracle.store.outbox_rows import IntentKind, IntentState
-from oracle.store.store import Store
 
 _WithoutTaskOption = Annotated[
     bool,
@@ -48,21 +46,24 @@ def register(app: typer.Typer) -> None:
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Say how far the database has come and what is under way.
+    """Say what stands still and why, how far the database has come, and what is under way.
 
-    Asks nothing of the chain but the dispatcher's balance, where there is one; how the endpoints
-    are is what the daemon saw of them last.
+    What is wrong is in capital letters, and first. An endpoint tells where the chain and the
+    contract are, and what the dispatcher has; where none answers that is unknown. How the
+    endpoints are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
-        seen, purse = overview(app.store), purse_of_dispatcher(app)
+        seen, looked, purse = overview(app.store), ask_chain(app), purse_of_dispatcher(app)
         is_on, endpoints = app.dispatch_settings is not None, recall(app)
-        waits = list(_of_sending(app.store))
+        settings = None if app.config.oracle.address is None else app.report_settings
     if as_json:
-        print_json(status_answer(seen, purse, endpoints))
+        print_json(status_answer(seen, purse, endpoints, looked))
         return
-    for name, value in chain(_of_integrity(seen, endpoints), waits):
-        typer.echo(f"{name:<14}{value}")
-    for name, value in _lines(seen, purse, is_on=is_on):
+    for name, value in chain(
+        situation(seen, looked, settings),
+        _of_reading(seen, endpoints),
+        _lines(seen, purse, is_on=is_on),
+    ):
         typer.echo(f"{name:<14}{value}")
 
 
@@ -90,11 +91,6 @@ def nodes(
         table.add_row(str(rank), *_cells(row))
     # A pipe gets whole lines, however narrow rich takes it to be.
     Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
-
-
-def shown_time(seconds: int) -> str:
-    """Write a block's time for people, in UTC."""
-    return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def shown_lane(lane: int) -> str:
@@ -130,16 +126,10 @@ def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tupl
     yield "chain", f"{seen.chain_id}, from block {seen.start_block}"
     if seen.rules is not None:
         yield "rules", shown(seen.rules)
-    if seen.folded is None:
-        yield "folded", "nothing yet"
-    else:
-        yield "folded", f"block {seen.folded.number}, {shown_time(seen.folded.time)}"
+    if seen.folded is not None:
         yield "final", "unknown" if seen.final is None else f"block {seen.final}"
     counts = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(seen.nodes.items())]
     yield "nodes", ", ".join(counts) or "none"
-    yield "kickouts due", str(seen.kickouts_due)
-    age = "" if seen.round_age is None else f", {seen.round_age} s old"
-    yield "round", f"{seen.round}{age}" if seen.round else "none accepted yet"
     for kept in seen.reports:
         reason = f": {kept.reason}" if kept.reason else ""
         yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
@@ -147,13 +137,10 @@ def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tupl
         yield "outbox", f"{count} {kind} {state}"
     yield from _of_tasks(seen, purse, is_on=is_on)
     yield "anomalies", str(seen.anomalies)
-    yield "worked on by", seen.lease or "nobody"
 
 
-def _of_integrity(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
-    """Say first what stops everything; then who tells us of the chain, and how sure we are."""
-    for latch in seen.latches:
-        yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+def _of_reading(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
+    """Say who tells us of the chain, and how sure we are."""
     newest = newest_of(endpoints)
     for view in endpoints:
         head = "" if view.head is None else f", at block {view.head}"
@@ -171,19 +158,6 @@ def _of_integrity(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tup
         depth, ancestor = seen.reorg.depth, seen.reorg.ancestor
         when = shown_time(seen.reorg.time)
         yield "last fork", f"{depth} blocks above block {ancestor}, {when}"
-
-
-def _of_sending(store: Store) -> Iterator[tuple[str, str]]:
-    """Say who sends nothing and why the report on its way waits, before all figures."""
-    with store.reading() as unit:
-        paused = unit.outbox.senders.paused()
-        pushes = unit.outbox.intents.newest(1, IntentState.PLANNED, IntentKind.PUSH)
-    for account, pause in paused.items():
-        todo = after_pause(account, pause)
-        yield "RESTS", f"{account.address} sends nothing: {pause.reason}; {todo}"
-    for push in pushes:
-        if push.error_text is not None:
-            yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
 
 
 def _of_tasks(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:

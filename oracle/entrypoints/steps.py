@@ -199,7 +199,8 @@ class Work:
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
         desks = {"transmitter": self._transmitting(), "dispatcher": self.starts}
-        self.sent.count({role: one for role, one in desks.items() if one}, self.pace.heads)
+        at_work = {role: one for role, one in desks.items() if one}
+        self.watch.counted(self.sent.count(at_work, self.pace.heads))
         return None
 
     def _dispatching(self) -> metrics.DispatchCensus | None:

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from oracle.entrypoints.select_answers import drawn_answer
-from oracle.entrypoints.status_commands import shown_time
+from oracle.entrypoints.status_lines import shown_time
 from oracle.entrypoints.terminal import WIDTH, print_table
 from oracle.services.verifying import AllDraws, DrawCheck
 from oracle.systems.dispatching import Drawing

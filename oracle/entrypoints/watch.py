@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRef
+from oracle.entrypoints.chain_views import ChainView, ContractState
 from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
 from oracle.services.indexing import Indexed
 from oracle.store.cursor import Cursor
 from oracle.telemetry import metrics
+from oracle.telemetry.outbox_metrics import OutboxFigures
 
 # Behind by more blocks than this, the daemon is not ready.
 READY_WITHIN_BLOCKS = 10
@@ -45,6 +47,8 @@ class Watch:
     # Who leads while this process stands by; None: it leads, or does not know yet.
     standby_of: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
+    # As it stood at the last count; None: not known here.
+    contract: ContractState | None = None
     _heads: Heads | None = None
     _seen_at: float | None = None
 
@@ -66,6 +70,22 @@ class Watch:
         """Note the last block folded."""
         self.folded = block
         metrics.BLOCK.labels("folded").set(block.number)
+
+    def counted(self, figures: OutboxFigures | None) -> None:
+        """Note how the contract stands; where no endpoint told, it is not known any more."""
+        told = None if figures is None else figures.contract
+        self.contract = None
+        if told is not None:
+            self.contract = ContractState(
+                told.round, told.pushed_at, told.paused_until, told.kicks_paused
+            )
+
+    @property
+    def chain(self) -> ChainView:
+        """Return what was seen of the chain, by memory alone."""
+        head = None if self._heads is None else self._heads.latest
+        unknown = "this process has not looked at it" if self.contract is None else None
+        return ChainView(head, self.contract, unknown)
 
     @property
     def lag_blocks(self) -> int | None:

@@ -79,7 +79,10 @@ def build(
     @web.get("/v1/status")
     def status() -> Response:
         return _answered(
-            seats, lambda: status_answer(overview(store()), watch.dispatcher, watch.endpoints)
+            seats,
+            lambda: status_answer(
+                overview(store()), watch.dispatcher, watch.endpoints, watch.chain
+            ),
         )
 
     @web.get("/v1/outbox")

@@ -11,7 +11,7 @@ from oracle.domain.round_scores import round_scores
 from oracle.domain.tallies import Tally
 from oracle.domain.views import factors_of
 from oracle.domain.windows import start_of
-from oracle.entrypoints.status_commands import shown_time
+from oracle.entrypoints.status_lines import shown_time
 from oracle.services.explaining import Explanation
 
 

@@ -9,7 +9,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.lanes import lane_of
 from oracle.domain.nodes import Membership, Node
 from oracle.domain.peers import Factors, Peers, peers_at
-from oracle.domain.rounds import Rounds
+from oracle.domain.rounds import Kick, Rounds
 from oracle.domain.rules import Rules
 from oracle.domain.views import (
     factors_of,
@@ -22,8 +22,10 @@ from oracle.domain.views import (
 )
 from oracle.services.accusing import due_spells
 from oracle.services.ruling import folded_by
+from oracle.services.timing.gating import holding
+from oracle.store.gates import Gate
 from oracle.store.latches import Latch
-from oracle.store.outbox_rows import IntentKind, IntentState
+from oracle.store.outbox_rows import Account, Intent, IntentKind, IntentState, Pause
 from oracle.store.reorgs import Reorg
 from oracle.store.reports import StoredReport
 from oracle.store.rule_sets import RuleSet, named_by
@@ -31,6 +33,7 @@ from oracle.store.store import Store, Unit
 from oracle.telemetry.metrics import Census
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
+_PLANNED_PUSH = (IntentState.PLANNED, IntentKind.PUSH)
 _NO_INTENTS = {(kind.value, state.value): 0 for kind in IntentKind for state in IntentState}
 
 
@@ -43,6 +46,8 @@ class Overview:
     that stands the longest, None: none does. `lease` names who works on the database,
     None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
+    `senders`: who ever sent, and why he rests, where he does. `held`: reports that wait for a
+    human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
     """
 
     chain_id: int | None
@@ -65,6 +70,10 @@ class Overview:
     reorg: Reorg | None = None
     levels: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
+    senders: Mapping[Account, Pause | None] = field(default_factory=dict)
+    held: tuple[Gate, ...] = ()
+    push: Intent | None = None
+    kicks: tuple[Kick, ...] = ()
 
 
 def overview(store: Store) -> Overview:
@@ -95,6 +104,13 @@ def overview(store: Store) -> Overview:
             reorg=next(iter(unit.reorgs.newest(1)), None),
             levels=_levels(unit),
             dead_letters=unit.dead_letters.count_open(),
+            senders={
+                account: unit.outbox.senders.paused_because(account)
+                for account in unit.outbox.counts.accounts()
+            },
+            held=tuple(holding(unit)),
+            push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
+            kicks=tuple(unit.rounds.live_kicks()),
         )
 
 

@@ -105,7 +105,7 @@ def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
     """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
     heartbeat = desk.settings.heartbeat_seconds
     try:
-        standing = desk.publisher.contract.standing()
+        standing = desk.standing()
         tokens = desk.publisher.contract.kick_tokens()
     except TransientError:
         return replace(figures, heartbeat_seconds=heartbeat)
@@ -117,6 +117,7 @@ def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
         kicks_paused=head.kicks_paused,
         rules_agree=standing.rules_hash in {desk.rules_hash, ZERO_HASH},
         kick_tokens=tokens,
+        pushed_at=head.pushed_at,
     )
     return replace(figures, contract=contract, heartbeat_seconds=heartbeat)
 

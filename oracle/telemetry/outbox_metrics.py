@@ -115,6 +115,8 @@ class ContractFigures:
     kicks_paused: bool
     rules_agree: bool
     kick_tokens: int
+    # Of the last accepted round.
+    pushed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

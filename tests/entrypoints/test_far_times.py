@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.jsonl import event_to_json
 from oracle.entrypoints.backtest_page.markup import moment, whole_moment
 from oracle.entrypoints.cli import run
-from oracle.entrypoints.status_commands import shown_time
+from oracle.entrypoints.status_lines import shown_time
 from tests.histories import GENESIS_TIME, History
 
 

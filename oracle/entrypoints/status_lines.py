@@ -1,0 +1,120 @@
+"""The first lines of `status`: what a person has to know when something stands still."""
+
+from collections.abc import Iterator
+
+from oracle.domain.report import ReportSettings
+from oracle.entrypoints.chain_views import ChainView
+from oracle.entrypoints.outbox_advice import after_pause
+from oracle.entrypoints.terminal import in_utc
+from oracle.entrypoints.watch import READY_WITHIN_BLOCKS
+from oracle.services.observing import Overview
+
+Lines = Iterator[tuple[str, str]]
+
+# Tenths of a heartbeat, as the alert has it.
+_LATE_TENTHS = 15
+
+
+def situation(seen: Overview, chain: ChainView, settings: ReportSettings | None) -> Lines:
+    """Say what stands still and why, in capital letters, and in a line each what does not.
+
+    `settings` None: there is no oracle contract.
+    """
+    for latch in seen.latches:
+        yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+    yield _index(seen, chain)
+    if settings is not None:
+        yield _last_report(seen, chain, settings.heartbeat_seconds)
+        yield _contract(chain)
+        yield from _senders(seen)
+        yield from _waiting(seen)
+        yield _kickouts(seen, chain)
+    yield _lease(seen)
+
+
+def lag_of(seen: Overview, head: int | None) -> int | None:
+    """Return how many blocks the fold is behind the chain's head; None: one is not known."""
+    return None if head is None or seen.folded is None else max(0, head - seen.folded.number)
+
+
+def shown_time(seconds: int) -> str:
+    """Write a block's time for people, in UTC."""
+    return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def _index(seen: Overview, chain: ChainView) -> tuple[str, str]:
+    head = chain.head
+    if seen.folded is None:
+        return "index", "no block is folded yet; `qos-oracle run --once` indexes them"
+    at = f"folded to block {seen.folded.number}, {shown_time(seen.folded.time)}"
+    lag = lag_of(seen, None if head is None else head.number)
+    if head is None or lag is None:
+        return "index", f"{at}; how far behind is unknown: {chain.unknown}"
+    name = "BEHIND" if lag > READY_WITHIN_BLOCKS else "index"
+    return name, f"{at}; {lag} blocks behind the newest, {head.number}"
+
+
+def _last_report(seen: Overview, chain: ChainView, heartbeat: int) -> tuple[str, str]:
+    """Say it as the contract has it; where that is unknown, as it was folded."""
+    number, age, since = seen.round, seen.round_age, "as folded"
+    told, head = chain.contract, chain.head
+    if told is not None and head is not None:
+        number, since = told.round, "on chain"
+        age = head.time - told.pushed_at if told.round else None
+    if not number or age is None:
+        return "last report", f"no round was accepted yet ({since})"
+    is_late = 10 * age > _LATE_TENTHS * heartbeat
+    said = f"round {number}, {age} s old ({since}); one is due every {heartbeat} s at least"
+    return ("LATE" if is_late else "last report"), said
+
+
+def _contract(chain: ChainView) -> tuple[str, str]:
+    told, head, until = chain.contract, chain.head, chain.paused_until
+    if told is None or head is None:
+        return "contract", f"unknown: {chain.unknown}"
+    if until is not None:
+        left = until - head.time
+        when = f"until {shown_time(until)}, for {left} s of chain time"
+        return "PAUSED", f"the contract takes no report {when}; its admin may resume it"
+    kicks = ", but no kickouts: its pauser has stopped them" if told.kicks_paused else ""
+    return ("PAUSED" if kicks else "contract"), f"takes reports{kicks}"
+
+
+def _senders(seen: Overview) -> Lines:
+    for account, pause in seen.senders.items():
+        if pause is None:
+            yield "sender", f"{account.address} may send"
+            continue
+        todo = after_pause(account, pause)
+        told = f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}); {todo}"
+        yield "RESTS", told
+    if not seen.senders:
+        yield "sender", "nothing was ever sent from this database"
+
+
+def _waiting(seen: Overview) -> Lines:
+    for gate in seen.held:
+        told = f"period {gate.period}: {gate.reason}"
+        yield (
+            "HELD",
+            f"{told}; `qos-oracle report show --period {gate.period}`, then `report release`",
+        )
+    push = seen.push
+    if push is not None and push.error_text is not None:
+        yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
+
+
+def _kickouts(seen: Overview, chain: ChainView) -> tuple[str, str]:
+    told = f"{seen.kickouts_due} due, {len(seen.kicks)} proposed"
+    if not seen.kicks:
+        return "kickouts", told
+    first = min(seen.kicks, key=lambda kick: kick.ready_at)
+    now = None if chain.head is None else chain.head.time
+    state = "ready since" if now is not None and now >= first.ready_at else "ready at"
+    return "kickouts", f"{told}, the first {first.node}, {state} {shown_time(first.ready_at)}"
+
+
+def _lease(seen: Overview) -> tuple[str, str]:
+    if seen.lease is None:
+        return "NOBODY", "works on this database: no daemon holds its lease"
+    return "worked on by", seen.lease
