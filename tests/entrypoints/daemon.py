@@ -13,7 +13,7 @@ from typing import Any
 
 import requests
 
-_PATIENCE_SECONDS = 90
+_PATIENCE_SECONDS = 120
 _PROGRAM = ("-m", "oracle")
 
 
