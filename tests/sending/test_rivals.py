@@ -24,6 +24,17 @@ def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_of
     assert [state for state, _ in office.reports()].count("landed") == 2
 
 
+def test_nothing_more_is_paid_for_a_push_that_somebody_else_brought(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    _brought_by_another(office)
+    for _ in range(3):
+        dear_blocks(office, 5 * GWEI, 2)
+        office.tick()
+    assert only(office).state.value == "live"
+    assert len(attempts(office)) == 1
+
+
 def _brought_by_another(office: Office) -> None:
     """The same report lands by another account; ours stays in the pool, too cheap for now."""
     chain = office.premises.chain

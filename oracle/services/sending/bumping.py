@@ -24,7 +24,7 @@ from oracle.telemetry.sending_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
 
 # A push that others wait behind is bumped after so many blocks (decided in issue 5, 3.5).
 _URGENT_BLOCKS = 2
-# Older bytes are tried once more before more is paid for them: the state has moved on.
+# The gas of older bytes is estimated once more: the state has moved on.
 _OLD_BLOCKS = 10
 # A pool has refused the newest bytes for what they pay, or for their gas: no use to wait.
 _REFUSED = TOO_LITTLE | {Answer.INTRINSIC.value}
@@ -163,17 +163,17 @@ def _has_waited_seconds(desk: Desk, waiting: Waiting, heads: Heads) -> bool:
 
 
 def _gas(desk: Desk, waiting: Waiting, heads: Heads) -> _Gas:
-    """Return the gas of the twin: as before; tried again where the bytes are old, or refused."""
+    """Return the gas of the twin: as before, and anew where the bytes are old, or refused."""
     now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
     is_refused = waiting.newest.last_error_class == Answer.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
-    if not is_refused and heads.latest.number - first < _OLD_BLOCKS:
-        return _Gas(now)
-    verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
     if verdict.outcome is Outcome.REFUSED and not _is_in_the_way(desk, waiting):
         # It fails as things are: more money makes it fail sooner. Another call, or a human's
         # `outbox cancel`, takes its nonce; a reorg may make it good again.
         return _Gas(None, f"it would fail ({verdict.reason}); `outbox cancel` frees its nonce")
+    if not is_refused and heads.latest.number - first < _OLD_BLOCKS:
+        return _Gas(now)
     if verdict.outcome is not Outcome.OK:
         unknown = "it was refused for its gas, and nobody can tell how much it takes"
         return _Gas(None, unknown) if is_refused else _Gas(now)
