@@ -114,6 +114,13 @@ class Line:
                 raise self._silence("eth_chainId", Kind.INVALID, "no number") from None
         return self._chain_id == chain_id
 
+    def has_reached(self, block: int) -> bool:
+        """Tell whether its newest block is this one or a later one; who is silent has not."""
+        try:
+            return int(self.ask("eth_blockNumber"), 16) >= block
+        except (TransientError, TypeError, ValueError):
+            return False
+
     def _batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
         """Ask as many at once as the endpoint takes, as often as that takes."""
         size = self._at_once
@@ -216,6 +223,16 @@ class Lines:
         """Let all connections go."""
         for line in self.all:
             line.close()
+
+    def that_reached(self, block: int) -> "Lines":
+        """Return those that have come as far as a block that is known; all, where none has.
+
+        What one says of its newest block that stands still behind is long over.
+        """
+        if len(self.all) < 2:  # noqa: PLR2004  there is no other to ask
+            return self
+        reached = [line for line in self.all if line.has_reached(block)]
+        return Lines(reached) if reached else self
 
     def check_chain(self, chain_id: int) -> None:
         """Make sure that every endpoint is of this chain; one that is silent is asked again later.

@@ -260,7 +260,7 @@ def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look
         wanted = {} if desk.dispatch is None or is_blind else wanted_now(unit, desk.dispatch)
     alive = [one for one in intents if is_as_wanted(one, wanted, heads)]
     calls = [_trial(one, heads) for one in alive]
-    tried = preflight_all(desk.publisher.lines, calls) if calls else []
+    tried = preflight_all(desk.lines(), calls) if calls else []
     verdicts = {one.id: verdict for one, verdict in zip(alive, tried, strict=True)}
     for one in alive:
         count(one.wish.kind, verdicts[one.id])

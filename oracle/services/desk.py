@@ -12,7 +12,10 @@ from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.domain.sanity import Sanity
 from oracle.domain.worth import Patience
+from oracle.errors import InputError, TransientError
 from oracle.publisher.board import Board
+from oracle.publisher.contract import OracleContract, Standing
+from oracle.publisher.line import Lines
 from oracle.publisher.peers import Peers
 from oracle.publisher.publisher import Publisher
 from oracle.services.dispatch_settings import DispatchSettings
@@ -106,6 +109,33 @@ class Desk:
         """
         with self.store.transaction() as unit:
             unit.lease.prove(self.epoch)
+
+    def lines(self) -> Lines:
+        """Return the endpoints that have come as far as the fold; all of them, where none has."""
+        with self.store.reading() as unit:
+            cursor = unit.cursor.get()
+        folded = 0 if cursor is None else cursor.number
+        return self.publisher.lines.that_reached(folded - _BLOCKS_UNDER_HEAD)
+
+    def contract(self) -> OracleContract:
+        """Return the oracle contract as these `lines` have it."""
+        return OracleContract(self.lines(), self.publisher.contract.address)
+
+    def standing(self) -> Standing:
+        """Return how the contract stands at the newest block.
+
+        Raises:
+            TransientError: no endpoint answers, or one alone that lost the chain.
+            InputError: there is no QoSOracle at the address, and we saw no round of it either.
+        """
+        try:
+            return self.contract().standing()
+        except InputError as error:
+            with self.store.reading() as unit:
+                is_known = unit.rounds.newest_digest() is not None
+            if is_known:
+                raise TransientError(f"an endpoint lost the chain: {error}") from error
+            raise
 
     def is_stopped(self) -> bool:
         """Tell whether a latch is closed: then nothing is planned, signed or sent."""

@@ -93,7 +93,7 @@ def _docket(desk: Desk, unit: Unit) -> _Docket:
 def _call_next(desk: Desk, docket: _Docket) -> Step | None:
     if not (docket.due or docket.unwanted or docket.proposals):
         return None
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     steps = chain(
         (_cancel(desk, kick, docket.founded) for kick in docket.unwanted),
         (_execute_or_renew(desk, kick, standing) for kick in docket.due),
@@ -152,8 +152,7 @@ def _execute_or_renew(desk: Desk, kick: Kick, standing: Standing) -> Step | None
 
 
 def _tried(desk: Desk, call: str) -> Verdict:
-    publisher = desk.publisher
-    return preflight(publisher.lines, desk.account.address, publisher.contract.address, call)
+    return preflight(desk.lines(), desk.account.address, desk.publisher.contract.address, call)
 
 
 def _when(verdict: Verdict, otherwise: int) -> int | None:

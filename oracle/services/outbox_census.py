@@ -15,10 +15,10 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.lanes import lanes_of
 from oracle.domain.report import decode
 from oracle.domain.rounds import Kick, KickState, Rounds
-from oracle.errors import TransientError
+from oracle.errors import InputError, TransientError
 from oracle.publisher.receipts import balance_of, nonce_at
 from oracle.services.desk import Desk
-from oracle.services.sending.budgets import runway
+from oracle.services.sending.budgets import runway, show
 from oracle.services.sending.giving_up import MOST_TRIES, GivenUp, given_up
 from oracle.store.outbox_counts import Ended
 from oracle.store.outbox_rows import Account
@@ -105,9 +105,8 @@ def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
     """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
     heartbeat = desk.settings.heartbeat_seconds
     try:
-        standing = desk.standing()
-        tokens = desk.publisher.contract.kick_tokens()
-    except TransientError:
+        standing, tokens = desk.standing(), desk.contract().kick_tokens()
+    except (TransientError, InputError):
         return replace(figures, heartbeat_seconds=heartbeat)
     head = standing.head
     contract = ContractFigures(
@@ -127,6 +126,8 @@ def _account(desk: Desk, heads: Heads) -> AccountFigures:
     with desk.store.reading() as unit:
         next_nonce = unit.outbox.senders.next_nonce(account) or 0
         pause = unit.outbox.senders.paused_because(account)
+        # Whether or not anything is sent now: a window passes by itself.
+        show(unit, desk)
         seen = AccountFigures(
             paused=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,

@@ -76,7 +76,7 @@ def _plan_beside(
 
     What we send keeps us from signing nothing: the others may have gone on without us.
     """
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     step = _miss(desk, cuts, standing)
     if step is not None:
         return step

@@ -42,8 +42,8 @@ def look_again(
     rest = _why_rest(desk, intent, heads)
     if rest is not None:
         return None, wait(desk, intent, heads, rest)
-    publisher, wish = desk.publisher, intent.wish
-    verdict = preflight(publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    wish = intent.wish
+    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
     count(wish.kind, verdict)
     if verdict.outcome is not Outcome.OK:
         return None, refused(desk, intent, verdict, heads)
@@ -172,8 +172,7 @@ def _is_left_to_another(desk: Desk, intent: Intent, heads: Heads) -> bool:
         return False
     if wish.deadline is not None and heads.latest.time + desk.head_start >= wish.deadline:
         return False
-    lines = desk.publisher.lines
-    return is_round_pending(lines, wish.account.address, wish.contract, wish.calldata)
+    return is_round_pending(desk.lines(), wish.account.address, wish.contract, wish.calldata)
 
 
 def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:

@@ -50,7 +50,7 @@ def ask_again(desk: Desk, about: SignedStatement) -> int:
     if desk.peers is None:
         return 0
     heard = desk.peers.ask_again(f"/v1/{_place(desk, about)}")
-    return _take_in(desk, about, heard, desk.publisher.contract.standing)
+    return _take_in(desk, about, heard, desk.standing)
 
 
 def _take_in(

@@ -20,7 +20,7 @@ def needs_other_signatures(desk: Desk, push: Intent, calldata: str) -> bool:
     wish = push.wish
     if push.state not in _SENT or wish.calldata == calldata:
         return False
-    verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
     return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
 
 

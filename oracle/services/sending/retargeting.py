@@ -47,7 +47,7 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
         waiting = None if fresh is None else stuck_push(unit, desk)
     if fresh is None or waiting is None:
         return None
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     with desk.store.reading() as unit:
         reason = why_hopeless(unit, waiting.intent, standing)
     may_land = reason is None and not is_renewed_by(waiting.intent, fresh)
@@ -135,7 +135,7 @@ def _named(unit: Unit, intent_id: int) -> Intent:
 
 def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step | None:
     wish, slot = fresh.wish, waiting.slot
-    verdict = preflight(desk.publisher.lines, wish.account.address, wish.contract, wish.calldata)
+    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
     count(wish.kind, verdict)
     if verdict.outcome is not Outcome.OK:
         return refused(desk, fresh, verdict, heads)

@@ -76,7 +76,7 @@ def statement_behind(unit: Unit, push: Intent, standing: Standing) -> SignedStat
 
 def _collect_again(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
     wish = intent.wish
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     said = _said_by(desk, wish, standing)
     if said is None or said[1].digest != wish.digest:
         return not_now(desk, intent, verdict, heads)
