@@ -1,12 +1,13 @@
 """`keys create` and `keys show`: new keystores, and whose keys the configuration names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from oracle.app import App
+from oracle.domain.ids import Address
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -19,6 +20,7 @@ from oracle.entrypoints.terminal import print_table
 from oracle.errors import InputError, OracleError
 from oracle.publisher.keys import create_keystore
 from oracle.publisher.signers.opening import whereabouts
+from oracle.publisher.signers.places import RemoteKey
 from oracle.settings.keys import ROLES, Role
 
 keys = typer.Typer(no_args_is_help=True)
@@ -28,6 +30,8 @@ _ADVICE = (
     "and nobody can make either again. Then set keys.<role>_keystore, keys.<role>_password_file",
     "and keys.<role>_address (docs/security.md).",
 )
+# A remote signer is asked for signatures alone.
+_NOT_ASKED = "its address is the one configured; `qos-oracle selftest` has it sign"
 
 
 def register(app: typer.Typer) -> None:
@@ -79,13 +83,26 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
             columns, [[str(row[name] or "-") for name in columns] for row in rows], left=columns
         )
         for row in rows:
-            if row["fault"] is not None:
-                typer.echo(f"{row['role']}: {row['fault']}")
+            for said in (row["fault"], row["note"]):
+                if said is not None:
+                    typer.echo(f"{row['role']}: {said}")
     else:
         typer.echo("no keys are configured")
     failed = [row["role"] for row in rows if row["fault"] is not None]
     if failed:
-        raise InputError(f"{config}: {len(failed)} keys cannot be used: {', '.join(failed)}")
+        raise InputError(f"{config}: cannot be used: {', '.join(failed)}")
+    shared = shared_key({row["role"]: row["address"] for row in rows})
+    if shared is not None:
+        raise InputError(f"{config}: {shared}")
+
+
+def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
+    """Say which roles have one and the same key; None: none have."""
+    for address in addresses.values():
+        roles = [role for role, its in addresses.items() if its == address]
+        if address is not None and len(roles) > 1:
+            return f"{' and '.join(roles)} have the same key ({address}): each needs its own"
+    return None
 
 
 def _rows(app: App) -> Iterator[dict[str, Any]]:
@@ -94,10 +111,11 @@ def _rows(app: App) -> Iterator[dict[str, Any]]:
         if place is not None:
             address, fault = _opened(app, role)
             where = whereabouts(place)
-            yield {"role": role, "address": address, "where": where, "fault": fault}
+            note = _NOT_ASKED if isinstance(place, RemoteKey) else None
+            yield {"role": role, "address": address, "where": where, "fault": fault, "note": note}
 
 
-def _opened(app: App, role: Role) -> tuple[str | None, str | None]:
+def _opened(app: App, role: Role) -> tuple[Address | None, str | None]:
     try:
         signer = app.key(role)
     except OracleError as error:

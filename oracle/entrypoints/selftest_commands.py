@@ -1,7 +1,7 @@
 """`selftest`: tries everything that publishing needs, signs what is void, and sends nothing."""
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated
@@ -9,7 +9,10 @@ from typing import Annotated
 import typer
 
 from oracle.app import App
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
+from oracle.entrypoints.acting import unix_seconds
+from oracle.entrypoints.key_commands import shared_key
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -27,6 +30,9 @@ from oracle.publisher.receipts import balance_of
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.trying import VOID_STATEMENT, try_statement, try_transaction
 from oracle.publisher.typed_data import Domain
+from oracle.services.desk import Desk
+from oracle.services.reconciling import reconcile
+from oracle.services.rehearsing import rehearse
 from oracle.settings.keys import ROLES, Role
 
 # A task that there is not.
@@ -82,6 +88,9 @@ def selftest(
                 checks.attempt(role, partial(_key, app, role))
                 if role != "signer" and not offline:
                     checks.attempt(f"{role}'s balance", partial(_balance, app, role))
+        checks.attempt("keys apart", partial(_apart, app))
+        if not offline and checks.made[0].passed:
+            _ask_nonces(app, checks)
     if as_json:
         print_json([asdict(check) for check in checks.made])
     else:
@@ -148,7 +157,34 @@ def _balance(app: App, role: Role) -> str:
         wei = balance_of(lines, signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")
-    return f"{signer.address} has {wei} wei"
+    return f"{signer.address} has {decimal_text(wei)} ether"
+
+
+def _apart(app: App) -> str:
+    """Compare the keys that can be opened; what keeps one from it is told beside it."""
+    found: dict[Role, Address | None] = {}
+    for role in ROLES:
+        with suppress(OracleError):
+            signer = app.key(role)
+            found[role] = None if signer is None else signer.address
+    fault = shared_key(found)
+    if fault is not None:
+        raise InputError(fault)
+    return "no two roles have the same key"
+
+
+def _ask_nonces(app: App, checks: _Checks) -> None:
+    """Find out before the first start what would refuse it: a lost database, a used key."""
+    has = app.config.keys.has
+    if has("transmitter") and app.config.oracle.address is not None:
+        checks.attempt("transmitter's nonces", lambda: _nonces(app.desk(0, unix_seconds)))
+    if has("dispatcher") and app.dispatch_settings is not None:
+        checks.attempt("dispatcher's nonces", lambda: _nonces(app.dispatch_desk(0, unix_seconds)))
+
+
+def _nonces(desk: Desk) -> str:
+    said = rehearse(desk, reconcile, "the key has never sent anything, and starts with nonce 0")
+    return said or "this database knows all that the chain has counted"
 
 
 def _opened(app: App, role: Role) -> Signer:

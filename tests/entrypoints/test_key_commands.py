@@ -56,7 +56,7 @@ def test_whose_keys_are_configured_is_shown_with_where_they_lie(capsys, settings
     assert rows[0]["where"] == f"keystore {settings['keys']['signer_keystore']}"
     assert rows[0]["address"].startswith("0x")
     assert "no environment variable THERE_IS_NO_SUCH_VARIABLE" in rows[2]["fault"]
-    assert "1 keys cannot be used: dispatcher" in said.err
+    assert "cannot be used: dispatcher" in said.err
     text = told(capsys, 2, "keys", "show", "--config", path).out
     assert any(
         line.startswith("dispatcher: ") and "THERE_IS_NO_SUCH_VARIABLE" in line
@@ -82,7 +82,32 @@ def test_a_sound_installation_passes_and_nothing_is_sent(capsys, indexed, networ
     assert list(made) == [
         *("database", "endpoint 1", "contract"),
         *("signer", "transmitter", "transmitter's balance"),
+        *("keys apart", "transmitter's nonces"),
     ]
+    assert made["transmitter's balance"]["detail"].endswith(" ether")
+
+
+def test_two_roles_with_one_key_are_told(capsys, settings, tmp_path):
+    keys = settings["keys"]
+    for part in ("keystore", "password_file"):
+        keys[f"transmitter_{part}"] = keys[f"signer_{part}"]
+    path = write(settings, tmp_path / "config.toml")
+    said = told(capsys, 2, "keys", "show", "--config", path)
+    assert "signer and transmitter have the same key (0x" in said.err
+    made = checks(capsys, 1, path, "--offline")
+    assert not made["keys apart"]["passed"]
+
+
+def test_a_remote_signer_is_said_not_to_have_been_asked(capsys, settings, tmp_path):
+    settings["keys"] = {
+        "signer_remote_url": "http://127.0.0.1:1",
+        "signer_address": "0x" + 40 * "1",
+    }
+    path = write(settings, tmp_path / "config.toml")
+    assert (
+        "signer: its address is the one configured"
+        in told(capsys, 0, "keys", "show", "--config", path).out
+    )
 
 
 @pytest.mark.evm

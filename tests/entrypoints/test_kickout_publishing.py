@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -235,3 +236,21 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     assert run([*cancel, "--publish"]) == 0
     office.mine()
     assert not kick(office)["live"]
+
+
+def test_the_selftest_finds_what_would_refuse_the_first_start(
+    office, config, sqlite_template, tmp_path, capsys
+):
+    assert run(["selftest", "--config", config, "--json"]) == 0
+    knows = {row["check"]: row["detail"] for row in json.loads(capsys.readouterr().out)}
+    assert knows["transmitter's nonces"] == "this database knows all that the chain has counted"
+
+    # The database is lost, and the key has sent.
+    lost = tmp_path / "lost.sqlite"
+    shutil.copyfile(sqlite_template, lost)
+    path = tmp_path / "lost.toml"
+    path.write_text(Path(config).read_text().replace(str(tmp_path / "oracle.sqlite"), str(lost)))
+    assert run(["selftest", "--config", str(path), "--json"]) == 1
+    failed = [row for row in json.loads(capsys.readouterr().out) if not row["passed"]]
+    assert [row["check"] for row in failed] == ["transmitter's nonces"]
+    assert "`qos-oracle outbox adopt --from-chain`" in failed[0]["detail"]

@@ -59,8 +59,17 @@ def test_a_key_of_another_curve_is_refused(kms: Kms):
 
 def test_a_key_that_there_is_not_is_named(kms: Kms):
     place = KmsKey("00000000-0000-0000-0000-000000000000", REGION, kms.url)
-    with pytest.raises(InputError, match=r"00000000.*cannot be used \(NotFoundException\)"):
+    told = r"00000000.*cannot be used: there is no such key .*\(NotFoundException\)"
+    with pytest.raises(InputError, match=told):
         KmsSigner.open(place)
+
+
+def test_a_kms_of_no_region_is_told_with_what_to_set(monkeypatch):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(InputError, match="no region is known; set keys"):
+        KmsSigner.open(KmsKey("any", None, None))
 
 
 def test_a_kms_that_is_down_is_a_transient_failure(kms: Kms):

@@ -31,6 +31,14 @@ _KEY_INFO = bytes.fromhex("3056301006072a8648ce3d020106052b8104000a03420004")
 _POINT_BYTES = 64
 _WORD_BYTES = 32
 _SEQUENCE, _INTEGER = 0x30, 0x02
+# What an operator can do about it, by AWS's word.
+_ADVICE = {
+    "NoRegionError": "no region is known; set keys.kms_region, or AWS_REGION",
+    "NoCredentialsError": "no credentials are found where AWS's own tools look for them",
+    "ValueError": "keys.kms_endpoint is no address",
+    "NotFoundException": "there is no such key in this region and account",
+    "AccessDeniedException": "these credentials may not use it (ops/signer/kms-key-policy.json)",
+}
 
 
 class _Client(Protocol):
@@ -198,8 +206,9 @@ def _is_refusal(error: Exception) -> bool:
 
 def _unopened(place: KmsKey, error: Exception) -> InputError | TransientError:
     code = _code(error)
-    if _is_refusal(error) or code in {"NoRegionError", "NoCredentialsError", "ValueError"}:
-        return InputError(f"KMS key {place.key_id}: cannot be used ({code})")
+    if _is_refusal(error) or code in _ADVICE:
+        advice = _ADVICE.get(code, "the KMS refused it")
+        return InputError(f"KMS key {place.key_id}: cannot be used: {advice} ({code})")
     return TransientError(f"KMS key {place.key_id}: the KMS did not answer ({code})")
 
 
