@@ -69,7 +69,10 @@ def foreign(
     with desk.writing() as unit:
         bound = unit.outbox.intents.bound_to(desk.account, slot.nonce)
         unit.outbox.slots.lose_to_foreign(slot, desk.stamp)
-        unit.outbox.senders.pause(desk.account, PauseKind.FOREIGN, reason, desk.stamp)
+        pause = unit.outbox.senders.paused_because(desk.account)
+        # One that says how far the account was overtaken says more.
+        if pause is None or pause.kind is not PauseKind.FOREIGN:
+            unit.outbox.senders.pause(desk.account, PauseKind.FOREIGN, reason, desk.stamp)
         for intent in bound:
             close_report(unit, intent, reason)
     FOREIGN.inc()

@@ -14,7 +14,7 @@ from oracle.services.adopting.adopting import adopt, look
 from oracle.services.timing.waiting import why_waiting
 from oracle.store.outbox_rows import PauseKind
 from oracle.telemetry.send_metrics import FOREIGN
-from tests.office import SETTINGS, Office
+from tests.office import FINALITY, SETTINGS, Office
 from tests.sending.at_sea import slots
 from tests.sending.errands import pause_of
 from tests.sending.faults import moved_by
@@ -148,6 +148,36 @@ def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
         turns(office, work)
         office.mine()
     assert slots_given_out(office) == [1, 2]
+
+
+def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_again(
+    sqlite_office: Office,
+):
+    office, before = sqlite_office, FOREIGN._value.get()
+    work = daemon(office)
+    office.period()
+    turns(office, work)
+    assert office.states() == ["live"]
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    for _ in range(2):
+        used_elsewhere(office)
+    office.index()
+    work.compare()
+    office.mine(FINALITY + 1)
+    turns(office, work)
+    assert office.states() == ["held"]
+    work.compare()
+    # One of the two was ours to use.
+    assert FOREIGN._value.get() == before + 2
+    assert "has used nonces up to 2, this database gave out only those below 2" in reason_of(
+        office
+    )
+
+    adopt(office.desk, look(office.desk, 1000), "somebody")
+    with office.desk.writing() as unit:
+        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    assert daemon(office).watch.resting == []
+    assert next_nonce(office.desk) == 3
 
 
 def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
