@@ -239,7 +239,7 @@ class Endpoint:
                 ) as answered,
             ):
                 body = body_of(answered.raw, MOST_BYTES, until)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             RPC_ERRORS.labels(method).inc()
             # The cause names the whole URL: it must not be shown with the traceback either.
             raise from_transport(self.name, error) from None

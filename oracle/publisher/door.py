@@ -56,7 +56,8 @@ class Door:
                 self._url, json=body, timeout=self._seconds, allow_redirects=False, stream=True
             ) as answered:
                 text = body_of(answered.raw, _MOST_BYTES, until).lstrip()
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            # The library's own errors are of these, and of where we are sent to it reads anything.
             # The message of any may hold the URL, and the URL a key.
             raise from_transport(self._name, error) from None
         failure = from_status(self._name, answered.status_code, answered.headers, text)

@@ -106,6 +106,9 @@ HTML = Http(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"})
         (Http(body=b'{"jsonrpc":"2.0","id":1,"result":"0x1'), Kind.CUT),
         (Http(body=b'{"jsonrpc":"2.0"', promised=500), Kind.CUT),
         (Http(status=302, headers={"Location": "http://127.0.0.1:1"}), Kind.UNREACHABLE),
+        # The library reads where to, though nobody goes there.
+        (Http(status=302, headers={"Location": "http://[::1"}), Kind.UNREACHABLE),
+        (Http(status=302, headers={"Location": "\xff://"}), Kind.UNREACHABLE),
         (Http(status=401), Kind.REFUSED),
         (Http(status=403, body=b"{}"), Kind.REFUSED),
         (Http(status=404), Kind.INVALID),

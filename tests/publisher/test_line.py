@@ -272,3 +272,12 @@ def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: Line, one: 
         line.ask("eth_blockNumber")
     one.says = "0x1"
     assert not line.serves(31337)
+
+
+@pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
+def test_whoever_sends_us_elsewhere_is_silent_wherever_that_is(
+    one: Endpoint, line: Line, where: str
+):
+    one.status, one.headers = 302, {"Location": where}
+    with pytest.raises(SilentError):
+        line.ask("eth_chainId")
