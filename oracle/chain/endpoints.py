@@ -181,6 +181,7 @@ class Endpoints:
         """Take back what was held against them: nobody was any better."""
         for endpoint in endpoints:
             self._roll.of(endpoint).standing.acquit()
+        self._count()
 
     # --- one piece of work ---
 

@@ -60,6 +60,7 @@ def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
 
     assert pair.source.endpoints.quarantined() == {}
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
+    assert shown("oracle_endpoints_usable") == 2
     assert worker(pair) == 0
 
 
@@ -90,6 +91,7 @@ def test_case_52_an_endpoint_that_shows_another_chain_is_found_out_before_anythi
 
     assert dump(indexer.url) == before
     assert shown("oracle_endpoint_quarantined", endpoint=labels(indexer)[0]) == 1
+    assert shown("oracle_endpoints_usable") == 0
 
 
 def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(

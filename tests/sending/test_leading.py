@@ -108,6 +108,7 @@ def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_an
         assert leader.get("/readyz").json()["standby"] is False
         assert "oracle_lease_held 1.0" in leader.get("/metrics").text
         assert "oracle_lease_held 0.0" in other.get("/metrics").text
+        assert "oracle_lease_epoch 1.0" in leader.get("/metrics").text
 
         first = lease(url)
         leader.process.kill()

@@ -21,6 +21,7 @@ from oracle.services.integrity.verifying import Asked, Verified, verify
 from oracle.services.refolding import Manner, refold
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store
+from oracle.telemetry.metrics import REGISTRY
 from tests.scripted import ScriptedChain, ScriptedReader
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, folder, mined
@@ -268,10 +269,14 @@ def test_counters_are_compared_at_our_newest_block(follower: Follower):
     assert counts is not None
     assert counts.block == 60
     assert counts.differing == {"members": (counts.here["members"], 10_000)}
+    difference = 10_000 - counts.here["members"]
+    told = {"counter": "members"}
+    assert REGISTRY.get_sample_value("oracle_counter_difference", told) == difference
     chain.counts = {"members": counts.here["members"], "unheard_of": 3}
     again = compare_counters(chain, follower.store, heads)
     assert again is not None
     assert again.differing == {}
+    assert REGISTRY.get_sample_value("oracle_counter_difference", told) == 0
 
 
 def test_counters_are_left_alone_far_from_the_head(follower: Follower):

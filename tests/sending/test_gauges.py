@@ -1,0 +1,90 @@
+"""What alerts look at is set from what is there: the contract, the accounts, what waits."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.ids import Hash
+from oracle.entrypoints.census_steps import SendingCensus
+from oracle.services.sending.budgets import DAY, HOUR
+from oracle.store.outbox_rows import PauseKind
+from oracle.telemetry import outbox_metrics
+from oracle.telemetry.metrics import REGISTRY
+from tests.office import CAPS, ETHER, SETTINGS, Office
+from tests.sending.at_sea import at_sea, only, slots
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    yield
+    outbox_metrics.show(None)
+
+
+def counted(office: Office, name: str, **labels: str) -> float | None:
+    """The daemon counts; then a scrape."""
+    SendingCensus().count({"transmitter": office.desk}, office.source.heads())
+    return REGISTRY.get_sample_value(f"oracle_publisher_{name}", labels)
+
+
+def test_how_the_contract_stands_is_told(sqlite_office: Office):
+    office, premises = sqlite_office, sqlite_office.premises
+    office.pushed()
+    assert counted(office, "heartbeat_seconds") == SETTINGS.heartbeat_seconds
+    assert counted(office, "kick_tokens") == 3
+    assert counted(office, "rules_agree") == 1
+    assert counted(office, "contract_paused_until") == 0
+
+    admin, does = premises.network.admin, premises.oracle.functions
+    premises.chain.send(does.setPauser(admin), sender=admin)
+    premises.chain.send(does.pauseFor(600), sender=admin)
+    assert counted(office, "contract_paused_until") == premises.chain.time + 600
+    office.desk = replace(office.desk, rules_hash=Hash("0x" + 64 * "9"))
+    assert counted(office, "rules_agree") == 0
+
+
+def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Office):
+    office = sqlite_office
+    caps = replace(CAPS, cost_per_hour=CAPS.cost_per_day // 2)
+    office.restart(caps=caps)
+    at_sea(office)
+    (slot,) = slots(office)
+    with office.store.reading() as unit:
+        cost = unit.outbox.slots.cost_of(slot)
+    assert cost > 0
+    for window, cap in (("day", caps.cost_per_day), ("hour", caps.cost_per_hour)):
+        used = counted(office, "budget_used_ratio", account="transmitter", window=window)
+        assert used == pytest.approx(cost / (cap or 1))
+    assert counted(office, "runway_seconds", account="transmitter") == pytest.approx(
+        ETHER * DAY / cost
+    )
+    assert counted(office, "nonce_gap", account="transmitter") == 0
+
+    # The window passes by itself.
+    later = office.premises.chain.time + HOUR + 1
+    office.desk = replace(office.desk, clock=lambda: later)
+    used = counted(office, "budget_used_ratio", account="transmitter", window="hour")
+    assert used == 0
+
+
+def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    with office.store.transaction() as unit:
+        unit.outbox.senders.take_nonce(office.desk.account)
+    assert counted(office, "nonce_gap", account="transmitter") == 1
+
+
+def test_who_rests_and_for_how_long_a_call_waits_is_told(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    since = only(office).created_at
+    office.mine(30)
+    waited = counted(office, "intent_age_seconds", kind="push", state="live")
+    assert waited == office.premises.chain.time - since
+
+    paused = {"account": "transmitter", "kind": "foreign"}
+    assert counted(office, "paused", **paused) is None
+    with office.store.transaction() as unit:
+        stamp = office.desk.stamp
+        unit.outbox.senders.pause(office.desk.account, PauseKind.FOREIGN, "why", stamp)
+    assert counted(office, "paused", **paused) == 1

@@ -1,0 +1,67 @@
+"""Gauges that alerts look at show what they are given."""
+
+import pytest
+
+from oracle.chain.heads import Heads
+from oracle.domain.block import BlockRef
+from oracle.domain.ids import ZERO_HASH
+from oracle.entrypoints.watch import Watch
+from oracle.scheduler import Beats
+from oracle.services.timing import gating
+from oracle.store.gates import Gate
+from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
+from oracle.telemetry.integrity_metrics import IntegrityCensus
+from oracle.telemetry.metrics import REGISTRY, Census, DispatchCensus
+from oracle.telemetry.outbox_metrics import OutboxFigures, Totals
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    yield
+    metrics.show(None)
+    outbox_metrics.show(None)
+    gating.show([])
+    integrity_metrics.show(IntegrityCensus())
+
+
+def shown(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(f"oracle_{name}", labels)
+
+
+def block(number: int, time: int) -> BlockRef:
+    return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
+
+
+def test_how_far_behind_the_head_the_fold_is():
+    watch, final = Watch(Beats(lambda: 0.0)), block(1, 1)
+    watch.stands_at(block(90, 1_000))
+    watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
+    assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
+    watch.stands_at(block(99, 1_301))
+    watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
+    assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
+
+
+def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
+    dispatch = DispatchCensus(oldest_blocks=21, balance_wei=9 * 10**15)
+    metrics.show(Census(kickouts={"due": 2}, round_age=7, balance_wei=5, dispatch=dispatch))
+    assert shown("kickouts", state="due") == 2
+    assert (shown("round_age_seconds"), shown("transmitter_balance_wei")) == (7, 5)
+    assert (shown("oldest_draw_blocks"), shown("dispatcher_balance_wei")) == (21, 9 * 10**15)
+
+
+def test_what_is_on_its_way_and_given_up():
+    figures = OutboxFigures(Totals(), kickouts={"live": 2, "executed": 1}, given_up=3)
+    outbox_metrics.show(figures)
+    assert shown("publisher_kickouts", state="live") == 2
+    assert shown("publisher_statements_given_up") == 3
+
+
+def test_a_report_that_looks_wrong_and_one_that_others_dispute_are_told_apart():
+    gating.show([Gate(7, "too much", {}, 1, None, None)])
+    assert (shown("publisher_report_held"), shown("publisher_disagreement_hold")) == (1, 0)
+
+
+def test_blocks_that_were_not_read_and_logs_that_could_not_be():
+    integrity_metrics.show(IntegrityCensus(uncovered=5, dead_letters=2))
+    assert (shown("uncovered_blocks"), shown("dead_letters")) == (5, 2)
