@@ -84,7 +84,7 @@ def test_without_network_the_first_run_says_so_and_leaves_nothing(monkeypatch):
     no_pip_here(monkeypatch)
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
 
-    with pytest.raises(SystemExit, match="the first run needs the network"):
+    with pytest.raises(SystemExit, match="the set-up needs the network"):
         bootstrap._environment()
 
     assert not bootstrap.VENV.exists()
