@@ -11,11 +11,13 @@ from oracle.entrypoints.watch import Watch
 from oracle.errors import InputError, TransientError
 from oracle.scheduler import Beats
 from oracle.services.adopting.adopting import adopt, look
+from oracle.services.planning import plan_push
+from oracle.services.publishing import publish_next
 from oracle.services.timing.waiting import why_waiting
 from oracle.store.outbox_rows import PauseKind
 from oracle.telemetry.send_metrics import FOREIGN
 from tests.office import FINALITY, SETTINGS, Office
-from tests.sending.at_sea import slots
+from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import pause_of
 from tests.sending.faults import moved_by
 from tests.sending.old_databases import next_nonce
@@ -178,6 +180,25 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
         unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
     assert daemon(office).watch.resting == []
     assert next_nonce(office.desk) == 3
+
+
+def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_office: Office):
+    office = sqlite_office
+    work = daemon(office)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    while office.states() != ["assigned"]:
+        assert publish_next(office.desk, office.source.heads()) is not None
+    for _ in range(2):
+        used_elsewhere(office)
+    work.compare()
+    turns(office, work)
+    assert (office.states(), attempts(office)) == (["assigned"], [])
+
+    office.mine(FINALITY + 1)
+    turns(office, work)
+    assert (office.states(), attempts(office)) == (["held"], [])
 
 
 def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
