@@ -87,7 +87,7 @@ def _unreached(said: str) -> str:
 
 
 def _no_network(reason: str) -> str:
-    return f"no way to the packages ({reason}): the set-up needs the network; run it again with one"
+    return f"no way to the packages ({reason}): the set-up needs the network; run it with one"
 
 
 def _say(line: str) -> None:
