@@ -6,13 +6,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from oracle.telemetry.dashboard.drawing import ROWS, dashboard, text
-from tests.house.test_documents import OPERATING, metric_names
+from tests.house.test_documents import ALERTS, OPERATING, RULES, metric_labels, metric_names
 from tests.house.test_prometheus import with_promtool
 
 SHIPPED = Path(__file__).resolve().parents[2] / "ops" / "grafana" / "qos-oracle.json"
 LINES = [line for row in ROWS for panel in row.panels for line in panel.lines]
 _ENDS = re.compile(r"_(bucket|count|sum)$")
+# What the registry itself says, also of metrics that nothing was counted for yet.
+LABELS = {name: set(labels) for name, labels in metric_labels().items()}
 
 
 def shown(expression: str) -> set[str]:
@@ -36,7 +40,28 @@ def test_every_panel_speaks_of_labels_that_its_metric_has():
         for group in re.findall(r"by \(([^)]*)\)", line.expression):
             used |= set(group.split(", "))
         for name in shown(line.expression):
-            assert used <= {"instance", "le"} | _labels(name), name
+            assert used <= {"instance", "le"} | LABELS[_ENDS.sub("", name)], name
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_the_manual_says_the_labels_that_the_registry_has(name: str):
+    row = re.search(rf"^\| `{name}` \|([^|]*)\|", OPERATING, re.MULTILINE)
+    assert row is not None
+    assert set(re.findall(r"\w+", row[1])) == LABELS[name]
+
+
+@pytest.mark.parametrize(("alert", "expression"), RULES)
+def test_every_alert_asks_for_labels_that_its_metrics_have(alert: str, expression: str):
+    for name, asked in re.findall(r"\b(oracle_\w+)\{([^}]*)\}", expression):
+        labels = set(re.findall(r"(\w+)\s*(?:=|!)", asked))
+        assert labels <= {"instance", "le"} | LABELS[_ENDS.sub("", name)], alert
+
+
+def test_every_summary_of_an_alert_names_labels_that_its_metrics_have():
+    for body in re.split(r"^ +- alert: ", ALERTS, flags=re.MULTILINE)[1:]:
+        named = set(re.findall(r"\$labels\.(\w+)", body))
+        for name in set(re.findall(r"\boracle_\w+", body.split("\n")[1])):
+            assert named <= LABELS[_ENDS.sub("", name)], body
 
 
 def test_panels_do_not_overlap_and_have_numbers_of_their_own():
@@ -72,11 +97,3 @@ def test_prometheus_can_read_every_query(tmp_path):
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(LINES)} rules found" in checked.stdout
-
-
-def _labels(series: str) -> set[str]:
-    """The labels that the operating manual says a metric has."""
-    name = _ENDS.sub("", series)
-    row = re.search(rf"^\| `{name}` \|([^|]*)\|", OPERATING, re.MULTILINE)
-    assert row is not None, name
-    return set(re.findall(r"\w+", row[1]))

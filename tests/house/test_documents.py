@@ -50,6 +50,11 @@ def full_outbox() -> OutboxFigures:
 
 def metric_names() -> list[str]:
     """Every series that the daemon can show, histograms by their own name."""
+    return list(metric_labels())
+
+
+def metric_labels() -> dict[str, tuple[str, ...]]:
+    """Their names with the labels that they are made with."""
     full = Census(
         nodes={"available": 1},
         kickouts={"due": 0},
@@ -64,13 +69,17 @@ def metric_names() -> list[str]:
     metrics.show(full)
     outbox_metrics.show(full_outbox())
     try:
-        families = list(metrics.REGISTRY.collect())
+        # Of a metric without a series only the collector knows the labels.
+        return {
+            f"{family.name}_total" if family.type == "counter" else family.name: tuple(
+                getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())
+            )
+            for collector in metrics.REGISTRY._collector_to_names
+            for family in collector.collect()
+        }
     finally:
         metrics.show(None)
         outbox_metrics.show(None)
-    return [
-        f"{family.name}_total" if family.type == "counter" else family.name for family in families
-    ]
 
 
 @pytest.mark.parametrize("name", settings())
