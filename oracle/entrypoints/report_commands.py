@@ -16,6 +16,7 @@ from oracle.domain.lanes import (
     lanes_of,
 )
 from oracle.domain.report import Report, decode
+from oracle.domain.turns import Cut
 from oracle.entrypoints.acting import unix_seconds
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
@@ -26,7 +27,9 @@ from oracle.entrypoints.options import (
 )
 from oracle.entrypoints.sending import published, rehearsed
 from oracle.errors import InputError
+from oracle.publisher.contract import Standing
 from oracle.services.desk import Desk, Step
+from oracle.services.missed import MISSED
 from oracle.services.planning import cuts_now, plan_push, turn_now, why_missed
 from oracle.services.quorum.landing import waits_for_finality
 from oracle.services.recalling import last_block_of, recall
@@ -84,7 +87,9 @@ def push(
         app.require_oracle()
         first = _turn(app)
         if publish:
-            steps = [f"{step.did} {step.detail}" for step in published(app, "report push", _plan)]
+            sent = published(app, "report push", _plan)
+            _check_pushed(first, sent)
+            steps = [f"{step.did} {step.detail}" for step in sent]
         else:
             steps = [_rehearsed(app, first)]
     answer = {**_facts(first), "dry_run": not publish, "steps": steps}
@@ -94,6 +99,19 @@ def push(
     typer.echo(f"period {first.period}, as of block {first.as_of.number}")
     for step in steps:
         typer.echo(f"  {step}")
+
+
+def _check_pushed(turn: Report, steps: list[Step]) -> None:
+    """Make sure that something came of it: a report may lose its turn while it is looked at.
+
+    Raises:
+        InputError: nothing did.
+    """
+    if all(step.did == MISSED for step in steps):
+        raise InputError(
+            f"nothing was pushed: period {turn.period} lost its turn meanwhile, too old to be "
+            "accepted; `qos-oracle run --once` folds what came since, and cuts the next"
+        )
 
 
 def _turn(app: App) -> Report:
@@ -111,19 +129,36 @@ def _turn(app: App) -> Report:
             for one in cuts
             if one.state is ReportState.DUE and not waits_for_finality(unit, one)
         ]
-        held = None if found is None else _held(app, unit, found)
+        is_late = found is not None and any(
+            one.cut.period == found.report.period and why_missed(one.cut, standing) is not None
+            for one in cuts
+        )
+        held = None if found is None or is_late else _held(app, unit, found)
     if held is not None:
         period = held.period
         raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
-    if found is not None:
+    if found is not None and not is_late:
         return found.report
+    raise InputError(_why_none(due, standing))
+
+
+def _why_none(due: list[Cut], standing: Standing) -> str:
+    """Say why no report has the turn; `due` are those that wait for it, the oldest first."""
     if not due:
-        raise InputError("no report is due: the next one is cut when a period ends")
-    why = why_missed(due[0], standing) or (
-        "it waits until it is folded that the last round was accepted, or for a shift that was "
-        "seen from its start"
+        return "no report is due: the next one is cut when a period ends"
+    gone = {cut.period: why_missed(cut, standing) for cut in due}
+    alive = next((period for period, why in gone.items() if why is None), None)
+    if alive is None:
+        newest = due[-1].period
+        return (
+            f"no report has the turn: nothing that is due can be accepted any more (the newest, "
+            f"{newest}: {gone[newest]}); `qos-oracle run --once` folds what came since, and cuts "
+            "the next"
+        )
+    return (
+        f"no report has the turn; the first that is due, {alive}, waits until it is folded that "
+        "the last round was accepted, or for a shift that was seen from its start"
     )
-    raise InputError(f"no report has the turn; the first that is due, {due[0].period}: {why}")
 
 
 def _rehearsed(app: App, turn: Report) -> str:

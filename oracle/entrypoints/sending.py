@@ -14,7 +14,10 @@ from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
 from oracle.services.rehearsing import rehearse
 
-_NOT_NOW = "the contract does not take it now, or a call about it is on its way"
+_NOT_NOW = (
+    "the contract does not take it now, or a call about it is on its way: "
+    "`qos-oracle outbox list` shows what is"
+)
 Plan = Callable[[Desk, Heads], Step | None]
 
 

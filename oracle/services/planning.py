@@ -13,6 +13,7 @@ from oracle.errors import TransientError
 from oracle.publisher.contract import Standing, push_call
 from oracle.publisher.typed_data import ReportStatement
 from oracle.services.desk import Desk, Step
+from oracle.services.missed import MISSED, in_words
 from oracle.services.quorum.collecting import signatures, why_not_counted
 from oracle.services.quorum.comparing import tally
 from oracle.services.quorum.landing import lose_next, settle_next, waits_for_finality
@@ -152,8 +153,7 @@ def _miss(desk: Desk, cuts: list[StoredCut], standing: Standing) -> Step | None:
     with desk.writing() as unit:
         for period, reason in gone:
             unit.reports.mark(period, ReportState.MISSED, reason)
-    told = "; ".join(f"period {period}: {reason}" for period, reason in gone)
-    return Step("report missed", None, told)
+    return Step(MISSED, None, in_words(gone))
 
 
 def _turn(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -> _Turn | None:

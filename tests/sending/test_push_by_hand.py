@@ -1,0 +1,35 @@
+"""`report push` by hand: what does not come about is said, and is no success."""
+
+import pytest
+
+from oracle.app import App
+from oracle.entrypoints import report_commands
+from oracle.entrypoints.sending import Plan, published
+from oracle.services.desk import Step
+from tests.sending.test_dry_runs import Site, site, without_old_reports
+
+__all__ = ["site"]
+
+
+def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    without_old_reports(site.office)
+
+    def later(app: App, command: str, plan: Plan) -> list[Step]:
+        site.office.mine(300)
+        return published(app, command, plan)
+
+    monkeypatch.setattr(report_commands, "published", later)
+    assert site.run("report", "push", "--publish") == 2
+    assert "lost its turn meanwhile" in capsys.readouterr().err
+    assert (site.sent, site.signed) == (0, 0)
+
+
+def test_a_push_whose_reports_are_all_too_old_says_how_to_come_by_the_next(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    without_old_reports(site.office)
+    site.office.mine(300)
+    assert site.run("report", "push") == 2
+    assert "nothing that is due can be accepted any more" in capsys.readouterr().err
