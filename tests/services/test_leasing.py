@@ -14,7 +14,7 @@ from oracle.store.store import Store
 
 Stall = Callable[[psycopg.Connection[Any], Callable[[], None]], None]
 # Looks at a server that may be slow to notice that it waits.
-PATIENCE = 1000
+PATIENCE = 400
 
 
 def test_whoever_waits_for_a_holder_that_hangs_inside_a_write_names_it(
