@@ -63,7 +63,10 @@ def foreign(
     """
     counts = witnesses_of_count(desk.publisher.lines, desk.account.address, heads.final)
     used = {place for place, count in counts.items() if count > slot.nonce}
-    if len(used & seen.without([one.signed.tx_hash for one in attempts])) < seen.quorum:
+    ours = [one.signed.tx_hash for one in attempts]
+    # What nothing was signed for, nobody was asked about.
+    witnesses = used & seen.without(ours) if ours else used
+    if len(witnesses) < seen.quorum:
         return None
     reason = f"nonce {slot.nonce} was used by a transaction that is not ours"
     with desk.writing() as unit:
