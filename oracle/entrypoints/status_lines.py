@@ -49,7 +49,7 @@ def _index(seen: Overview, chain: ChainView) -> tuple[str, str]:
     at = f"folded to block {seen.folded.number}, {shown_time(seen.folded.time)}"
     lag = lag_of(seen, None if head is None else head.number)
     if head is None or lag is None:
-        return "index", f"{at}; how far behind is unknown: {chain.unknown}"
+        return "NO ENDPOINT", f"{at}; how far behind is unknown: {chain.unknown}"
     name = "BEHIND" if lag > READY_WITHIN_BLOCKS else "index"
     return name, f"{at}; {lag} blocks behind the newest, {head.number}"
 

@@ -109,7 +109,8 @@ def test_up_to_its_bound_nothing_is_wrong(chain: ChainView):
 
 def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknown():
     said = lines(chain=ChainView(None, unknown="a.example: did not answer"))
-    assert said["index"].endswith("how far behind is unknown: a.example: did not answer")
+    assert said["NO ENDPOINT"].startswith("folded to block 90, ")
+    assert said["NO ENDPOINT"].endswith("how far behind is unknown: a.example: did not answer")
     assert said["last report"].startswith("round 6, 7 s old (as folded)")
     assert said["contract"] == "unknown: a.example: did not answer"
 

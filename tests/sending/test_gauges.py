@@ -35,8 +35,10 @@ def test_how_the_contract_stands_is_told(sqlite_office: Office):
     assert counted(office, "contract_paused_until") == 0
 
     admin, does = premises.network.admin, premises.oracle.functions
-    premises.chain.send(does.setPauser(admin), sender=admin)
-    premises.chain.send(does.pauseFor(600), sender=admin)
+    for call in (does.setPauser(admin), does.pauseFor(600)):
+        # Another test's blocks may have been dear.
+        premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+        premises.chain.send(call, sender=admin)
     assert counted(office, "contract_paused_until") == premises.chain.time + 600
     office.desk = replace(office.desk, rules_hash=Hash("0x" + 64 * "9"))
     assert counted(office, "rules_agree") == 0
