@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from oracle.errors import InputError
@@ -29,7 +30,6 @@ def anvil() -> Path:
     for place in (shipped("package.json").parent, _cache()):
         if (found := _binary_under(place)).is_file():
             return found
-    sys.stderr.write(f"installing {_platform_package()} into {_cache()}\n")
     _install(_cache())
     found = _binary_under(_cache())
     if not found.is_file():
@@ -54,18 +54,34 @@ def _cache() -> Path:
 
 
 def _install(folder: Path) -> None:
-    """Install by the lock file where it knows this platform, else by name and version."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Install by the lock file where it knows this platform, else by name and version.
+
+    All of it or nothing: a half-written Anvil would be taken for a whole one ever after.
+    """
+    npm = _npm()
+    sys.stderr.write(f"installing {_platform_package()} into {folder}\n")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}-") as part:
+        made = Path(part) / "made"
+        made.mkdir()
+        _install_into(made, npm)
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+
+
+def _install_into(folder: Path, npm: list[str]) -> None:
     wanted = _platform_package()
     locked = f'"node_modules/{wanted}"' in shipped("package-lock.json").read_text("utf-8")
     if locked:
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(shipped(name), folder / name)
     what = ["ci"] if locked else ["install", f"{wanted}@{_VERSION}"]
-    command = [*_npm(), *what, "--ignore-scripts", "--no-fund", "--no-audit"]
+    command = [*npm, *what, "--ignore-scripts", "--no-fund", "--no-audit"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        # Its last line only names a log file.
+        said = [line for line in done.stderr.splitlines() if line and "complete log" not in line]
+        reason = (said or ["no reason given"])[-1]
         raise InputError(f"npm could not install {wanted}: {reason}")
 
 

@@ -1,0 +1,76 @@
+"""Anvil is installed whole or not at all, from an npm that these tests write themselves."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oracle.demo import toolchain
+from oracle.errors import InputError
+
+WRITES_HALF = "mkdir -p {bin}; printf hal > {bin}/anvil; "
+NPM_WITHOUT_NETWORK = (
+    WRITES_HALF + "echo 'npm error network is away\nnpm error A complete log is in /x' >&2; exit 1"
+)
+NPM_WHOSE_CALLER_IS_KILLED = WRITES_HALF + "kill -9 $PPID"
+NPM = "mkdir -p {bin}; printf whole > {bin}/anvil"
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch, tmp_path):
+    """No node_modules beside the package, an empty cache, and no npm yet."""
+    beside = tmp_path / "shipped"
+    beside.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        (beside / name).write_text("{}")
+    monkeypatch.setattr(toolchain, "shipped", lambda name: beside / name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    return tmp_path
+
+
+def put_npm(folder: Path, script: str) -> None:
+    where = f"node_modules/{toolchain._platform_package()}/bin"
+    npm = folder / "bin" / "npm"
+    npm.write_text("#!/bin/sh\n" + script.format(bin=where))
+    npm.chmod(0o755)
+
+
+def test_what_npm_could_not_finish_is_not_taken_for_anvil(bare_machine):
+    put_npm(bare_machine, NPM_WITHOUT_NETWORK)
+    with pytest.raises(InputError, match=r"npm could not install .*: npm error network is away$"):
+        toolchain.anvil()
+    assert list((bare_machine / "cache" / "qos-oracle").iterdir()) == []
+
+    put_npm(bare_machine, NPM)
+    assert toolchain.anvil().read_text() == "whole"
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_of_npm_spoils_nothing(bare_machine):
+    put_npm(bare_machine, NPM_WHOSE_CALLER_IS_KILLED)
+    where = toolchain._cache()
+    child = f"""
+from pathlib import Path
+from oracle.demo import toolchain
+toolchain.shipped = Path({str(bare_machine / "shipped")!r}).joinpath
+toolchain.anvil()
+"""
+    killed = subprocess.run([sys.executable, "-c", child], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not where.exists()
+
+    put_npm(bare_machine, NPM)
+    assert toolchain.anvil().read_text() == "whole"
+
+
+def test_without_npm_nothing_is_said_to_be_installed(monkeypatch, capsys, bare_machine):
+    monkeypatch.setenv("PATH", str(bare_machine / "bin"))
+    monkeypatch.setattr(sys, "executable", str(bare_machine / "bin" / "python"))
+    with pytest.raises(InputError, match="the demo needs npm: install it, or `pip install nodej"):
+        toolchain.anvil()
+    assert capsys.readouterr().err == ""
+    assert not toolchain._cache().parent.exists()
