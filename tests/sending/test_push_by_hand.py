@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.app import App
-from oracle.entrypoints import report_commands
+from oracle.entrypoints import report_push
 from oracle.entrypoints.sending import Plan, published
 from oracle.services.desk import Step
 from tests.sending.test_dry_runs import Site, site, without_old_reports
@@ -20,7 +20,7 @@ def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
         site.office.mine(300)
         return published(app, command, plan)
 
-    monkeypatch.setattr(report_commands, "published", later)
+    monkeypatch.setattr(report_push, "published", later)
     assert site.run("report", "push", "--publish") == 2
     assert "lost its turn meanwhile" in capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)
@@ -33,3 +33,20 @@ def test_a_push_whose_reports_are_all_too_old_says_how_to_come_by_the_next(
     site.office.mine(300)
     assert site.run("report", "push") == 2
     assert "nothing that is due can be accepted any more" in capsys.readouterr().err
+
+
+def test_what_was_signed_and_not_sent_says_what_it_waits_for(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    # Nobody mines: the first push is on its way when the next report has the turn.
+    assert site.run("report", "push", "--publish") == 0
+    assert "nothing was sent" not in capsys.readouterr().out
+    sent = site.sent
+    site.office.mine()
+    site.office.period()
+    site.office.index()
+    assert site.run("report", "push", "--publish") == 0
+    assert "is live here; the daemon or `qos-oracle run --once --publish`" in (
+        capsys.readouterr().out
+    )
+    assert site.sent == sent
