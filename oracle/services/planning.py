@@ -48,8 +48,10 @@ class _Turn:
     record: SignedStatement
 
 
-def plan_push(desk: Desk, heads: Heads) -> Step | None:
+def plan_push(desk: Desk, heads: Heads, *, clears: bool = True) -> Step | None:
     """Sign the report that has the turn, gather a quorum, plan its push; None: nothing to do now.
+
+    Before that it writes down what became of others, where it `clears`; who only looks does not.
 
     Raises:
         TransientError: no endpoint answers; or the contract's rules are not ours.
@@ -62,23 +64,23 @@ def plan_push(desk: Desk, heads: Heads) -> Step | None:
         is_idle = not any(_is_wanted(desk, unit, one, heads) for one in cuts)
     if is_idle:
         desk.lack.nothing()
-    step = settle_next(desk, heads, cuts) or lose_next(desk, cuts)
+    step = (settle_next(desk, heads, cuts) or lose_next(desk, cuts)) if clears else None
     if step is None and not is_idle:
-        step = _plan_beside(desk, heads, cuts, pushing)
+        step = _plan_beside(desk, heads, cuts, pushing, clears=clears)
     if step is None:
         review(desk, cuts)
     return step
 
 
 def _plan_beside(
-    desk: Desk, heads: Heads, cuts: list[StoredCut], pushing: Intent | None
+    desk: Desk, heads: Heads, cuts: list[StoredCut], pushing: Intent | None, *, clears: bool
 ) -> Step | None:
     """Sign; and plan a push, unless one of ours is on its way that may still land.
 
     What we send keeps us from signing nothing: the others may have gone on without us.
     """
     standing = desk.standing()
-    step = _miss(desk, cuts, standing)
+    step = _miss(desk, cuts, standing) if clears else None
     if step is not None:
         return step
     turn = _turn(desk, heads, cuts, standing)

@@ -16,6 +16,7 @@ from oracle.publisher.keys import unlock
 from oracle.services.confirming import confirm_next
 from oracle.services.planning import plan_push
 from oracle.store.outbox_rows import Stamp
+from oracle.store.reports import ReportState
 from tests.entrypoints.local_network import Settings, write
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.publisher.remote_signer import RemoteHost, served
@@ -169,6 +170,14 @@ def by_other_rules(site: Site) -> None:
     site.settings["oracle"]["heartbeat_seconds"] = SETTINGS.heartbeat_seconds + 1
 
 
+def with_old_reports(site: Site) -> None:
+    """As after a daemon was away: what can land no more was not marked so."""
+    with site.office.store.transaction() as unit:
+        for stored in unit.reports.latest(100):
+            if stored.state is ReportState.MISSED:
+                unit.reports.mark(stored.report.period, ReportState.DUE)
+
+
 def as_it_is(_: Site) -> None:
     """Nothing stands against it."""
 
@@ -177,6 +186,7 @@ def as_it_is(_: Site) -> None:
     ("change", "complaint"),
     [
         (as_it_is, ""),
+        (with_old_reports, ""),
         (held, "is held: too much at once; `report release "),
         (latched, "nothing is sent: "),
         (behind, "the contract does not take it now"),
