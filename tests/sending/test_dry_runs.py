@@ -238,6 +238,18 @@ def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
     assert site.sent == 0
 
 
+def test_another_networks_database_is_refused_by_the_dry_run_of_adopting_too(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    site.settings["chain"]["start_block"] = 1
+    complaints = []
+    for manner in ("--dry-run", "--yes"):
+        assert site.run("outbox", "adopt", "--from-chain", manner) == 2
+        complaints.append(capsys.readouterr().err)
+    assert complaints[0] == complaints[1]
+    assert "this database is about the blocks from 0" in complaints[0]
+
+
 def words_of_deploy(manner: str) -> list[str]:
     return [*DRY["contract deploy"][:-1], manner]
 
