@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from oracle.app import App
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.domain.nodes import Membership
 from oracle.domain.rounds import Kick
 from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
@@ -36,6 +37,9 @@ def why_not_due(app: App, node: Address) -> str:
         found = unit.nodes.named([node]).get(node)
     if found is None:
         return "no node of this address has ever joined; `qos-oracle nodes` lists them"
+    if found.membership is Membership.KICKED_OUT:
+        folder = app.config.oracle.evidence_folder
+        return f"it is kicked out already; the evidence lies in {folder}, named by its hash"
     return "its kickout is not due; `qos-oracle kickout list` shows whose is"
 
 

@@ -254,3 +254,23 @@ def test_the_selftest_finds_what_would_refuse_the_first_start(
     failed = [row for row in json.loads(capsys.readouterr().out) if not row["passed"]]
     assert [row["check"] for row in failed] == ["transmitter's nonces"]
     assert "`qos-oracle outbox adopt --from-chain`" in failed[0]["detail"]
+
+
+def test_after_an_execution_one_is_told_where_the_evidence_lies(office, config, capsys):
+    with office.store.transaction() as unit:
+        epoch = unit.lease.take("the daemon", 60)
+    office.restart(epoch=epoch)
+    office.tick()
+    office.mine()
+    office.until_final()
+    while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
+        office.pushed()
+    office.tick()
+    office.mine()
+    office.until_final()
+    with office.store.transaction() as unit:
+        unit.lease.release(office.epoch)
+    assert run(["kickout", "evidence", node_of(office), "--config", config]) == 2
+    said = capsys.readouterr().err
+    assert "it is kicked out already; the evidence lies in " in said
+    assert "by-hand" in said
