@@ -13,6 +13,7 @@ from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps
 from tests.sending.phases import push
 from tests.sending.proxy import Proxy
+from tests.sending.stalls import reused
 from tests.services.conftest import NewStore
 
 # Every point of a push takes seconds on a shared machine.
@@ -34,32 +35,33 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
 def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
     premises: Premises, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
-    with fresh_chain.undone(), new_store() as store:
-        passed = points(premises, store, tmp_path)
-    # Signed, planned, ready, assigned, signed, sent, mined, final.
-    assert passed.count("after a commit") >= 8
-    assert passed.count("after a send") == 2
-    assert passed.count("after signing a statement") == 1
-    assert passed.count("after signing a transaction") == 1
+    with reused(new_store) as (emptied, _):
+        with fresh_chain.undone(), emptied() as store:
+            passed = points(premises, store, tmp_path)
+        # Signed, planned, ready, assigned, signed, sent, mined, final.
+        assert passed.count("after a commit") >= 8
+        assert passed.count("after a send") == 2
+        assert passed.count("after signing a statement") == 1
+        assert passed.count("after signing a transaction") == 1
 
-    for number, name in deaths.of(passed):
-        with fresh_chain.undone(), new_store() as store:
-            office = Office(premises, store, tmp_path)
-            nonce = premises.nonce
-            office.period()
-            with pytest.raises(Crash), fused(office, Fuse(number)):
+        for number, name in deaths.of(passed):
+            with fresh_chain.undone(), emptied() as store:
+                office = Office(premises, store, tmp_path)
+                nonce = premises.nonce
+                office.period()
+                with pytest.raises(Crash), fused(office, Fuse(number)):
+                    push(office)
+                office.restart()
                 push(office)
-            office.restart()
-            push(office)
 
-            where = f"{name} {number}"
-            assert premises.round == 1, where
-            assert premises.nonce == nonce + 1, where
-            assert office.states(IntentKind.PUSH) == ["final"], where
-            assert office.intents(IntentKind.PUSH)[0].nonce == nonce, where
-            assert [state for state, _ in office.reports()].count("landed") == 1, where
-            assert gaps(office) == [], where
-            office.close()
+                where = f"{name} {number}"
+                assert premises.round == 1, where
+                assert premises.nonce == nonce + 1, where
+                assert office.states(IntentKind.PUSH) == ["final"], where
+                assert office.intents(IntentKind.PUSH)[0].nonce == nonce, where
+                assert [state for state, _ in office.reports()].count("landed") == 1, where
+                assert gaps(office) == [], where
+                office.close()
 
 
 def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_are(

@@ -1,5 +1,6 @@
 """The daemon dies at every commit, signature and send of a kickout; one node goes, once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.office import Premises
 from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps
 from tests.sending.phases import PHASES, Phase, Stage, said
+from tests.sending.stalls import reused
 from tests.services.conftest import NewStore
 
 # Every point takes seconds on a shared machine.
@@ -18,8 +20,9 @@ KICKOUTS = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
 
 
 @pytest.fixture
-def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Stage:
-    return Stage(premises, new_store, tmp_path)
+def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
+    with reused(new_store) as (emptied, _):
+        yield Stage(premises, emptied, tmp_path)
 
 
 @pytest.mark.parametrize("kind", KICKOUTS)
