@@ -18,6 +18,7 @@ from oracle.store.outbox_rows import (
     IntentKind,
     IntentState,
     Mined,
+    PauseKind,
     SignedCall,
     Slot,
     SlotState,
@@ -141,6 +142,9 @@ class Slots(WatchedViews):
         error_class, _, text = (error or "").partition(": ")
         is_first = attempt.sends == 0
         first = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
+        if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
+            # No pool has held them until now: what waits for a block begins to wait.
+            first = {"first_sent_block": block}
         self._connection.execute(
             update(pub_attempt)
             .where(pub_attempt.c.id == attempt.id)
