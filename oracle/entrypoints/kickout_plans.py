@@ -55,7 +55,7 @@ def proposed(desk: Desk, look: Look, heads: Heads) -> Step | None:
         InputError: the database is behind, or a report is held.
     """
     _check_time(desk, heads)
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     signed = plan_proposal(desk, look, standing)
     # The first step signs it, where nothing was signed yet; the next one plans the call.
     is_planned = signed is None or signed.intent is not None
@@ -77,7 +77,7 @@ def executed(desk: Desk, kick: Kick, heads: Heads) -> Step | None:
                 "node due today is another one: look at who proposed it and on what "
                 "(`qos-oracle kickout evidence`); the vetoer can cancel it"
             )
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     waits = "; ".join(_waits(kick, standing))
     if waits:
         raise InputError(f"{kick.node}: it cannot be executed yet: {waits}")

@@ -154,7 +154,7 @@ def _is_hidden(desk: Desk, proposal: Proposal) -> bool:
     if any(proposal.digest(desk, one.expires_at) == one.digest for one in proposal.ours):
         return False
     publisher, kick = desk.publisher, proposal.kick
-    standing = publisher.contract.standing()
+    standing = desk.standing()
     signers = signers_of(publisher.lines, publisher.domain.contract, standing.block)
     is_ours = publisher.signer.address in signers and standing.head.quorum >= len(signers)
     if not is_ours:

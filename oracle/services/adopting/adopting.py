@@ -130,7 +130,7 @@ def signing_of(desk: Desk) -> Signing | None:
     """
     if desk.dispatch is not None:
         return None
-    standing = desk.publisher.contract.standing()
+    standing = desk.standing()
     until = standing.block.time + desk.settings.ttl_seconds
     return Signing(
         standing.head.round,
