@@ -76,7 +76,7 @@ def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: Re
     ("change", "reason"),
     [
         (lambda call: replace(call, input=call.input.replace("02" * 32, "03" * 32)), "hash"),
-        (lambda call: replace(call, input="0x12345678" + call.input[10:]), "not a push"),
+        (lambda call: replace(call, input="0x12345678" + call.input[10:]), "the call is no push"),
         (lambda call: replace(call, input=call.input[:200]), "too short"),
         (lambda call: replace(call, sender=N), "another sender"),
         (lambda call: replace(call, tx_hash=a_hash(77)), "is not there"),
