@@ -8,6 +8,7 @@ from oracle.entrypoints.outbox_advice import after_pause
 from oracle.entrypoints.terminal import in_utc
 from oracle.entrypoints.watch import READY_WITHIN_BLOCKS
 from oracle.services.observing import Overview
+from oracle.store.gates import Gate
 
 Lines = Iterator[tuple[str, str]]
 
@@ -97,11 +98,17 @@ def _waiting(seen: Overview) -> Lines:
         told = f"period {gate.period}: {gate.reason}"
         yield (
             "HELD",
-            f"{told}; `qos-oracle report show --period {gate.period}`, then `report release`",
+            f"{told}; `qos-oracle report show --period {gate.period}`, {_after(gate)}",
         )
     push = seen.push
     if push is not None and push.error_text is not None:
         yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
+
+
+def _after(gate: Gate) -> str:
+    if gate.is_disputed:
+        return "compare it with theirs; the next report that lands ends this"
+    return "then `report release`"
 
 
 def _kickouts(seen: Overview, chain: ChainView) -> tuple[str, str]:
