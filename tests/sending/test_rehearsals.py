@@ -169,3 +169,11 @@ def test_a_dry_run_names_the_daemon_that_the_real_one_needs_stopped(
     assert (rehearsed.code, real.code) == (0, 1)
     assert "test works on this database" in rehearsed.complaint
     assert "another process works on this database: test" in real.complaint
+
+
+def test_of_what_is_mined_nothing_else_is_said(operator: Operator, proxies: Proxies):
+    it_is_mined(operator.office, proxies)
+    operator.go_home()
+    said = operator.does("outbox", "bump", operator.office.intents()[0].id)
+    assert said.code == 2
+    assert "is in a block already" in said.complaint
