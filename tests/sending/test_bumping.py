@@ -25,6 +25,7 @@ from tests.sending.at_sea import (
     slots,
     takes,
 )
+from tests.sending.errands import errand
 from tests.sending.faults import error
 from tests.sending.proxy import SEND, Proxy
 
@@ -242,6 +243,20 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
     for act in (bump_now, cancel):
         with pytest.raises(InputError, match="is in a block already"):
             act(office.desk, office.source.heads(), only(office).id)
+    assert len(attempts(office)) == 1
+
+
+def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    errand(office, "behind")
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.premises.chain.mine()
+    assert office.premises.round == 1
+    office.mine(BY_BLOCKS.bump_blocks)
+
+    # Else the way would be cleared, at any price.
+    assert bump_next(office.desk, office.source.heads()) is None
     assert len(attempts(office)) == 1
 
 
