@@ -36,7 +36,7 @@ for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
     # Alerts see a zero before the first.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
-    "oracle_counter_difference",
+    "oracle_count_difference",
     "What a contract counts less what we counted, at one block.",
     ["counter"],
     registry=REGISTRY,

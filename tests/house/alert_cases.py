@@ -66,7 +66,7 @@ CASES = (
     _case("OracleAuditUnproven", 'oracle_audits_total{result="unproven"}', "0x5 1x5", "1x10"),
     _case(
         "OracleCountersDiffer",
-        'oracle_counter_difference{counter="rounds"}',
+        'oracle_count_difference{counter="rounds"}',
         "1x150",
         "1x90 0x60",
         140,

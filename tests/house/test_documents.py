@@ -3,6 +3,8 @@
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,20 @@ def metric_names() -> list[str]:
 
 def metric_labels() -> dict[str, tuple[str, ...]]:
     """Their names with the labels that they are made with."""
+    with everything_shown():
+        # Of a metric without a series only the collector knows the labels.
+        return {
+            f"{family.name}_total" if family.type == "counter" else family.name: tuple(
+                getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())
+            )
+            for collector in metrics.REGISTRY._collector_to_names
+            for family in collector.collect()
+        }
+
+
+@contextmanager
+def everything_shown() -> Iterator[None]:
+    """Let the registry hold every family that the daemon can show."""
     full = Census(
         nodes={"available": 1},
         kickouts={"due": 0},
@@ -69,14 +85,7 @@ def metric_labels() -> dict[str, tuple[str, ...]]:
     metrics.show(full)
     outbox_metrics.show(full_outbox())
     try:
-        # Of a metric without a series only the collector knows the labels.
-        return {
-            f"{family.name}_total" if family.type == "counter" else family.name: tuple(
-                getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())
-            )
-            for collector in metrics.REGISTRY._collector_to_names
-            for family in collector.collect()
-        }
+        yield
     finally:
         metrics.show(None)
         outbox_metrics.show(None)

@@ -271,12 +271,12 @@ def test_counters_are_compared_at_our_newest_block(follower: Follower):
     assert counts.differing == {"members": (counts.here["members"], 10_000)}
     difference = 10_000 - counts.here["members"]
     told = {"counter": "members"}
-    assert REGISTRY.get_sample_value("oracle_counter_difference", told) == difference
+    assert REGISTRY.get_sample_value("oracle_count_difference", told) == difference
     chain.counts = {"members": counts.here["members"], "unheard_of": 3}
     again = compare_counters(chain, follower.store, heads)
     assert again is not None
     assert again.differing == {}
-    assert REGISTRY.get_sample_value("oracle_counter_difference", told) == 0
+    assert REGISTRY.get_sample_value("oracle_count_difference", told) == 0
 
 
 def test_counters_are_left_alone_far_from_the_head(follower: Follower):

@@ -121,7 +121,7 @@ ROWS = (
                 "Contract's counters less ours",
                 COUNT,
                 (
-                    now("oracle_counter_difference", "counter"),
+                    now("oracle_count_difference", "counter"),
                     rise("oracle_counters_compared_total", legend="compared, in an hour"),
                 ),
                 least=None,
