@@ -107,6 +107,32 @@ class Member:
         self._signal(signal.SIGCONT)
         self.is_paused = False
 
+    def resume_or_restart(self) -> None:
+        """Let it go on; where its lease ran out while it stood, systemd starts it again.
+
+        How long it stood in its own time is for the machine to say: both are right.
+        """
+        seen = {self._lease_until()}
+
+        def renewed_or_ended() -> bool:
+            seen.add(self._lease_until() or min(seen))
+            # One that gives up may have one renewal on its way; it does no other.
+            return not self.is_up or len(seen) > 2
+
+        self.resume()
+        until(renewed_or_ended, "a renewed lease", self.tail)
+        assert self._process is not None
+        if self._process.poll() is not None:
+            # "could not renew the lease for 20 s", docs/operating.md.
+            assert self._process.returncode == 1, self.tail()
+            self.restart_after_a_kill()
+
+    def _lease_until(self) -> int:
+        """When its lease is over, in milliseconds of the database's clock; 0: given back."""
+        with Store.open(self.database) as store, store.reading() as unit:
+            asked = text("SELECT until_ms FROM lease WHERE holder IS NOT NULL")
+            return unit.lease._connection.execute(asked).scalar() or 0
+
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

@@ -43,7 +43,7 @@ def test_one_that_stands_still_while_a_round_passes_sends_nothing_twice_and_catc
     a.pause()
     three.landed(number)
     passed = three.round_of(b, c)
-    a.resume()
+    a.resume_or_restart()
     three.caught_up()
     last = three.round_of(a, b, c)
     three.caught_up()
