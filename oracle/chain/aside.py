@@ -1,9 +1,10 @@
 """Does one slow thing in a thread of its own: whoever asked goes on, and looks for it later."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from threading import Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -23,3 +24,30 @@ def aside(work: Callable[[], T], name: str) -> Future[T]:
 
     Thread(target=run, name=name, daemon=True).start()
     return future
+
+
+@dataclass(slots=True)
+class Errand(Generic[T]):
+    """One slow thing at a time, asked for in one turn and looked for in later ones.
+
+    `patience` is how many seconds a look waits for it; None: until it is there.
+    """
+
+    patience: float | None = None
+    _future: Future[T] | None = None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it was begun, and nobody has taken what came of it."""
+        return self._future is not None
+
+    def begin(self, work: Callable[[], T], name: str) -> None:
+        """Start `work`; nothing else may be under way."""
+        self._future = aside(work, name)
+
+    def take(self) -> Future[T] | None:
+        """Return what has ended, once; None: it has not yet, or nothing was begun."""
+        if self._future is None or not wait([self._future], self.patience).done:
+            return None
+        ended, self._future = self._future, None
+        return ended

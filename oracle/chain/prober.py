@@ -1,7 +1,9 @@
 """Looks at every endpoint once an hour, one at a time, and remembers what it found."""
 
+from oracle.chain.aside import Errand
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
+from oracle.chain.facts import EndpointFacts
 from oracle.chain.failures import EndpointError
 from oracle.chain.logs import Filter
 from oracle.chain.providers.facts import DAY, HOUR, FactKeeper, recall, remember
@@ -25,30 +27,47 @@ class Prober:
         # When each is to be looked at again; when what is costly was found out.
         self._due: dict[Endpoint, float] = {}
         self._whole_at: dict[Endpoint, float] = {}
+        # What one is asked: who hangs must not hold up whoever calls.
+        self.errand: Errand[EndpointFacts] = Errand()
+        # Whom it is asked, and when, if it is asked all.
+        self._asked: tuple[Endpoint, float | None] | None = None
         if keeper is not None:
             for endpoint in endpoints:
                 recall(keeper, endpoint)
 
     def turn(self) -> dict[str, object] | None:
-        """Probe one endpoint that is due; return what to say about it, None: none is due.
+        """Probe one endpoint that is due; return what to say about it, None: nothing (yet).
 
-        One that does not answer is looked at again in an hour; the breakers have noticed.
+        One that has not answered in the errand's patience is looked for again in later turns; one
+        that does not answer is asked again in an hour: the breakers have noticed.
         """
+        if not self.errand.is_out:
+            self._begin()
+        ended = self.errand.take()
+        if ended is None or self._asked is None:
+            return None
+        (endpoint, whole_at), self._asked = self._asked, None
+        try:
+            facts = ended.result()
+        except EndpointError as error:
+            return {"did": "probe", "endpoint": endpoint.name, "failed": error.words}
+        if whole_at is not None:
+            self._whole_at[endpoint] = whole_at
+        return self._learned(endpoint, facts)
+
+    def _begin(self) -> None:
+        """Have the first one asked that is due."""
         now = self._endpoints.clock()
         endpoint = next((e for e in self._endpoints if self._due.get(e, 0.0) <= now), None)
         if endpoint is None:
-            return None
+            return
         self._due[endpoint] = now + HOUR
-        try:
-            return self._probe(endpoint, now)
-        except EndpointError as error:
-            return {"did": "probe", "endpoint": endpoint.name, "failed": error.words}
-
-    def _probe(self, endpoint: Endpoint, now: float) -> dict[str, object]:
         is_whole = now - self._whole_at.get(endpoint, -DAY) >= DAY
-        facts = probe(endpoint, self.wanted, None if is_whole else endpoint.facts)
-        if is_whole:
-            self._whole_at[endpoint] = now
+        wanted, known = self.wanted, None if is_whole else endpoint.facts
+        self._asked = endpoint, now if is_whole else None
+        self.errand.begin(lambda: probe(endpoint, wanted, known), f"probe {endpoint.label}")
+
+    def _learned(self, endpoint: Endpoint, facts: EndpointFacts) -> dict[str, object]:
         endpoint.facts = facts
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault)

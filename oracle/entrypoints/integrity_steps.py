@@ -7,7 +7,7 @@ from oracle.app import App
 from oracle.errors import TransientError
 from oracle.services.indexing import Pace
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.integrity.counting import Counts, compare_counters
+from oracle.services.integrity.counting import Counts, Question, compare_counters
 from oracle.services.integrity.mending import Mended, Mender, mend_next
 from oracle.services.integrity.surveying import integrity_census
 from oracle.services.leasing import renew
@@ -15,10 +15,12 @@ from oracle.services.refolding import Manner
 from oracle.settings.verify import one_of
 from oracle.telemetry import integrity_metrics
 
-COUNTERS_SECONDS = 3600.0
-# So long a turn waits for another endpoint's answer; one that is late is looked for later, for
-# the head must not wait for it.
-AUDIT_SECONDS = 0.2
+# How often contracts are asked what they count; and to look whether one that was late has told.
+_COUNTERS_SECONDS = 3600.0
+COUNTERS_TURN_SECONDS = 10.0
+# So long a turn waits for an endpoint's answer beside the work; one that is late is looked for
+# later, for the head must not wait for it.
+ASIDE_SECONDS = 0.2
 # An endpoint that gives the audit no answer is left alone for a while.
 _REST_SECONDS = 60.0
 
@@ -34,8 +36,9 @@ class IntegrityWork:
     pace: Pace
     mender: Mender = field(default_factory=Mender)
     auditor: Auditor = field(default_factory=Auditor)
+    counters: Question = field(default_factory=Question)
     _rests_until: float = 0.0
-    # Not before: `run --once` turns a step for as long as it did something.
+    # When the contracts are asked next.
     _counts_again: float = 0.0
 
     def mend(self) -> Facts:
@@ -70,11 +73,13 @@ class IntegrityWork:
         """Compare what the contracts count with what we counted."""
         if self.pace.heads is None or not self.mender.is_sound:
             return None
-        if self.pace.clock() < self._counts_again:
-            return None
-        self._counts_again = self.pace.clock() + _REST_SECONDS
+        if not self.counters.errand.is_out:
+            if self.pace.clock() < self._counts_again:
+                return None
+            self._counts_again = self.pace.clock() + _COUNTERS_SECONDS
+        chain, store, heads = self.app.chain, self.app.store, self.pace.heads
         try:
-            done = compare_counters(self.app.chain, self.app.store, self.pace.heads)
+            done = compare_counters(chain, store, heads, self.counters)
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
         return None if done is None else _compared(done)

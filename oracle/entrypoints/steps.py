@@ -8,7 +8,11 @@ import structlog
 from oracle.app import App
 from oracle.entrypoints.census_steps import SendingCensus, balance_at
 from oracle.entrypoints.endpoint_views import look
-from oracle.entrypoints.integrity_steps import AUDIT_SECONDS, COUNTERS_SECONDS, IntegrityWork
+from oracle.entrypoints.integrity_steps import (
+    ASIDE_SECONDS,
+    COUNTERS_TURN_SECONDS,
+    IntegrityWork,
+)
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.scheduler import Step
@@ -35,8 +39,8 @@ from oracle.telemetry import metrics
 
 _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
-# How often to see whether an endpoint is due; each is once an hour.
-PROBE_SECONDS = 60.0
+# How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
+PROBE_SECONDS = 10.0
 
 Facts = Mapping[str, object] | None
 
@@ -106,13 +110,26 @@ class Work:
         """Ask a second endpoint about what one gave us; while a latch is closed, nothing."""
         if self.watch.latch is not None:
             return None
-        # Where nobody comes back to it, it waits for the answer.
-        self.integrity.auditor.patience = None if self.wait is not None else AUDIT_SECONDS
+        self.integrity.auditor.patience = self._patience
         return self.integrity.audit()
 
     def probe(self) -> Facts:
         """Look at an endpoint that was not looked at for an hour."""
+        self.app.prober.errand.patience = self._patience
         return self.app.prober.turn()
+
+    def compare_counters(self) -> Facts:
+        """Compare what the contracts count with what we counted."""
+        self.integrity.counters.errand.patience = self._patience
+        return self.integrity.compare()
+
+    @property
+    def _patience(self) -> float | None:
+        """How long a turn waits for what is asked beside the work.
+
+        Where nobody comes back to it, until it is there.
+        """
+        return None if self.wait is not None else ASIDE_SECONDS
 
     def publish(self) -> Facts:
         """Plan, or take the next step towards the chain."""
@@ -225,7 +242,7 @@ def steps_of(work: Work) -> list[Step]:
         *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
         Step("audit", poll, work.audit),
         Step("probe", PROBE_SECONDS, work.probe),
-        Step("counters", COUNTERS_SECONDS, work.integrity.compare),
+        Step("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
         Step("census", _CENSUS_SECONDS, work.count),
     ]
 

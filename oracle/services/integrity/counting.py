@@ -4,9 +4,11 @@ At our newest block, named by its hash, and only at the head: there every endpoi
 (the database holds the state at the head alone, decision 6).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from oracle.chain.aside import Errand
 from oracle.chain.heads import Heads
+from oracle.domain.ids import Hash
 from oracle.domain.nodes import Membership
 from oracle.services.ports import Chain
 from oracle.store.store import Store, Unit
@@ -34,25 +36,49 @@ class Counts:
         }
 
 
-def compare_counters(chain: Chain, store: Store, heads: Heads) -> Counts | None:
+@dataclass(slots=True)
+class Question:
+    """What is asked of the contracts beside the work, and what we had counted then."""
+
+    errand: Errand[dict[str, int]] = field(default_factory=Errand)
+    block: int = 0
+    here: dict[str, int] = field(default_factory=dict)
+
+    def ask(self, chain: Chain, store: Store, heads: Heads) -> None:
+        """Count here at our newest block, and have it asked there; not far from the head."""
+        with store.reading() as unit:
+            cursor = unit.cursor.get()
+            if cursor is None or heads.latest.number - cursor.number > NEAR:
+                return
+            self.block, self.here = cursor.number, _counted(unit)
+        at: Hash = cursor.hash
+        self.errand.begin(lambda: dict(chain.counted(at)), "counters")
+
+
+def compare_counters(
+    chain: Chain, store: Store, heads: Heads, question: Question | None = None
+) -> Counts | None:
     """Compare all counters that the profile's contracts offer; None: not now, or none does.
+
+    What `question` has asked and nobody has answered in its patience is looked for in later
+    calls; without one it is waited for.
 
     Raises:
         TransientError: no endpoint tells; our block may have left the chain.
     """
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
-        if cursor is None or heads.latest.number - cursor.number > NEAR:
-            return None
-        here = _counted(unit)
-    on_chain = dict(chain.counted(cursor.hash))
+    question = Question() if question is None else question
+    if not question.errand.is_out:
+        question.ask(chain, store, heads)
+    ended = question.errand.take()
+    on_chain = {} if ended is None else ended.result()
     if not on_chain:
         return None
+    here = question.here
     metrics.COUNTERS_COMPARED.inc()
     for name, count in on_chain.items():
         if name in here:
             metrics.COUNTER_DIFFERENCE.labels(name).set(count - here[name])
-    return Counts(cursor.number, here, on_chain)
+    return Counts(question.block, here, on_chain)
 
 
 def _counted(unit: Unit) -> dict[str, int]:
