@@ -2,18 +2,22 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from eth_account import Account
 from hypothesis import given, strategies as st
+from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.publisher.fees import Fees
 from oracle.publisher.signer import SignerRefusedError, Transaction, WrongSignatureError
 from oracle.publisher.signers.checking import Signature
-from oracle.publisher.signers.kms import KmsSigner, read_der
+from oracle.publisher.signers.kms import KmsSigner, _client, read_der
 from oracle.publisher.signers.opening import open_signer
 from oracle.publisher.signers.places import KmsKey
 from oracle.publisher.typed_data import Domain, KickStatement
@@ -84,6 +88,54 @@ def test_a_key_that_is_gone_meanwhile_refuses(kms: Kms):
     gone = KmsSigner(signer._client, "00000000-0000-0000-0000-000000000000", signer.address)
     with pytest.raises(SignerRefusedError, match="NotFoundException"):
         gone.sign_statement(KICK, DOMAIN)
+
+
+ODD = {
+    "a proxy's page": b"<html>log in</html>",
+    "nothing": b"{}",
+    "null": b"null",
+    "a list": b"[]",
+    "numbers": b'{"Signature": 5, "PublicKey": 5}',
+    "too deep": b"[" * 100_000,
+    "no text": b"\xff\xfe\x00",
+}
+
+
+@contextmanager
+def something_else(body: bytes) -> Iterator[KmsKey]:
+    """A door that says 200 to everything, and is no KMS."""
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield KmsKey("any", REGION, f"http://127.0.0.1:{server.server_port}", 60.0)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_is_no_answer_of_a_kms_ends_nothing(kms: Kms, what: str):
+    signer = KmsSigner.open(kms.new_key())
+    with something_else(ODD[what]) as place:
+        with pytest.raises(TransientError, match="KMS key any: the KMS did not answer"):
+            KmsSigner.open(place)
+        elsewhere = KmsSigner(_client(place), "any", signer.address)
+        with pytest.raises(TransientError, match="the KMS did not sign"):
+            elsewhere.sign_statement(KICK, DOMAIN)
 
 
 def test_another_keys_signature_is_thrown_away(kms: Kms):

@@ -31,6 +31,8 @@ _KEY_INFO = bytes.fromhex("3056301006072a8648ce3d020106052b8104000a03420004")
 _POINT_BYTES = 64
 _WORD_BYTES = 32
 _SEQUENCE, _INTEGER = 0x30, 0x02
+# What boto3's parser stumbles with over a 200 that no KMS wrote (a proxy's page), and we after it.
+_ODD = (AttributeError, KeyError, RecursionError, TypeError)
 # What an operator can do about it, by AWS's word.
 _ADVICE = {
     "NoRegionError": "no region is known; set keys.kms_region, or AWS_REGION",
@@ -71,6 +73,7 @@ class KmsSigner:
         client = _client(place)
         try:
             told = client.get_public_key(KeyId=place.key_id)
+            public_key = bytes(told["PublicKey"])
         except _failures() as error:
             raise _unopened(place, error) from None
         # The second name is the one that it had before 2021.
@@ -80,7 +83,7 @@ class KmsSigner:
                 f"KMS key {place.key_id}: is {spec} for {told.get('KeyUsage')}, "
                 f"not {_USAGE[0]} for {_USAGE[1]}"
             )
-        return cls(client, place.key_id, _address_of(bytes(told["PublicKey"]), place.key_id))
+        return cls(client, place.key_id, _address_of(public_key, place.key_id))
 
     @override
     def __repr__(self) -> str:
@@ -109,9 +112,10 @@ class KmsSigner:
                 MessageType="DIGEST",
                 SigningAlgorithm=_ALGORITHM,
             )
+            written = bytes(told["Signature"])
         except _failures() as error:
             raise _unsigned(self.address, error) from None
-        r, s = read_der(bytes(told["Signature"]))
+        r, s = read_der(written)
         # Which of the two points it was the KMS does not say: ours is the one of our account.
         for parity in (0, 1):
             signature = Signature(r, s, parity).lowered()
@@ -187,7 +191,7 @@ def _failures() -> tuple[type[Exception], ...]:
     """What boto3 raises; it is there when this is asked."""
     errors = import_module("botocore.exceptions")
     # ValueError: an endpoint that is no address.
-    return errors.BotoCoreError, errors.ClientError, ValueError
+    return errors.BotoCoreError, errors.ClientError, ValueError, *_ODD
 
 
 def _code(error: Exception) -> str:
