@@ -154,6 +154,13 @@ def test_a_transaction_with_the_high_s_is_refused():
         compared(raw, CALL, LOCAL.address)
 
 
+def test_a_signature_of_thousands_of_digits_is_refused_as_any_other():
+    parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
+    parts[10] = b"\xff" * 3000
+    with pytest.raises(WrongSignatureError, match="far more than a transaction"):
+        compared(b"\x02" + rlp.encode(parts), CALL, LOCAL.address)
+
+
 @given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
 def test_bytes_that_are_no_signature_of_ours_are_refused(raw: bytes):
     with pytest.raises(WrongSignatureError):

@@ -22,6 +22,9 @@ _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _SIGNATURE_BYTES = 65
 _V = 27
 _TYPE = b"\x02"
+# The signature has 67 bytes. What differs by more is not taken apart to name the field: it may
+# take seconds, and of numbers of thousands of digits the library cannot even complain.
+_MOST_MORE = 1024
 # EIP-1559's, before the three of the signature.
 _NAMES = (
     *("chain id", "nonce", "tip", "max fee", "gas limit", "to", "value", "calldata"),
@@ -133,6 +136,8 @@ def compared(raw: bytes, asked: Transaction, address: Address) -> SignedBytes:
     Raises:
         WrongSignatureError: they are not; it says which field differs.
     """
+    if len(raw) > len(unsigned(asked)) + _MOST_MORE:
+        raise WrongSignatureError(f"{address} answered with far more than a transaction")
     parts = _parts(raw)
     if parts is None:
         raise WrongSignatureError(f"{address} answered with no transaction of type 2")
