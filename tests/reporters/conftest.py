@@ -17,6 +17,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.evm)
+            # Each of their waits has an end of its own.
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture

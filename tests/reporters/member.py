@@ -20,9 +20,8 @@ from oracle.domain.report import Report
 from oracle.store.outbox_rows import Intent, SignedStatement
 from oracle.store.store import Store
 from tests.entrypoints.local_network import Settings, write
-from tests.reporters.waiting import until
+from tests.reporters.waiting import PATIENCE_SECONDS, until
 
-_SECONDS = 10
 PROGRAM = ("-m", "oracle")
 
 
@@ -141,7 +140,7 @@ class Member:
         """Let it die at once, as by `kill -9`; nothing of it is left when this returns."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(_SECONDS)
+            self._process.wait(PATIENCE_SECONDS)
 
     def restart_after_a_kill(self) -> None:
         """Start it as systemd does, standing by until the lease of its last life is over.
@@ -157,7 +156,7 @@ class Member:
         """End it as systemd does; its exit code."""
         assert self._process is not None
         self._signal(signal.SIGTERM)
-        return self._process.wait(_SECONDS)
+        return self._process.wait(PATIENCE_SECONDS)
 
     def close(self) -> None:
         self.kill()
@@ -169,7 +168,8 @@ class Member:
         """Its log since it was started last, one document a line; those with these facts."""
         if not self.log.exists():
             return []
-        written = self.log.read_text("utf-8").split("\n")[:-1]
+        # What it is writing just now is no line yet.
+        written = self.log.read_text("utf-8", errors="replace").split("\n")[:-1]
         told = [json.loads(line) for line in written if line.startswith("{")]
         return [
             one
@@ -187,7 +187,7 @@ class Member:
         return tuple(one["blocks"] for one in self.lines("step_done", did="indexed"))
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(self.url + path, timeout=_SECONDS)
+        return requests.get(self.url + path, timeout=PATIENCE_SECONDS)
 
     def readiness(self) -> dict[str, Any]:
         return dict(self.get("/readyz").json())
