@@ -62,7 +62,7 @@ def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
                 endpoint.behind,
                 data=body,
                 headers={"Content-Type": "application/json"},
-                timeout=30,
+                timeout=120,
             )
             self._say(200, answer.content)
 

@@ -13,12 +13,14 @@ from sqlalchemy import text
 from oracle.store.lease import Held
 from oracle.store.outbox_rows import Account, JournalEntry
 from oracle.store.store import Store
-from tests.entrypoints.daemon import Daemon, starting
+from tests.entrypoints.daemon import STOP_SECONDS, Daemon, starting
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
 from tests.sending import faults
 from tests.sending.proxy import SEND, proxy
 
-PATIENCE = 90
+PATIENCE = 120
+# What one says who was overtaken; the other, where it stood for longer than it may.
+LOST = ("has taken over the lease", "the lease could not be renewed")
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +158,7 @@ def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
         leader.process.send_signal(signal.SIGCONT)
 
         assert leader.process.wait(PATIENCE) == 1
-        assert "taken over the lease" in leader.log.read_text("utf-8")
+        assert any(words in leader.log.read_text("utf-8") for words in LOST)
         sender = sender_of(url)
         network.mine(2)
         assert len(set(door.sent)) == 1
@@ -189,7 +191,7 @@ def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
         code, seconds = stopped.stop()
 
         gate.release()
-        assert (code, seconds < 5) == (0, True)
+        assert (code, seconds < STOP_SECONDS) == (0, True)
         assert stopped.lines()[-1] == {**stopped.lines()[-1], "event": "stopped", "by": "SIGTERM"}
         if state in {"leading", "sending"}:
             assert lease(url).holder is None
@@ -211,8 +213,9 @@ def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(
     url = empty_sqlite_url
     with starting(config(resting, tmp_path / "one", url)) as leader:
         leader.wait_for("started")
-        let_it_run_out(url)
         with Store.open(url) as store, store.transaction() as unit:
+            # At once: the leader may renew it any moment.
+            unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
             assert unit.lease.take("somebody", 3600) is not None
         assert leader.process.wait(PATIENCE) == 1
         assert "taken over the lease" in leader.log.read_text("utf-8")
