@@ -12,6 +12,7 @@ from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import CHAIN_ID, CONTRACTS, FINALITY
+from tests.reporters.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +48,8 @@ def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp
         settings["chain"] |= {"websocket": told.url, "poll_seconds": 300.0}
         with daemon(write(settings, tmp_path / "config.toml")) as running:
             running.wait_for_block(a_chain.head.number)
+            # A head that comes before it listens is told to nobody.
+            until(lambda: told.subscribed == 1, "a subscription")
             for _ in range(3):
                 a_chain.live(1)
                 running.wait_for_block(a_chain.head.number)
