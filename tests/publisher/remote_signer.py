@@ -22,7 +22,7 @@ from oracle.publisher.signers.places import RemoteKey, Wire
 from tests.leaks import learn
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-SECONDS = 10
+SECONDS = 60
 
 Fields = dict[str, Any]
 # Status, headers, body.
@@ -76,6 +76,8 @@ class RemoteHost:
     # What goes over HTTP instead of an answer.
     instead: Reply | None = None
     asked: list[tuple[str, list[Any]]] = field(default_factory=list)
+    # Set by the first request.
+    reached: Event = field(default_factory=Event)
     seen_headers: dict[str, str] = field(default_factory=dict)
     url: str = ""
 
@@ -89,11 +91,12 @@ class RemoteHost:
         return Address(Account.from_key(self.key).address.lower())
 
     def place(self, **wire: Any) -> RemoteKey:
-        return RemoteKey(self.url, self.address, Wire(**{"timeout_seconds": 2.0, **wire}))
+        return RemoteKey(self.url, self.address, Wire(**{"timeout_seconds": 60.0, **wire}))
 
     def answer(self, body: bytes) -> Reply:
         given = json.loads(body)
         self.asked.append((given["method"], given["params"]))
+        self.reached.set()
         if self.gate is not None:
             self.gate.wait(SECONDS)
         if self.instead is not None:

@@ -83,14 +83,14 @@ other = pytest.fixture(standing, name="other")
 
 @pytest.fixture
 def line(one: Endpoint) -> Iterator[Line]:
-    opened = Line(one.url, timeout_seconds=2)
+    opened = Line(one.url, timeout_seconds=60)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def lines(one: Endpoint, other: Endpoint) -> Iterator[Lines]:
-    opened = Lines([Line(one.url, timeout_seconds=2), Line(other.url, timeout_seconds=2)])
+    opened = Lines([Line(one.url, timeout_seconds=60), Line(other.url, timeout_seconds=60)])
     yield opened
     opened.close()
 

@@ -26,6 +26,8 @@ SIGNER = KeySigner(b"\x01" * 32)
 DOMAIN = Domain(31337, Address("0x" + 40 * "a"))
 HASH = Hash("0x" + 64 * "b")
 Answer = tuple[int, bytes, dict[str, str]]
+# Longer than a busy machine takes for an answer.
+SECONDS = 60.0
 
 
 @cache
@@ -140,7 +142,7 @@ def _with(told: ToldReport, name: str, value: int) -> ToldReport:
 )
 def test_an_answer_that_is_not_as_agreed_says_nothing(status: int, body: bytes, result: str):
     with door(lambda _: (status, body, {"Location": "http://127.0.0.1:1/"})) as url:
-        peer = Peer(url, 2.0)
+        peer = Peer(url, SECONDS)
         before = counted(peer, result)
 
         assert peer.ask("/v1/report/7") == []
@@ -156,7 +158,7 @@ def test_a_path_and_a_token_of_the_address_are_kept_and_never_shown():
         return 200, written([told_report()]), {}
 
     with door(answer) as url:
-        peer = Peer(f"{url}/secret-path?token=secret-token", 2.0)
+        peer = Peer(f"{url}/secret-path?token=secret-token", SECONDS)
         assert peer.ask("/v1/report/7") == [told_report()]
         peer.close()
     assert asked == ["/secret-path/v1/report/7?token=secret-token"]
@@ -167,7 +169,7 @@ def test_who_is_not_there_is_counted_and_keeps_nobody_from_the_others():
     with door(lambda _: (200, written([told_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
         before = counted(gone, "none")
-        peers = Peers([gone, Peer(url, 2.0)], 0.0)
+        peers = Peers([gone, Peer(url, SECONDS)], 0.0, SECONDS)
 
         assert [told for _, told in peers.ask("/v1/report/7")] == [told_report()]
         assert counted(gone, "none") == before + 1
@@ -183,7 +185,7 @@ def test_peers_are_not_asked_again_before_their_time():
         return 404, b"", {}
 
     with door(answer) as url:
-        peers = Peers([Peer(url, 2.0)], 2.0, clock=lambda: now[0])
+        peers = Peers([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for now[0] in (0.0, 1.9, 2.0):
             peers.ask("/v1/report/7")
         peers.close()
@@ -228,22 +230,26 @@ def dripping() -> Iterator[str]:
 
 def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
     with door(lambda _: (200, written([told_report()]), {})) as url, dripping() as slow:
-        peers = Peers([Peer(slow, 0.3), Peer(url, 2.0)], 0.0, 0.3)
+        late, other = Peer(slow, 0.3), Peer(url, SECONDS)
+        assert Peers([late], 0.0, 0.3).ask("/v1/report/7") == []
+        peers = Peers([late, other], 0.0, SECONDS)
         begun = time.monotonic()
         told = [one for _ in range(20) for _, one in peers.ask("/v1/report/7")]
         took = time.monotonic() - begun
     assert told == 20 * [told_report()]
-    # Waited for twenty times it would be six.
-    assert took < 3
+    # Were it waited for once more.
+    assert took < SECONDS
     peers.close()
 
 
-def test_who_does_not_answer_is_left_alone_for_a_while():
+def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    # A minute, and not the second that a busy machine may be away for.
+    monkeypatch.setattr("oracle.publisher.peers._REST", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
         first = peer.asked("/v1/report/7")
         assert first is not None
-        assert first.result(5) == []
+        assert first.result(SECONDS) == []
         assert peer.asked("/v1/report/7") is None
         peer.close()
 
@@ -257,7 +263,7 @@ def test_what_is_settled_is_asked_about_again_twice_and_later():
         return 404, b"", {}
 
     with door(answer) as url:
-        peers = Peers([Peer(url, 2.0)], 2.0, clock=lambda: now[0])
+        peers = Peers([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for second in range(500):
             now[0] = float(second)
             peers.ask_again("/v1/report/7")

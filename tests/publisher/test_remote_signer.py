@@ -95,6 +95,8 @@ def test_what_takes_too_long_is_given_up_and_not_asked_again(host: RemoteHost):
     host.gate = Event()
     with pytest.raises(TransientError, match="asked again for the same"):
         RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
+    # What we asked may still be on its way to a busy host.
+    assert host.reached.wait(60)
     assert len(host.asked) == 1
 
 
@@ -123,7 +125,7 @@ def test_whoever_drips_an_answer_is_given_up_when_the_whole_of_it_is_late(host: 
             is_over.set()
             thread.join()
     # Ten thousand bytes would take minutes.
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
 
 
 def test_a_host_that_is_down_is_a_transient_failure(host: RemoteHost):
