@@ -103,7 +103,7 @@ def test_a_step_with_more_to_do_is_turned_again_without_waiting():
     run([step(turn, every_seconds=3600)], stop, Beats(time.monotonic))
 
     assert len(turns) == 20
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_a_busy_step_lets_the_others_have_their_turn():
@@ -128,16 +128,16 @@ def test_a_stop_waits_for_the_turn_at_hand():
 
     def turn():
         inside.set()
-        finish.wait(10)
+        finish.wait(60)
         ended.set()
 
     daemon = running([step(turn)], stop)
-    inside.wait(10)
+    inside.wait(60)
     stop.set()
     daemon.join(0.2)
     assert daemon.is_alive()
     finish.set()
-    daemon.join(10)
+    daemon.join(60)
     assert ended.is_set()
     assert not daemon.is_alive()
 
@@ -148,12 +148,12 @@ def test_a_stop_does_not_wait_for_an_endpoint_that_hangs():
 
     def turn():
         inside.set()
-        never.wait(60)
+        never.wait(300)
 
     daemon = running([step(turn)], stop)
-    inside.wait(10)
+    inside.wait(60)
     stop.set()
-    daemon.join(5)
+    daemon.join(30)
     assert not daemon.is_alive()
     never.set()
 
@@ -254,6 +254,8 @@ def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
         if len(turned) == 1:
             for _ in range(10):
                 waker.wake("slow")
+        elif len(turned) == 2:
+            # Were there a third turn it would come at once.
             threading.Timer(0.2, stop.set).start()
 
     run([Step("slow", 600, turn)], stop, Beats(time.monotonic), waker)
