@@ -43,7 +43,7 @@ class FaultyEndpoint:
                 for one in questions
             ]
             return json.dumps(answers if isinstance(asked, list) else answers[0]).encode()
-        answered = self._session.post(self.behind, data=body, headers=_JSON, timeout=30)
+        answered = self._session.post(self.behind, data=body, headers=_JSON, timeout=120)
         return None if fault is Fault.LOSE_ANSWER else answered.content
 
 

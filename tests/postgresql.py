@@ -18,7 +18,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-_STOP_SECONDS = 20
+_STOP_SECONDS = 120
 # Turns into the server, after it has changed to the user and asked to be ended with its parent
 # (prctl(2), Linux only): changing users would take that back.
 _LAUNCHER = """

@@ -38,7 +38,7 @@ def losing_one_group(behind: str) -> Iterator[str]:
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {"Content-Type": "application/json"}
-            given = requests.post(behind, data=asked, headers=headers, timeout=30).json()
+            given = requests.post(behind, data=asked, headers=headers, timeout=120).json()
             kept = [without(one) for one in given] if isinstance(given, list) else without(given)
             body = json.dumps(kept).encode()
             self.send_response(200)

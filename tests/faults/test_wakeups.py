@@ -17,7 +17,7 @@ from tests.faults.endpoints_seen import shown
 from tests.faults.indexer import Indexer
 
 # A test that waits for longer has failed.
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 120.0
 
 
 def until(is_so: Callable[[], bool]) -> None:

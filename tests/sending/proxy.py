@@ -19,7 +19,7 @@ from tests.sending.faults import Answer, Fault, Question, Reply
 SEND = "eth_sendRawTransaction"
 EVERY = "*"
 _JSON = {"Content-Type": "application/json"}
-_SECONDS = 30
+_SECONDS = 120
 
 
 @dataclass

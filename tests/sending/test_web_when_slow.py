@@ -38,7 +38,7 @@ CROWD = 60
 
 
 # The longest that it may take to turn a crowd away; who waits for the lock waits longer.
-PATIENCE = 20
+PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
         ThreadPoolExecutor(CROWD) as crowd,
     ):
         holder.execute('LOCK TABLE "cursor" IN ACCESS EXCLUSIVE MODE')
-        asked = [crowd.submit(requests.get, f"{url}/readyz", timeout=60) for _ in range(CROWD)]
+        asked = [crowd.submit(requests.get, f"{url}/readyz", timeout=300) for _ in range(CROWD)]
         try:
             yield Door(url, asked)
         finally:
@@ -79,20 +79,19 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
 
 
 @pytest.mark.postgres
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("path", ["/livez", "/metrics", "/v1/report/7"])
 def test_case_f73_watchers_and_peers_are_answered_while_the_database_stands_still(
     locked_door: Door, path: str
 ):
     assert locked_door.turns_away()
-    assert requests.get(locked_door.url + path, timeout=5).status_code == 200
+    assert requests.get(locked_door.url + path, timeout=PATIENCE).status_code == 200
     # They did not have to wait for it: the crowd still does.
     assert not all(one.done() for one in locked_door.asked)
 
 
 def test_what_is_shown_is_what_was_put_there(locked_door: Door):
     assert locked_door.turns_away()
-    body = requests.get(f"{locked_door.url}/v1/report/7", timeout=5).content
+    body = requests.get(f"{locked_door.url}/v1/report/7", timeout=PATIENCE).content
 
     assert read(body) == [TOLD]
-    assert requests.get(f"{locked_door.url}/v1/report/8", timeout=5).status_code == 404
+    assert requests.get(f"{locked_door.url}/v1/report/8", timeout=PATIENCE).status_code == 404
