@@ -14,7 +14,7 @@ from oracle.entrypoints.cli import run
 from tests.demo.lossy_endpoint import losing_one_group
 
 # A play takes ten seconds and more; together they are most of the slow suite.
-pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 # A few waves say whether scores are right; only the whole show gets to the kickout.

@@ -16,10 +16,10 @@ import pytest
 
 from tests.entrypoints.daemon import Daemon, starting
 
-pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
 
 BLOCKS = 120
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 300
 _PROGRAM = (sys.executable, "-m", "oracle")
 
 
@@ -47,7 +47,7 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
             yield Devnet(chain.rstrip(","), _free(folder / "devnet.toml"))
         finally:
             running.send_signal(signal.SIGINT)
-            running.wait(30)
+            running.wait(_PATIENCE_SECONDS)
 
 
 def _free(config: Path) -> Path:

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # Building and installing takes a minute; the rest is quick.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 NODE = "0x" + 40 * "1"
 OF_OPERATOR = "postgresql://oracle:hunter2@10.0.0.5/oracle"

@@ -14,6 +14,7 @@ MOST_MB = 24
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_long_life_among_failing_endpoints_loses_nothing_and_needs_no_more_memory():
     command = [sys.executable, "-m", "tests.soak.run", "--events", str(EVENTS)]
     command += ["--most-mb", str(MOST_MB)]
