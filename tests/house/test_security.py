@@ -82,3 +82,18 @@ def test_the_signers_policy_names_the_domain_and_the_types_that_it_signs():
     whole = typed(VOID_STATEMENT, Domain(told["domain"]["chainId"], contract))
     assert told["domain"] == whole["domain"]
     assert whole["primaryType"] in told["primaryTypes"]
+
+
+def test_the_kms_policy_lets_the_daemon_ask_whose_key_it_is():
+    """AWS knows the algorithm and the kind of message of `Sign` and `Verify` alone.
+
+    Where a condition names them, another act has none of them and is not allowed.
+    """
+    told = policy("kms-key-policy.json")["Statement"]
+    bound = {"kms:SigningAlgorithm", "kms:MessageType"}
+    acts: dict[str, set[str]] = {}
+    for each in told:
+        for act in each["Action"]:
+            acts[act] = set(each["Condition"].get("StringEquals", {}))
+    assert acts["kms:Sign"] >= {*bound, "aws:SourceVpce"}
+    assert acts["kms:GetPublicKey"] == {"aws:SourceVpce"}
