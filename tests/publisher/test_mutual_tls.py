@@ -106,10 +106,17 @@ def test_without_a_certificate_nothing_is_signed(host: RemoteHost, authority: Pa
     assert host.asked == []
 
 
-def test_a_signer_that_nobody_vouches_for_is_shown_nothing(host: RemoteHost, tmp_path: Path):
-    stranger = made(tmp_path, "stranger")
+@pytest.mark.parametrize("who", ["somebody else", "the system"])
+def test_a_signer_that_nobody_vouches_for_is_shown_nothing(
+    host: RemoteHost, authority: Pair, tmp_path: Path, who: str
+):
+    # It would take our certificate: only we mind its own.
+    ours = made(tmp_path, "ours", authority)
+    wire = {"certificate": ours.certificate, "certificate_key": ours.key}
+    if who == "somebody else":
+        wire["ca_file"] = made(tmp_path, "stranger").certificate
     with pytest.raises(TransientError, match="SSLError"):
-        RemoteSigner(host.place(ca_file=stranger.certificate)).sign_transaction(CALL)
+        RemoteSigner(host.place(**wire)).sign_transaction(CALL)
     assert host.asked == []
 
 
