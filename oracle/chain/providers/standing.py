@@ -30,6 +30,10 @@ class Standing:
     rests_until: float = 0.0
     failures: int = 0
     refusals: int = 0
+    # Of failures in a row, for people: the last one in words; when the first and the last were.
+    trouble: str = ""
+    failing_since: float = 0.0
+    failed_at: float = 0.0
     # When its chain was last seen to be ours; and whether it ever was.
     proven_at: float = -math.inf
     was_proven: bool = False
@@ -51,11 +55,13 @@ class Standing:
         return self.quarantined is None and is_trusted
 
     def in_a_word(self, now: float) -> str:
-        """Return how it is: well, resting, passed over for others, or quarantined and why."""
+        """Return how it is: well, passed over for others, failing or quarantined, and why."""
         if self.quarantined is not None:
             return f"quarantined: {self.quarantined}"
-        if self.is_resting(now):
-            return "resting"
+        if self.failures:
+            # Who asked us to wait keeps its place, and is not well all the same.
+            since, asked = now - self.failing_since, now - self.failed_at
+            return f"failing for {since:.0f} s: {self.trouble}; asked last {asked:.0f} s ago"
         return "well" if self.is_well(now) else "passed over"
 
     def is_resting(self, now: float) -> bool:
@@ -108,7 +114,10 @@ class Standing:
         """Note how work ended; tell whether it must be quarantined."""
         if error.kind in BLAMELESS:
             return False
+        if not self.failures:
+            self.failing_since = now
         self.failures += 1
+        self.trouble, self.failed_at = f"{error.kind}: {error.words}", now
         self.proven_at = -math.inf
         if error.kind is Kind.THROTTLED:
             # Its bucket knows for how long; it is not worse than others afterwards.

@@ -1,0 +1,51 @@
+"""What is said of an endpoint to a person: how it is, why, and for how long."""
+
+import pytest
+
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.providers.standing import GOOD_SECONDS, Standing
+
+
+def failed(standing: Standing, kind: Kind, words: str, *times: float) -> None:
+    for now in times:
+        standing.failed(EndpointError("http://one.example", kind, words), now)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(Kind.SLOW, "no answer in time"), (Kind.THROTTLED, "HTTP 429"), (Kind.BEHIND, "at block 7")],
+)
+def test_who_fails_is_called_failing_why_and_for_how_long(kind: Kind, words: str):
+    standing = Standing()
+    failed(standing, kind, words, 100.0, 1_600.0, 3_690.0)
+
+    told = f"failing for 3600 s: {kind}: {words}; asked last 10 s ago"
+    assert standing.in_a_word(3_700.0) == told
+
+
+def test_what_says_nothing_against_an_endpoint_is_not_held_up_to_it():
+    standing = Standing()
+    failed(standing, Kind.PRUNED, "no history", 100.0)
+
+    assert standing.in_a_word(100.0) == "well"
+
+
+def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
+    standing = Standing()
+    failed(standing, Kind.UNREACHABLE, "no connection", 100.0)
+    standing.is_back()
+
+    seen = [standing.in_a_word(100.0 + seconds) for seconds in (1.0, GOOD_SECONDS)]
+
+    assert seen == ["passed over", "well"]
+
+
+def test_a_failure_after_good_work_is_a_new_one():
+    standing = Standing()
+    failed(standing, Kind.THROTTLED, "HTTP 429", 100.0)
+    standing.worked()
+    assert standing.in_a_word(150.0) == "well"
+
+    failed(standing, Kind.THROTTLED, "HTTP 429", 200.0)
+
+    assert standing.in_a_word(205.0).startswith("failing for 5 s: ")
