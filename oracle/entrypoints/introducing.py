@@ -6,6 +6,7 @@ from oracle.app import App
 from oracle.errors import InputError
 from oracle.publisher.contract import Constitution
 from oracle.publisher.inspection import differences
+from oracle.telemetry import quorum_metrics
 
 _OTHER_RULES = (
     "rulesHash is made of [rules], network.profile and the settings of [oracle] marked * in "
@@ -35,6 +36,7 @@ def introduce(app: App, constitution: Constitution) -> None:
     keys, peers = app.keys, app.peers
     signer = keys.signer.address if keys and keys.signer else None
     transmitter = keys.transmitter.address if keys and keys.transmitter else None
+    quorum_metrics.know(constitution.signers)
     structlog.get_logger().info(
         "reporting",
         contract=app.oracle_address,

@@ -64,6 +64,16 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
+# What `check` may be: what a header says of its block, and what is said of a head.
+CHECKS = (
+    "bloom",
+    "receipts_root",
+    "transactions_root",
+    "header_hash",
+    "logs",
+    "fork",
+    "finalized above latest",
+)
 FINAL_BACKWARDS = Counter(
     "oracle_endpoint_final_backwards_total",
     "Times that its finalized block went backwards; ignored.",
@@ -84,3 +94,10 @@ WEBSOCKET_FAILURES = Counter(
     ["reason"],
     registry=REGISTRY,
 )
+
+
+def know(endpoint: str) -> None:
+    """Let alerts see a zero of this endpoint before the first of anything."""
+    QUARANTINED.labels(endpoint).set(0)
+    for check in CHECKS:
+        INCONSISTENT.labels(endpoint, check)

@@ -1,5 +1,7 @@
 """Metrics of several reporters: what they agree on, and what they do not."""
 
+from collections.abc import Iterable
+
 from prometheus_client import Counter, Gauge
 
 from oracle.telemetry.metrics import REGISTRY
@@ -42,3 +44,10 @@ PEER_ANSWERS = Counter(
     ["host", "result"],
     registry=REGISTRY,
 )
+
+
+def know(signers: Iterable[str]) -> None:
+    """Let alerts see a zero of each signer before the first of anything."""
+    for signer in signers:
+        DISAGREEMENT.labels(signer)
+        EQUIVOCATION.labels(signer)

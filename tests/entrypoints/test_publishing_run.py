@@ -6,6 +6,7 @@ import pytest
 
 from oracle.chain.calldata import call_input
 from oracle.entrypoints.cli import run
+from oracle.telemetry import quorum_metrics
 from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import local_network, write
 
@@ -65,6 +66,15 @@ def test_every_lane_of_a_round_is_explained_by_its_as_of_block(published, networ
     for node in nodes:
         why = told(capsys, "explain", node["node"], "--round", 1, "--config", published)
         assert why["lane"] == on_chain(network, node["index"])
+
+
+@pytest.mark.slow
+def test_who_starts_shows_a_zero_of_each_signer_before_anything_is_amiss(published):
+    """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
+    quorum_metrics.EQUIVOCATION.clear()
+    assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
+    (family,) = quorum_metrics.EQUIVOCATION.collect()
+    assert [sample.value for sample in family.samples] == [0]
 
 
 def test_without_publish_nothing_is_sent(network, tmp_path, capsys):

@@ -17,7 +17,7 @@ from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import report_record, statement_of
 from oracle.store.outbox_rows import IntentKind
 from oracle.store.round_tables import report
-from oracle.telemetry import gate_metrics
+from oracle.telemetry import gate_metrics, quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import SETTINGS, Premises
 from tests.sending.reporters import Company, Reporter, company
@@ -65,6 +65,17 @@ def test_every_period_has_the_same_bytes_whatever_the_database_window_and_restar
     signed, *others_signed = [reporter.signed() for reporter in three.reporters]
     assert set(signed) >= {1, 2, 3, 4}
     assert others_signed == [signed, signed]
+
+
+def test_alerts_see_a_zero_of_each_signer_before_anything_is_amiss(three: Company):
+    """A counter that is born at 1 has risen by nothing; admins replace signers while we run."""
+    for counter in (quorum_metrics.EQUIVOCATION, quorum_metrics.DISAGREEMENT):
+        counter.clear()
+    three.round()
+    for reporter in three.reporters:
+        labels = {"signer": str(reporter.signer)}
+        for name in ("equivocations", "report_disagreement"):
+            assert REGISTRY.get_sample_value(f"oracle_publisher_{name}_total", labels) == 0
 
 
 def test_rounds_go_on_while_one_is_down(three: Company):

@@ -10,6 +10,7 @@ from oracle.chain.providers.bucket import Bucket
 from oracle.chain.providers.health import Health
 from oracle.chain.providers.standing import Standing
 from oracle.telemetry import endpoint_metrics as metrics
+from oracle.telemetry.verify_metrics import MISSING_LOGS
 
 Clock = Callable[[], float]
 
@@ -61,7 +62,8 @@ class Roll:
             health = Health(endpoint.name, endpoint.label, clock, Bucket(clock))
             endpoint.watch = health
             self._members[endpoint] = Member(endpoint, health, Standing())
-            metrics.QUARANTINED.labels(endpoint.label).set(0)
+            metrics.know(endpoint.label)
+            MISSING_LOGS.labels(endpoint.name)
 
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._members)

@@ -36,6 +36,11 @@ class Trait(StrEnum):
     HEADER = "header_hash"
 
 
+for _trait in Trait:
+    # Alerts see a zero before the first.
+    DEMOTED.labels(_trait)
+
+
 @dataclass(slots=True)
 class _State:
     """`right` counts samples that were; `tried_at` is when one was wrong, None: none was."""

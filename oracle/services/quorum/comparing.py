@@ -77,6 +77,7 @@ def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
             elsewhere.add(said.signer)
             if differs(desk, unit, said, standing):
                 others.setdefault(said.digest, set()).add(said.signer)
+    quorum_metrics.know(signers)
     for signer in signers:
         quorum_metrics.SIGNATURES.labels(signer).set(signer in ours)
     held = {digest: frozenset(found) for digest, found in others.items()}
