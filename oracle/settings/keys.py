@@ -48,7 +48,7 @@ def _variable(value: str) -> str:
 def _address_on_the_web(value: str) -> str:
     try:
         parts = urlsplit(_no_key(value))
-        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_web = False
     if not is_web:
