@@ -55,7 +55,12 @@ class Standstill:
     def is_long(self) -> bool:
         """Whether no block has come for far longer than blocks take."""
         bearable = max(_STALL_BLOCKS * self.block_seconds, _LEAST_STALL_SECONDS)
-        return self._watched > bearable
+        return self.seconds > bearable
+
+    @property
+    def seconds(self) -> float:
+        """For how long no block has come, in seconds that were watched."""
+        return self._watched
 
 
 class HeadTracker:
@@ -77,6 +82,7 @@ class HeadTracker:
         self._standstill = Standstill()
         # Every endpoint has been asked since the last block came.
         self._all_stand = False
+        self._is_stalled = False
         # Since when nobody has come as far as what was final before; None: somebody has.
         self._below_since: float | None = None
 
@@ -89,6 +95,11 @@ class HeadTracker:
     def newest(self) -> int:
         """The highest block seen; -1 before the first look."""
         return self._newest
+
+    @property
+    def stalled_seconds(self) -> float | None:
+        """For how long no endpoint has shown a new block; None: the chain moves, as of late."""
+        return self._standstill.seconds if self._is_stalled else None
 
     def fall_back(self, number: int = -1) -> None:
         """Take this for the newest block, and no block for final: who said more was outvoted."""
@@ -175,7 +186,7 @@ class HeadTracker:
         self._final, self._below_since = heads.final, None
         self._standstill.saw(heads.latest, heads.final, now)
         is_certain = self._all_stand or len(self._endpoints) == 1
-        stalled = is_certain and self._standstill.is_long
+        stalled = self._is_stalled = is_certain and self._standstill.is_long
         metrics.STALLED.set(stalled)
         return replace(heads, stalled=stalled)
 

@@ -1,5 +1,6 @@
 """How the oracle contract stands, and how far the chain is: for who asks beside the daemon."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from oracle.errors import InputError, TransientError
 from oracle.publisher.contract import OracleContract, newest_block
 from oracle.publisher.line import Line, Lines
 
+# Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
+READY_WITHIN_BLOCKS = 10
 # Who only looks does not wait for long.
 _SECONDS = 3.0
 
@@ -55,20 +58,45 @@ class ChainView:
         }
 
 
-def ask_chain(app: App) -> ChainView:
-    """Ask the endpoints; one that is silent is waited for three seconds."""
-    told = app.config
+def ask_chain(app: App, folded: int | None = None) -> ChainView:
+    """Ask the endpoints; one that is silent is waited for three seconds, and asked once.
+
+    Who has not come as far as block `folded`, which we have, says nothing of today.
+    """
+    told, silences = app.config, list[TransientError]()
     address = told.oracle.address
     with closing(Lines([Line(url, timeout_seconds=_SECONDS) for url in told.chain.endpoints])) as (
         lines
     ):
+        speaking = Lines(list(_speaking(lines, told.chain.id, silences)))
+        if not speaking.all:
+            return ChainView(None, unknown=str(silences[0]))
         try:
-            lines.check_chain(told.chain.id)
-            if address is None:
-                return ChainView(newest_block(lines))
-            standing = OracleContract(lines, Address(address)).standing()
+            speaking.check_chain(told.chain.id)
+            near = speaking if folded is None else speaking.that_reached(folded)
+            view = _seen_by(near, address)
         except (TransientError, InputError) as error:
             return ChainView(None, unknown=str(error))
+    if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
+        return ChainView(None, unknown=f"who answers is itself at block {view.head.number} only")
+    return view
+
+
+def _speaking(lines: Lines, chain_id: int, silences: list[TransientError]) -> Iterator[Line]:
+    """Yield who answers at all; of the others, note why."""
+    for line in lines.all:
+        try:
+            line.serves(chain_id)
+        except TransientError as error:
+            silences.append(error)
+        else:
+            yield line
+
+
+def _seen_by(lines: Lines, address: str | None) -> ChainView:
+    if address is None:
+        return ChainView(newest_block(lines))
+    standing = OracleContract(lines, Address(address)).standing()
     head = standing.head
     state = ContractState(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
     return ChainView(standing.block, state)

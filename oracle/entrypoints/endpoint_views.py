@@ -7,6 +7,7 @@ from oracle.app import App
 # What is older says nothing any more, in seconds.
 _LASTING = 120.0
 _UNKNOWN = "not seen by a daemon of late"
+_WELL, _STALLED = "well", "stands still: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,11 @@ class EndpointView:
     head: int | None
     state: str
 
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it answers, and neither it nor any other one shows a new block."""
+        return self.state.startswith(_STALLED)
+
     def answer(self, newest: int | None) -> dict[str, object]:
         """Write it for programs; `newest` is the highest block of all of them."""
         lag = None if newest is None or self.head is None else newest - self.head
@@ -26,13 +32,17 @@ class EndpointView:
 def look(app: App) -> list[EndpointView]:
     """Return how the endpoints of this process are, and have it kept; asks none of them."""
     states = app.source.endpoints.states()
+    stalled = app.source.tracker.stalled_seconds
     views = []
     for endpoint in app.source.endpoints:
         head = None if endpoint.newest < 0 else endpoint.newest
-        views.append(EndpointView(endpoint.name, head, states[endpoint.name]))
+        state = states[endpoint.name]
+        if state == _WELL and stalled is not None:
+            state = f"{_STALLED}no new block for {stalled:.0f} s"
+        views.append(EndpointView(endpoint.name, head, state))
         if head is not None:
             app.facts.keep(endpoint.label, "head", str(head), _LASTING)
-        app.facts.keep(endpoint.label, "state", states[endpoint.name], _LASTING)
+        app.facts.keep(endpoint.label, "state", state, _LASTING)
     return views
 
 

@@ -22,7 +22,7 @@ from oracle.entrypoints.options import (
     print_json,
 )
 from oracle.entrypoints.purse import Purse, purse_of_dispatcher
-from oracle.entrypoints.status_lines import shown_time, situation
+from oracle.entrypoints.status_lines import shown_time, situation, standstill
 from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 from oracle.services.ruling import shown
@@ -53,13 +53,15 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     endpoints are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
-        seen, looked, purse = overview(app.store), ask_chain(app), purse_of_dispatcher(app)
+        seen, purse = overview(app.store), purse_of_dispatcher(app)
+        looked = ask_chain(app, None if seen.folded is None else seen.folded.number)
         is_on, endpoints = app.dispatch_settings is not None, recall(app)
         settings = None if app.config.oracle.address is None else app.report_settings
     if as_json:
         print_json(status_answer(seen, purse, endpoints, looked))
         return
     for name, value in chain(
+        standstill(endpoints),
         situation(seen, looked, settings),
         _of_reading(seen, endpoints),
         _lines(seen, purse, is_on=is_on),

@@ -1,12 +1,12 @@
 """The first lines of `status`: what a person has to know when something stands still."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from oracle.domain.report import ReportSettings
-from oracle.entrypoints.chain_views import ChainView
+from oracle.entrypoints.chain_views import READY_WITHIN_BLOCKS, ChainView
+from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.outbox_advice import after_pause
 from oracle.entrypoints.terminal import in_utc
-from oracle.entrypoints.watch import READY_WITHIN_BLOCKS
 from oracle.services.observing import Overview
 from oracle.store.gates import Gate
 
@@ -31,6 +31,14 @@ def situation(seen: Overview, chain: ChainView, settings: ReportSettings | None)
         yield from _waiting(seen)
         yield _kickouts(seen, chain)
     yield _lease(seen)
+
+
+def standstill(endpoints: Sequence[EndpointView]) -> Lines:
+    """Say that the daemon is shown no new block, which looks like all being well otherwise."""
+    first = next((view for view in endpoints if view.is_stalled), None)
+    if first is not None:
+        todo = "if the chain itself goes on, name another endpoint"
+        yield "STALLED", f"no endpoint shows a new block: {first.name} {first.state}; {todo}"
 
 
 def lag_of(seen: Overview, head: int | None) -> int | None:

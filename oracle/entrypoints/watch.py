@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.domain.block import BlockRef
-from oracle.entrypoints.chain_views import ChainView, ContractState
+from oracle.entrypoints.chain_views import READY_WITHIN_BLOCKS, ChainView, ContractState
 from oracle.entrypoints.endpoint_views import EndpointView
 from oracle.entrypoints.purse import Purse
 from oracle.scheduler import Beats
@@ -13,8 +13,6 @@ from oracle.store.cursor import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
 
-# Behind by more blocks than this, the daemon is not ready.
-READY_WITHIN_BLOCKS = 10
 # Turns of a step that failed in a row before the daemon is not ready.
 READY_WITHIN_FAILURES = 3
 # Heads that were seen longer ago say nothing of how far behind we are.

@@ -1,0 +1,101 @@
+"""What `status` says of endpoints that refuse, hang or stand still, to somebody who was woken."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oracle.app import App
+from oracle.config import load
+from oracle.entrypoints.chain_views import READY_WITHIN_BLOCKS, ask_chain
+from oracle.entrypoints.endpoint_views import look
+from oracle.entrypoints.status_lines import standstill
+from oracle.fakechain import transport_faults
+from oracle.fakechain.clock import VirtualClock
+from tests.entrypoints.local_network import write
+from tests.faults.a_chain import AChain
+from tests.faults.conftest import OpenIndexer
+from tests.faults.daemons import settings
+from tests.faults.endpoints_seen import follow
+
+
+@contextmanager
+def asking(chain: AChain, folder: Path) -> Iterator[App]:
+    """A command over all endpoints; there is no oracle contract."""
+    told = settings(chain, folder)
+    del told["oracle"]
+    with App(load(write(told, folder / "config.toml"))) as app:
+        yield app
+
+
+def stand_still(chain: AChain, nth: int) -> None:
+    chain.following.remove(chain.providers[nth])
+
+
+def test_an_endpoint_that_stands_still_does_not_say_where_the_chain_is(
+    a_chain: AChain, tmp_path: Path
+):
+    stand_still(a_chain, 0)
+    a_chain.quiet(3)
+    with asking(a_chain, tmp_path) as app:
+        seen = ask_chain(app, a_chain.head.number)
+
+    assert seen.head is not None
+    assert seen.head.number == a_chain.head.number
+
+
+def test_where_none_has_come_near_what_we_have_how_far_the_chain_is_is_unknown(
+    a_chain: AChain, tmp_path: Path
+):
+    number = a_chain.head.number
+    with asking(a_chain, tmp_path) as app:
+        near = ask_chain(app, number + READY_WITHIN_BLOCKS)
+        far = ask_chain(app, number + READY_WITHIN_BLOCKS + 1)
+
+    assert near.head is not None
+    assert (far.head, far.unknown) == (None, f"who answers is itself at block {number} only")
+
+
+def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
+    a_chain: AChain, tmp_path: Path
+):
+    for provider in a_chain.providers:
+        provider.faults.append(transport_faults.throttled(3_600))
+    with asking(a_chain, tmp_path) as app:
+        seen = ask_chain(app, a_chain.head.number)
+
+    assert seen.head is None
+    assert seen.unknown == "127.0.0.1 did not answer eth_chainId (throttled: HTTP 429)"
+
+
+@pytest.mark.parametrize("endpoints", [1, 2])
+def test_where_no_endpoint_shows_a_new_block_it_says_so_and_for_how_long(
+    a_chain: AChain, open_indexer: OpenIndexer, endpoints: int
+):
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls[:endpoints], clock=clock)
+    follow(indexer, clock)
+    app: Any = SimpleNamespace(source=indexer.source, facts=Nowhere())
+    assert list(standstill(look(app))) == []
+
+    for _ in range(60):
+        clock.pass_by(15)
+        indexer.source.heads()
+
+    (line,) = standstill(look(app))
+    assert line[0] == "STALLED"
+    assert f"{a_chain.urls[0]} stands still: no new block for 900 s; if the chain" in line[1]
+
+    a_chain.quiet(1)
+    indexer.source.heads()
+    assert list(standstill(look(app))) == []
+
+
+class Nowhere:
+    """Keeps nothing."""
+
+    def keep(self, *_: object) -> None:
+        """Nobody asks for it."""
