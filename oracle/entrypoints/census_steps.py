@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.errors import TransientError
-from oracle.publisher.receipts import balance_of
 from oracle.services.desk import Desk
 from oracle.services.outbox_census import OutboxCensus, with_accounts, with_contract
 from oracle.telemetry import outbox_metrics
@@ -40,6 +39,6 @@ def balance_at(desk: Desk | None) -> int | None:
     if desk is None:
         return None
     try:
-        return balance_of(desk.publisher.lines, desk.account.address)
+        return desk.balance()
     except TransientError:
         return None

@@ -14,6 +14,7 @@ from typing_extensions import override
 from oracle.chain.failures import EndpointError, Kind
 from oracle.errors import InputError, TransientError
 from oracle.publisher.door import Door
+from oracle.publisher.heights import Reached
 from oracle.publisher.resting import Rest
 from oracle.publisher.retorts import RefusedError, RevertedError, refusal_from
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
@@ -60,6 +61,7 @@ class Line:
         self._door = Door(url, timeout_seconds)
         self.name = urlsplit(url).hostname or "endpoint"
         self.rest = Rest(clock)
+        self._reached = Reached(clock)
         self._numbers = itertools.count(1)
         self._at_once = _MOST_AT_ONCE
         # The chain that it said it serves, until it falls silent.
@@ -116,10 +118,15 @@ class Line:
 
     def has_reached(self, block: int) -> bool:
         """Tell whether its newest block is this one or a later one; who is silent has not."""
+        if self._reached.is_known(block):
+            return True
         try:
-            return int(self.ask("eth_blockNumber"), 16) >= block
+            is_there = int(self.ask("eth_blockNumber"), 16) >= block
         except (TransientError, TypeError, ValueError):
             return False
+        if is_there:
+            self._reached.note(block)
+        return is_there
 
     def _batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
         """Ask as many at once as the endpoint takes, as often as that takes."""
@@ -205,6 +212,7 @@ class Line:
         RPC_ERRORS.labels(method).inc()
         # Behind the address there may be another node when it comes back.
         self._chain_id = None
+        self._reached.forget()
         return SilentError(self.name, method, kind, words)
 
 

@@ -1,17 +1,20 @@
 """Tries a call without sending it: what it would do on the newest block, and for how much gas."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
+from oracle.publisher.fees import gas_limit, least_gas
 from oracle.publisher.line import Json, Line, Lines, RefusedError, RevertedError
 from oracle.publisher.receipts import Call
 from oracle.publisher.refusals import Refusal, refusal_of
 
 # What the contract says to a push whose round is there already.
 _TAKEN = "WrongRound"
+# Nodes estimate a little differently; one that says twice as much as another is asked why.
+_FAR_APART = 2
 
 
 class Outcome(StrEnum):
@@ -34,9 +37,12 @@ class Verdict:
 def preflight(lines: Lines, sender: Address, to: Address, calldata: str) -> Verdict:
     """Ask every endpoint what the call would do now.
 
-    It works when every endpoint that answers says so, and is refused when all of them do.
+    It works when every endpoint that answers says so, and is refused when all of them do. Of
+    their estimates the highest counts, unless it is far above another which is enough on every
+    endpoint: a single one that tells an absurd figure keeps no call waiting.
     """
-    return _common([_ask(line, sender, to, calldata) for line in lines.all])
+    verdicts = [_ask(line, sender, to, calldata) for line in lines.all]
+    return _settled(lines, Call(sender, to, calldata), verdicts)
 
 
 def is_round_pending(lines: Lines, sender: Address, to: Address, calldata: str) -> bool:
@@ -63,7 +69,23 @@ def preflight_all(lines: Lines, calls: Sequence[Call]) -> list[Verdict]:
     Each is tried on the newest block as it is: none sees what the others would do.
     """
     by_line = [_ask_all(line, calls) for line in lines.all]
-    return [_common([verdicts[place] for verdicts in by_line]) for place in range(len(calls))]
+    return [
+        _settled(lines, call, [verdicts[place] for verdicts in by_line])
+        for place, call in enumerate(calls)
+    ]
+
+
+def _settled(lines: Lines, call: Call, verdicts: Sequence[Verdict]) -> Verdict:
+    """Make one of what the endpoints say, and ask again where their estimates are far apart."""
+    common = _common(verdicts)
+    if common.outcome is not Outcome.OK:
+        return common
+    for gas in sorted(one.gas for one in verdicts if one.outcome is Outcome.OK):
+        if gas * _FAR_APART >= common.gas:
+            break
+        if _is_enough(lines, call, gas):
+            return replace(common, gas=gas)
+    return common
 
 
 def _common(verdicts: Sequence[Verdict]) -> Verdict:
@@ -74,6 +96,22 @@ def _common(verdicts: Sequence[Verdict]) -> Verdict:
         reasons = "; ".join(verdict.reason for verdict in answered if verdict.reason)
         return Verdict(Outcome.UNKNOWN, reason=f"the endpoints disagree: {reasons}")
     return max(answered, key=lambda verdict: verdict.gas)
+
+
+def _is_enough(lines: Lines, call: Call, gas: int) -> bool:
+    """Tell whether the call works with the limit of such an estimate, wherever it is answered."""
+    limit = max(gas_limit(gas), least_gas(call.calldata))
+    asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
+    works = 0
+    for line in lines.all:
+        try:
+            line.ask("eth_call", {**asked, "gas": hex(limit)}, "latest")
+        except RefusedError:
+            return False
+        except TransientError:
+            continue
+        works += 1
+    return works > 0
 
 
 def _ask(line: Line, sender: Address, to: Address, calldata: str) -> Verdict:

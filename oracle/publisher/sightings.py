@@ -5,7 +5,7 @@ two that agree by the hash of the block (publishing.md 3.8, I7).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oracle.domain.ids import Address, Hash
@@ -44,6 +44,8 @@ class Receipt:
     contract: Address | None
     events: tuple[Event, ...] = ()
     l1_fee: int = 0
+    # Enough endpoints tell these two figures; else they are the lowest of what is told.
+    is_priced: bool = False
 
     def says_the_same(self, other: "Receipt") -> bool:
         """Tell whether both speak of one block, one outcome and the same events."""
@@ -78,16 +80,17 @@ class Sightings:
         """Return the receipt of one of these hashes that most endpoints show.
 
         Where as many show another one: that in the `known` block, then that of the preferred
-        endpoint. None: no endpoint has any.
+        endpoint. None: no endpoint has any. What it cost is as `_priced` says.
         """
         shown = [
             view.receipts[one] for view in self.views for one in hashes if one in view.receipts
         ]
-        return max(
+        best = max(
             shown,
             key=lambda one: (self._seen_by(one), one.block_hash == known),
             default=None,
         )
+        return None if best is None else self._priced(best)
 
     def agree_on(self, receipt: Receipt) -> bool:
         """Tell whether enough endpoints show this very receipt."""
@@ -98,8 +101,21 @@ class Sightings:
         return frozenset(view.place for view in self.views if view.lacks(hashes))
 
     def _seen_by(self, receipt: Receipt) -> int:
+        return len(self._alike(receipt))
+
+    def _alike(self, receipt: Receipt) -> list[Receipt]:
         shown = (view.receipts.get(receipt.hash) for view in self.views)
-        return sum(one is not None and one.says_the_same(receipt) for one in shown)
+        return [one for one in shown if one is not None and one.says_the_same(receipt)]
+
+    def _priced(self, receipt: Receipt) -> Receipt:
+        """Put in what was paid, by those who show this receipt: two must tell the same.
+
+        No block's hash vouches for a price; one endpoint alone could have a day's budget used up.
+        """
+        told = [(one.gas_price, one.l1_fee) for one in self._alike(receipt)]
+        sure = [one for one in told if told.count(one) >= self.quorum]
+        price, l1_fee = sure[0] if sure else map(min, zip(*told, strict=True))
+        return replace(receipt, gas_price=price, l1_fee=l1_fee, is_priced=bool(sure))
 
 
 def look_for(lines: Lines, hashes: Sequence[Hash]) -> Sightings:

@@ -13,7 +13,7 @@ from oracle.chain.heads import Heads
 from oracle.publisher.fees import Fees
 from oracle.publisher.network import without_as_of
 from oracle.publisher.preflight import Outcome, Verdict, preflight_all
-from oracle.publisher.receipts import Call, balance_of
+from oracle.publisher.receipts import Call
 from oracle.services.deferring import end, wait
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import is_as_wanted, wanted_now
@@ -86,7 +86,7 @@ def _ready_all(desk: Desk, heads: Heads) -> Step | None:
     looks = _looks_at(desk, due[:_AT_ONCE], heads)
     steps = [_turn_away(desk, look, heads) for look in looks if not look.is_good]
     good = [look for look in looks if look.is_good]
-    fees = desk.publisher.fees() if good else None
+    fees = desk.fees() if good else None
     if fees is None:
         why = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
         steps += [wait(desk, look.intent, heads, why) for look in good]
@@ -98,7 +98,7 @@ def _ready_all(desk: Desk, heads: Heads) -> Step | None:
 def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list[Step | None]:
     """Make ready what the caps and our ether allow; the others wait with the reason."""
     account, most = desk.account, desk.publisher.caps.cost_per_transaction
-    balance = balance_of(desk.publisher.lines, account.address)
+    balance = desk.balance()
     gas_there_is = gas_of_block(desk)
     with desk.store.reading() as unit:
         show(unit, desk)
@@ -109,7 +109,7 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
     for look in looks:
         calldata = look.intent.wish.calldata
         limit = limit_for(look.gas, calldata, gas_there_is)
-        cost = (limit or 0) * fees.max_fee + l1_cost(desk, calldata)
+        cost = (limit or 0) * fees.max_fee + l1_cost(desk, calldata, limit or 0)
         if limit is None:
             why = ("too_big", f"takes {look.gas} gas, and a block has {gas_there_is}")
         elif cost > most:
@@ -141,7 +141,7 @@ def _assign_all(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if not _ready(unit, desk) or not may_sign(desk):
             return None
-    balance, stamp = balance_of(desk.publisher.lines, desk.account.address), desk.stamp
+    balance, stamp = desk.balance(), desk.stamp
     with desk.writing() as unit:
         outbox, account = unit.outbox, desk.account
         # Looked at once more, in the commit that gives the nonces.
@@ -184,7 +184,7 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
     work = work[:_AT_ONCE]
     looks = _looks_at(desk, [intent for _, intent in work], heads)
     cheapest = min(_most_per_gas(desk, one) for _, one in work)
-    fees = desk.publisher.fees(cheapest)
+    fees = desk.fees(cheapest)
     pairs = zip(work, looks, strict=True)
     good = [one for one, look in takewhile(lambda pair: _fits(pair[1]), pairs)]
     if fees is None or not good:
@@ -202,8 +202,8 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
 
 def _most_per_gas(desk: Desk, intent: Intent) -> int:
     """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
-    beside = l1_cost(desk, intent.wish.calldata)
-    return ((intent.max_cost_wei or 0) - beside) // (intent.gas_limit or 1)
+    limit = intent.gas_limit or 1
+    return ((intent.max_cost_wei or 0) - l1_cost(desk, intent.wish.calldata, limit)) // limit
 
 
 def _fits(look: _Look) -> bool:

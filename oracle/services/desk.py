@@ -15,9 +15,12 @@ from oracle.domain.worth import Patience
 from oracle.errors import InputError, TransientError
 from oracle.publisher.board import Board
 from oracle.publisher.contract import OracleContract, Standing
+from oracle.publisher.fees import Fees, Market, quote
 from oracle.publisher.line import Lines
+from oracle.publisher.markets import ask_market
 from oracle.publisher.peers import Peers
 from oracle.publisher.publisher import Publisher
+from oracle.publisher.receipts import balance_of
 from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.lacking import Lack
 from oracle.services.latching import why_stopped
@@ -120,6 +123,31 @@ class Desk:
     def contract(self) -> OracleContract:
         """Return the oracle contract as these `lines` have it."""
         return OracleContract(self.lines(), self.publisher.contract.address)
+
+    def market(self) -> Market:
+        """Ask these `lines` what the chain takes for gas now: one that stands still is long wrong.
+
+        Raises:
+            TransientError: no endpoint tells.
+        """
+        return ask_market(self.lines(), self.publisher.caps)
+
+    def fees(self, cap: int | None = None) -> Fees | None:
+        """Quote what a transaction pays now, within the caps; None: they are below the market.
+
+        Raises:
+            TransientError: no endpoint tells.
+        """
+        most = self.publisher.caps.fee_per_gas
+        return quote(self.market(), most if cap is None else min(most, cap))
+
+    def balance(self) -> int:
+        """Return our ether in wei, as these `lines` have it: others know of no top-up.
+
+        Raises:
+            TransientError: no endpoint tells.
+        """
+        return balance_of(self.lines(), self.account.address)
 
     def standing(self) -> Standing:
         """Return how the contract stands at the newest block.

@@ -16,7 +16,7 @@ from oracle.domain.lanes import lanes_of
 from oracle.domain.report import decode
 from oracle.domain.rounds import Kick, KickState, Rounds
 from oracle.errors import InputError, TransientError
-from oracle.publisher.receipts import balance_of, nonce_at
+from oracle.publisher.receipts import nonce_at
 from oracle.services.desk import Desk
 from oracle.services.sending.budgets import runway, show
 from oracle.services.sending.giving_up import MOST_TRIES, GivenUp, given_up
@@ -135,7 +135,7 @@ def _account(desk: Desk, heads: Heads) -> AccountFigures:
             reserved_wei=unit.outbox.slots.reserved(account),
         )
     try:
-        balance = balance_of(lines, account.address)
+        balance = desk.balance()
         latest = nonce_at(lines, account.address, "latest")
         final = nonce_at(lines, account.address, hex(heads.final.number))
     except TransientError:

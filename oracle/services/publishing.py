@@ -5,7 +5,6 @@ between two of them goes on with the same nonce and the same bytes.
 """
 
 from oracle.chain.heads import Heads
-from oracle.publisher.receipts import balance_of
 from oracle.services.deferring import wait
 from oracle.services.desk import Desk, Step
 from oracle.services.readying import look_again, ready_next
@@ -54,7 +53,7 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         if _first_free(unit, desk) is None or not may_sign(desk):
             return None
-    balance = balance_of(desk.publisher.lines, account.address)
+    balance = desk.balance()
     with desk.writing() as unit:
         outbox = unit.outbox
         # Looked at once more, in the commit that gives the nonce.
@@ -99,8 +98,8 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     if verdict is None:
         return step
     limit = intent.gas_limit or 0
-    beside = l1_cost(desk, intent.wish.calldata)
-    fees = desk.publisher.fees(((intent.max_cost_wei or 0) - beside) // limit)
+    beside = l1_cost(desk, intent.wish.calldata, limit)
+    fees = desk.fees(((intent.max_cost_wei or 0) - beside) // limit)
     if fees is None or verdict.gas > limit:
         return wait(desk, intent, heads, ("dearer", "gas or fees rose above the reserved cost"))
     signed = signed_call(desk, intent, slot.nonce, fees)

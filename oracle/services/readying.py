@@ -2,7 +2,6 @@
 
 from oracle.chain.heads import Heads
 from oracle.publisher.preflight import Outcome, Verdict, is_round_pending, preflight
-from oracle.publisher.receipts import balance_of
 from oracle.services.deferring import end, wait, wait_until
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import STARTS, is_unwanted
@@ -135,13 +134,15 @@ def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
     if limit is None:
         too_big = ("too_big", f"takes {verdict.gas} gas, and a block has {most}")
         return wait(desk, intent, heads, too_big)
-    fees = desk.publisher.fees()
+    fees = desk.fees()
     if fees is None:
         return wait(desk, intent, heads, ("fee_cap", "gas costs more than max_fee_per_gas_wei"))
-    cost = limit * fees.max_fee + l1_cost(desk, intent.wish.calldata)
+    cost = limit * fees.max_fee + l1_cost(desk, intent.wish.calldata, limit)
     obstacle = _obstacle(desk, intent, cost)
     if obstacle is not None:
-        return wait(desk, intent, heads, obstacle)
+        error_class, text = obstacle
+        priced = f"{text} ({limit} gas at up to {fees.max_fee} wei)"
+        return wait(desk, intent, heads, (error_class, priced))
     with desk.writing() as unit:
         unit.outbox.intents.make_ready(intent, limit, cost, desk.stamp)
     return Step(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
@@ -180,7 +181,7 @@ def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:
 
     A push that will take the nonce of a dead one needs no more than the dearer of the two.
     """
-    balance = balance_of(desk.publisher.lines, desk.account.address)
+    balance = desk.balance()
     with desk.store.reading() as unit:
         show(unit, desk)
         stuck = stuck_push(unit, desk) if intent.wish.kind is IntentKind.PUSH else None

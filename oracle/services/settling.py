@@ -8,20 +8,22 @@ from oracle.publisher.effects import missing_effect
 from oracle.publisher.receipts import Call, Receipt, Sightings, why_reverted, witnesses_of_count
 from oracle.services.deferring import WITHOUT_EFFECT_CLASS, close_report
 from oracle.services.desk import Desk, Step
-from oracle.store.outbox_rows import Attempt, Intent, IntentState, Mined, PauseKind, Slot
+from oracle.services.sending.budgets import paid
+from oracle.store.outbox_rows import Attempt, Intent, IntentState, Mined, Paid, PauseKind, Slot
 from oracle.store.store import Unit
 from oracle.telemetry.send_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 
 
 def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
     """Note a receipt, or another one after a reorg: not final yet."""
+    cost = paid(desk, slot, won, receipt)
     mined = Mined(
         receipt.block_number,
         receipt.block_hash,
         receipt.succeeded,
         receipt.gas_used,
-        receipt.gas_price,
-        l1_fee_wei=receipt.l1_fee,
+        cost.gas_price_wei,
+        l1_fee_wei=cost.l1_fee_wei,
     )
     with desk.writing() as unit:
         unit.outbox.slots.mined(slot, won, mined, desk.stamp)
@@ -44,14 +46,16 @@ def settle(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
     """
     intent = _intent(desk, slot)
     wish = intent.wish
+    cost = paid(desk, slot, won, receipt) if receipt.is_priced else None
     if not receipt.succeeded:
         call = Call(wish.account.address, wish.contract, wish.calldata)
         limit = won.signed.gas_limit
-        return _closed(desk, slot, why_reverted(desk.publisher.lines, receipt, call, limit))
+        why = why_reverted(desk.publisher.lines, receipt, call, limit)
+        return _closed(desk, slot, cost, why)
     missing = missing_effect(receipt, wish.contract, wish.calldata, wish.digest)
     if missing is None:
-        return _closed(desk, slot, None)
-    return _held(desk, slot, receipt, missing)
+        return _closed(desk, slot, cost)
+    return _held(desk, slot, cost, f"{receipt.hash} succeeded without our {missing}")
 
 
 def foreign(
@@ -95,19 +99,19 @@ def _named(unit: Unit, slot: Slot) -> Intent:
     return intent
 
 
-def _closed(desk: Desk, slot: Slot, reason: str | None) -> Step:
+def _closed(desk: Desk, slot: Slot, cost: Paid | None, reason: str | None = None) -> Step:
     with desk.writing() as unit:
         intent = _named(unit, slot)
-        unit.outbox.slots.settle(slot, desk.stamp, reason)
+        unit.outbox.slots.settle(slot, desk.stamp, reason, cost)
         close_report(unit, intent, reason)
     did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
     return Step(did, intent.id, reason or f"block {slot.block_number}")
 
 
-def _held(desk: Desk, slot: Slot, receipt: Receipt, event: str) -> Step:
-    reason = f"{WITHOUT_EFFECT_CLASS}({receipt.hash} succeeded without our {event})"
+def _held(desk: Desk, slot: Slot, cost: Paid | None, missing: str) -> Step:
+    reason = f"{WITHOUT_EFFECT_CLASS}({missing})"
     with desk.writing() as unit:
-        unit.outbox.slots.settle(slot, desk.stamp)
+        unit.outbox.slots.settle(slot, desk.stamp, paid=cost)
         intent = _named(unit, slot)
         why: dict[str, str | int | None] = {
             "error_class": WITHOUT_EFFECT_CLASS,
@@ -116,5 +120,5 @@ def _held(desk: Desk, slot: Slot, receipt: Receipt, event: str) -> Step:
         unit.outbox.intents.move(intent, IntentState.HELD, desk.stamp, why)
         close_report(unit, intent, reason)
     WITHOUT_EFFECT.inc()
-    structlog.get_logger().error("sent_without_effect", intent=intent.id, event_missing=event)
+    structlog.get_logger().error("sent_without_effect", intent=intent.id, missing=missing)
     return Step(f"{intent.wish.kind} held", intent.id, reason)

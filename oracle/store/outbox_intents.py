@@ -89,6 +89,16 @@ class Intents:
         found: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
         self.move(intent, IntentState.READY, stamp, {**found, **_NO_REASON})
 
+    def reserve(self, intent: Intent, cost: int) -> None:
+        """Note that bytes of it may cost so many wei, where that is more than was noted before.
+
+        A part of the commit that stores the bytes: what a rollup takes beside gas is not in them.
+        """
+        most = max(cost, intent.max_cost_wei or 0)
+        self._connection.execute(
+            update(pub_intent).where(pub_intent.c.id == intent.id).values(max_cost_wei=most)
+        )
+
     def postpone(self, intent: Intent, until: int, why: tuple[str, str], stamp: Stamp) -> bool:
         """Put it back to planned until a chain time; return whether the reason is news.
 

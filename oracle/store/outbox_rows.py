@@ -213,6 +213,13 @@ class Attempt:
     last_sent_at: int | None
 
 
+class Paid(NamedTuple):
+    """What a mined call cost: wei for each unit of gas, and what a rollup took beside gas."""
+
+    gas_price_wei: int
+    l1_fee_wei: int
+
+
 @dataclass(frozen=True, slots=True)
 class Mined:
     """What a receipt says; `gas_price_wei` is the price that was really paid.

@@ -9,6 +9,9 @@ from oracle.store.outbox_rows import Account, Attempt, IntentState, Slot, SlotSt
 from oracle.store.outbox_tables import pub_attempt, pub_intent, pub_slot
 
 _WATCHED = (SlotState.OPEN, SlotState.LIVE, SlotState.MINED)
+# More seconds than any clock shows.
+_FOR_EVER = 2**62
+_MAY_COST = (SlotState.OPEN.value, SlotState.LIVE.value)
 
 
 class SlotViews:
@@ -73,15 +76,20 @@ class SlotViews:
 
     def reserved(self, account: Account) -> int:
         """Return what the open slots may still cost at most, in wei."""
-        live = pub_slot.c.state.in_([SlotState.OPEN.value, SlotState.LIVE.value])
-        return sum(self._costs(of_account(account) & live))
+        return sum(self._costs(of_account(account) & pub_slot.c.state.in_(_MAY_COST)))
 
-    def committed_since(self, account: Account, time: int) -> int:
-        """Return what slots opened or bumped since `time` cost, or may cost, in wei.
+    def committed_since(self, account: Account, time: int, until: int = _FOR_EVER) -> int:
+        """Return what slots opened, bumped or mined since `time` cost, or may cost, in wei.
 
-        `time` in unix seconds; a slot counts whole. Bumps and no-ops count like all else.
+        `time` and `until` in unix seconds: a clock that was ahead has left times of the future. A
+        slot counts whole. Bumps and no-ops count like all else, and what is open counts however
+        old it is: it may be paid now.
         """
-        recent = or_(pub_slot.c.opened_at >= time, pub_slot.c.last_bump_at >= time)
+        times = (pub_slot.c.opened_at, pub_slot.c.last_bump_at, pub_slot.c.mined_at)
+        recent = or_(
+            pub_slot.c.state.in_(_MAY_COST),
+            *(one.between(time, until) for one in times),
+        )
         return sum(self._costs(of_account(account) & recent))
 
     def cost_of(self, slot: Slot) -> int:
@@ -91,6 +99,17 @@ class SlotViews:
         one, which no intent holds and nothing was signed for, costs nothing.
         """
         return sum(self._costs(of_account(slot.account) & (pub_slot.c.nonce == slot.nonce)))
+
+    def reserved_at_most(self, slot: Slot) -> int:
+        """Return the most that a nonce was allowed to cost before it was mined, in wei."""
+        bound = select(pub_intent.c.max_cost_wei).where(
+            pub_intent.c.chain_id == slot.account.chain_id,
+            pub_intent.c.sender == slot.account.address,
+            pub_intent.c.nonce == slot.nonce,
+        )
+        costs = [cost or 0 for (cost,) in self._connection.execute(bound)]
+        signed = [one.signed.gas_limit * one.signed.max_fee_wei for one in self.attempts(slot)]
+        return max([*costs, *signed], default=0)
 
     def gas_spent(self) -> tuple[int, int]:
         """Return (gas, wei) of everything that is final."""

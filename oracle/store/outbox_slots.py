@@ -18,6 +18,7 @@ from oracle.store.outbox_rows import (
     IntentKind,
     IntentState,
     Mined,
+    Paid,
     PauseKind,
     SignedCall,
     Slot,
@@ -204,9 +205,15 @@ class Slots(WatchedViews):
         self._journal.write("reorged", stamp, about, f"block {slot.block_number}")
         self._intents.move(intent, IntentState.LIVE, stamp)
 
-    def settle(self, slot: Slot, stamp: Stamp, reason: str | None = None) -> None:
-        """Close a mined slot for good; `reason`: why the call failed, where it did."""
-        self._set(slot, SlotState.FINAL, finalised_at=stamp.at)
+    def settle(
+        self, slot: Slot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
+    ) -> None:
+        """Close a mined slot for good; `reason`: why the call failed, where it did.
+
+        `paid`: what it cost, where that is surer now than when it was mined.
+        """
+        price = {} if paid is None else paid._asdict()
+        self._set(slot, SlotState.FINAL, finalised_at=stamp.at, **price)
         to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
         # The contract's own word, without its arguments, is the class.
         why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}

@@ -12,6 +12,7 @@ from tests.office import ETHER, Office
 from tests.sending.at_sea import attempts, only
 from tests.sending.faults import error
 from tests.sending.proxy import SEND, Proxy
+from tests.sending.rollups import price_oracle
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,7 @@ def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
 def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     fee = ETHER // 10**6
-    # Returns the fee, whatever it is asked.
-    chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, f"0x7f{fee:064x}5f5260205ff3")
+    chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
     office.desk = replace(office.desk, sending=SendingSettings(l1_fee=L1Fee.OPTIMISM))
     office.period()
     office.tick()
@@ -92,8 +92,8 @@ def test_arbitrum_tells_the_price_of_a_byte(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     lines = office.desk.publisher.lines
     with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
-        l1_fee(lines, L1Fee.ARBITRUM, "0x1122")
+        l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
     chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")
 
-    assert l1_fee(lines, L1Fee.ARBITRUM, "0x1122") == 77 * (2 + 180)
-    assert l1_fee(lines, L1Fee.NONE, "0x1122") == 0
+    assert l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5) == 77 * (2 + 180)
+    assert l1_fee(lines, L1Fee.NONE, "0x1122", 5) == 0

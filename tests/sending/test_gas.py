@@ -148,3 +148,16 @@ def _one_word_a_report(office: Office, patched: pytest.MonkeyPatch) -> None:
     counted = premises.oracle.functions.setRules(2, bytes.fromhex(told["RULES_HASH"][2:]))
     premises.chain.send(counted, sender=premises.network.admin)
     office.restart()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("absurd", [10**9, 25_000])
+def test_an_estimate_far_from_the_others_is_tried_and_keeps_no_push_waiting(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int, absurd: int
+):
+    office = proxied_office
+    proxies[place].rule(_ESTIMATE, says(hex(absurd)))
+    office.pushed()
+    # With too little it would have failed, with too much it would still wait.
+    assert 100_000 < (only(office).gas_limit or 0) < 10**6
+    assert slots(office)[0].succeeded

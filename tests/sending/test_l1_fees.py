@@ -5,28 +5,39 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.publisher.l1_fees import l1_fee_in
+from oracle.publisher.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
 from oracle.publisher.receipts import look_for
 from oracle.services.outbox_census import OutboxCensus
+from oracle.services.sending.retargeting import cancel
 from oracle.store.outbox_rows import IntentKind
-from tests.office import CAPS, Office
-from tests.sending.at_sea import GWEI, attempts, dear_blocks, slots
-from tests.sending.faults import Answer, Fault, Question
+from tests.office import CAPS, FINALITY, Office
+from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, fees, only, slots
+from tests.sending.faults import null
 from tests.sending.proxy import Proxy
+from tests.sending.rollups import price_oracle, tell_of_receipts
 
 L1_FEE = 7 * 10**15
-RECEIPT = "eth_getTransactionReceipt"
+# What the operator of a rollup takes for a unit of gas.
+OF_OPERATOR = 10**9
+OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
 
 
 def of_a_rollup(proxies: tuple[Proxy, Proxy], **told: str) -> None:
     """Receipts say more than Anvil does."""
+    tell_of_receipts(*proxies, **told)
 
-    def answer(_asked: Question, given: Answer) -> Answer:
-        receipt = given.get("result")
-        return given if receipt is None else {**given, "result": {**receipt, **told}}
 
-    for proxy in proxies:
-        proxy.rule(RECEIPT, Fault(answer=answer))
+def on_op_stack(office: Office, of_operator: int | None = None) -> None:
+    """The chain has what an OP chain has from its first block."""
+    code = price_oracle(L1_FEE, of_operator)
+    office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
+
+
+def booked(office: Office) -> int:
+    """What the only nonce costs in the books, beside its gas."""
+    (slot,) = slots(office)
+    with office.store.reading() as unit:
+        return unit.outbox.slots.cost_of(slot) - gas_paid(office)
 
 
 def gas_paid(office: Office) -> int:
@@ -92,3 +103,83 @@ def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
     of_a_rollup(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match="something else than receipts"):
         look_for(office.desk.publisher.lines, [attempts(office)[0].signed.tx_hash])
+
+
+def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
+    office = sqlite_office
+    on_op_stack(office)
+    at_sea(office, OP_STACK)
+    dear_blocks(office, 5 * GWEI, 3)
+    office.tick()
+    assert len(attempts(office)) == 2
+    (slot,), limit = slots(office), attempts(office)[1].signed.gas_limit
+    with office.store.reading() as unit:
+        reserved = unit.outbox.slots.reserved(office.desk.account)
+        assert unit.outbox.slots.cost_of(slot) == reserved
+    assert reserved == limit * fees(office)[1][0] + L1_FEE
+
+
+def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
+    office = sqlite_office
+    on_op_stack(office)
+    at_sea(office, OP_STACK)
+    cancel(office.desk, office.source.heads(), only(office).id)
+    no_op = office.intents(IntentKind.NOOP)[0]
+    signed = attempts(office)[1].signed
+    assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE
+
+
+def test_what_the_operator_of_a_rollup_takes_is_reserved_and_booked(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    on_op_stack(office, OF_OPERATOR)
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    at_sea(office, OP_STACK)
+    limit, max_fee = only(office).gas_limit or 0, fees(office)[0][0]
+    assert only(office).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
+
+    dear_blocks(office, GWEI)
+    office.tick()
+    (slot,) = slots(office)
+    assert booked(office) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+def test_one_endpoint_that_tells_a_huge_fee_uses_up_no_budget(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], liar: int
+):
+    office = proxied_office
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    at_sea(office)
+    proxies[liar].heal()
+    tell_of_receipts(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
+    reserved = only(office).max_cost_wei or 0
+    dear_blocks(office, GWEI)
+    office.tick()
+    (slot,) = slots(office)
+    with office.store.reading() as unit:
+        assert 0 < unit.outbox.slots.cost_of(slot) <= reserved
+    assert (slot.gas_price_wei or 0) <= fees(office)[0][0]
+
+
+def test_what_one_endpoint_alone_tells_is_put_right_once_two_tell_the_same(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    at_sea(office)
+    # The other one has not seen the block yet.
+    proxies[1].rule("eth_getTransactionReceipt", null())
+    tell_of_receipts(proxies[0], l1Fee=hex(10**24))
+    reserved = only(office).max_cost_wei or 0
+    dear_blocks(office, GWEI)
+    office.tick()
+    assert booked(office) == reserved - gas_paid(office)
+
+    for one in proxies:
+        one.heal()
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    office.mine(FINALITY + 1)
+    office.tick()
+    assert office.states()[0] == "final"
+    assert booked(office) == L1_FEE

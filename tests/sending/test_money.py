@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from oracle.services.sending.budgets import DAY, HOUR, left, room, runway
 from oracle.services.sending_settings import SendingSettings
 from oracle.store.outbox_rows import IntentKind, Pause, PauseKind, Wish
 from tests.office import CAPS, ETHER, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
+from tests.sending.faults import says
+from tests.sending.proxy import Proxy
 
 
 def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_up_is_enough(
@@ -135,7 +139,11 @@ def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Offic
     with office.store.reading() as unit:
         spent = unit.outbox.slots.committed_since(account, office.desk.stamp.at - HOUR)
         assert runway(unit, account, 3 * spent, office.desk.stamp.at) == 3 * DAY
-        assert runway(unit, account, spent, office.desk.stamp.at + 2 * DAY) is None
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert office.states() == ["mined"]
+    with office.store.reading() as unit:
+        assert runway(unit, account, ETHER, office.desk.stamp.at + 2 * DAY) is None
 
 
 def _wish_more(office: Office, name: str = "another") -> None:
@@ -158,3 +166,83 @@ def _paused(office: Office, *, is_paused: bool) -> None:
 def _pause(office: Office) -> Pause | None:
     with office.store.reading() as unit:
         return unit.outbox.senders.paused_because(office.desk.account)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_ether_that_one_standing_endpoint_has_not_seen_is_there(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    sender = office.desk.account.address
+    chain.rpc("anvil_setBalance", sender, "0x1")
+    dear_blocks(office, GWEI)
+    office.period()
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "funds")
+
+    head = chain.block
+    proxies[place].rule("eth_blockNumber", says(hex(head)))
+    proxies[place].rule("eth_getBalance", says("0x1"))
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    dear_blocks(office, GWEI, 5)
+    office.tick()
+    assert office.states() == ["live"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_gas_that_was_dear_when_an_endpoint_stood_still_is_not_dear_now(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    # Within the cap of a fee, and beyond what a transaction may cost.
+    dear = {"baseFeePerGas": [hex(CAPS.fee_per_gas - 1)], "reward": []}
+    proxies[place].rule("eth_blockNumber", says(hex(chain.block)))
+    proxies[place].rule("eth_feeHistory", says(dear))
+    office.restart(caps=replace(CAPS, cost_per_transaction=CAPS.fee_per_gas * 100_000))
+    office.mine(5)
+    office.pushed()
+    assert office.premises.round == 1
+
+
+def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    account = office.desk.account
+    at_sea(office)
+    (slot,) = slots(office)
+    later = replace(office.desk, clock=lambda: slot.opened_at + 2 * DAY)
+    with office.store.reading() as unit:
+        own = unit.outbox.slots.cost_of(slot)
+        assert left(unit, later) == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
+        # What it holds itself is not in its own way.
+        assert room(unit, later, slot) == CAPS.cost_per_transaction
+
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.later(2 * DAY)
+    chain.mine()
+    office.tick()
+    slot = slots(office)[0]
+    assert office.states()[0] == "mined"
+    assert (slot.mined_at or 0) - slot.opened_at >= 2 * DAY
+    with office.store.reading() as unit:
+        spent = unit.outbox.slots.committed_since(account, office.desk.stamp.at - HOUR)
+        assert spent == unit.outbox.slots.cost_of(slot) > 0
+
+
+def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office):
+    office = sqlite_office
+    year, right = 365 * DAY, office.desk.clock
+    office.desk = replace(office.desk, clock=lambda: right() + year)
+    at_sea(office)
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert office.states() == ["mined"]
+
+    most = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
+    office.desk = replace(office.desk, clock=right)
+    with office.store.reading() as unit:
+        assert left(unit, office.desk) == most
+    # A little ahead is as good as now.
+    office.desk = replace(office.desk, clock=lambda: right() + year - HOUR // 2)
+    with office.store.reading() as unit:
+        assert left(unit, office.desk) < most

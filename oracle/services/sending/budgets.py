@@ -3,8 +3,17 @@
 Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
 """
 
+from oracle.publisher.l1_fees import operator_fee
+from oracle.publisher.receipts import Receipt
 from oracle.services.desk import Desk
-from oracle.store.outbox_rows import Account, AttemptReason, Intent, IntentKind, Slot
+from oracle.store.outbox_rows import (
+    Account,
+    Attempt,
+    Intent,
+    IntentKind,
+    Paid,
+    Slot,
+)
 from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import BUDGET_USED
 
@@ -27,18 +36,18 @@ def left(unit: Unit, desk: Desk) -> int:
 
 
 def room(unit: Unit, desk: Desk, slot: Slot) -> int:
-    """Return what a nonce may cost in all: what it reserves already is included."""
+    """Return what a nonce without a receipt may cost: what it reserves already is included."""
     return tightest(unit, desk, slot)[0]
 
 
 def tightest(unit: Unit, desk: Desk, slot: Slot) -> tuple[int, str]:
-    """Return what a nonce may cost in all, and which setting says so."""
-    own, now = unit.outbox.slots.cost_of(slot), desk.stamp.at
+    """Return what a nonce without a receipt may cost in all, and which setting says so."""
+    own = unit.outbox.slots.cost_of(slot)
     rooms = [(desk.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
     for seconds, limit, spent in _spent(unit, desk):
-        counted = own if _is_since(unit, slot, now - seconds) else 0
         name = "hour" if seconds == HOUR else "day"
-        rooms.append((limit - spent + counted, f"limits.max_cost_per_{name}_wei"))
+        # What is open is a part of what is spent, however old it is.
+        rooms.append((limit - spent + own, f"limits.max_cost_per_{name}_wei"))
     return min(rooms)
 
 
@@ -85,6 +94,26 @@ def why_poor(
     return "funds", f"{desk.account.address} has {balance} wei and {needed}"
 
 
+def paid(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Paid:
+    """Return what a mined call is booked with.
+
+    No more for gas than was signed: no block takes more. And no more in all than was reserved for
+    the nonce, unless enough endpoints tell the same: one that shows a huge fee for data uses up
+    no budget. Ask for it outside of a transaction.
+
+    Raises:
+        TransientError: no endpoint tells what the operator of a rollup takes.
+    """
+    price = min(receipt.gas_price, won.signed.max_fee_wei)
+    beside = receipt.l1_fee
+    beside += operator_fee(desk.publisher.lines, desk.sending.l1_fee, receipt.gas_used)
+    if not receipt.is_priced:
+        with desk.store.reading() as unit:
+            most = unit.outbox.slots.reserved_at_most(slot)
+        beside = min(beside, max(0, most - receipt.gas_used * price))
+    return Paid(price, beside)
+
+
 def runway(unit: Unit, account: Account, balance: int, now: int) -> float | None:
     """Return for how many seconds the balance lasts at the pace of the last 24 hours.
 
@@ -102,21 +131,14 @@ def show(unit: Unit, desk: Desk) -> None:
 
 
 def _spent(unit: Unit, desk: Desk) -> list[tuple[int, int, int]]:
-    """Return (seconds, limit, what is spent or reserved), for every window with a limit."""
-    caps, now = desk.publisher.caps, desk.stamp.at
+    """Return (seconds, limit, what is spent or reserved), for every window with a limit.
+
+    What lies further ahead than a window is of a clock that was wrong: it would count for ever.
+    """
+    caps, now, slots = desk.publisher.caps, desk.stamp.at, unit.outbox.slots
     windows = ((HOUR, caps.cost_per_hour), (DAY, caps.cost_per_day))
     return [
-        (seconds, limit, unit.outbox.slots.committed_since(desk.account, now - seconds))
+        (seconds, limit, slots.committed_since(desk.account, now - seconds, now + seconds))
         for seconds, limit in windows
         if limit is not None
     ]
-
-
-def _is_since(unit: Unit, slot: Slot, time: int) -> bool:
-    """Tell whether what is spent since then holds this nonce."""
-    bumps = (
-        one.signed_at
-        for one in unit.outbox.slots.attempts(slot)
-        if one.reason is not AttemptReason.FIRST
-    )
-    return max([slot.opened_at, *bumps]) >= time

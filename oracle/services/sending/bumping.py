@@ -109,7 +109,7 @@ def prepared_bump(desk: Desk, heads: Heads, intent_id: int) -> Replacement:
     found = offer(desk, waiting, gas.limit, waiting.intent.wish.calldata, must_land=True)
     if found.fees is None:
         raise InputError(f"intent {intent_id} is not bumped: {found.why_none}")
-    return Replacement(waiting, gas.limit, found.fees)
+    return Replacement(waiting, gas.limit, found.fees, found.beside)
 
 
 def lowest(unit: Unit, desk: Desk) -> Waiting | None:
@@ -211,8 +211,9 @@ def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
 
 def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
     """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
-    fees = offer(desk, waiting, limit, waiting.intent.wish.calldata).fees
-    step = None if fees is None else _signed(desk, Replacement(waiting, limit, fees))
+    found = offer(desk, waiting, limit, waiting.intent.wish.calldata)
+    fees, beside = found.fees, found.beside
+    step = None if fees is None else _signed(desk, Replacement(waiting, limit, fees, beside))
     FEE_CAPPED.labels(role(desk)).set(int(step is None))
     return step
 
@@ -223,7 +224,8 @@ def _signed(desk: Desk, twin: Replacement) -> Step | None:
     signed = signed_call(desk, intent, slot.nonce, fees, limit)
     with desk.writing() as unit:
         # Looked at once more, in the commit that reserves.
-        if limit * fees.max_fee > room(unit, desk, slot):
+        if twin.cost > room(unit, desk, slot):
             return None
+        unit.outbox.intents.reserve(intent, twin.cost)
         unit.outbox.slots.sign(slot, signed, AttemptReason.BUMP, desk.stamp)
     return Step(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")

@@ -45,9 +45,9 @@ def gas_of_block(desk: Desk) -> int:
         return number_of(block["gasLimit"])
 
 
-def l1_cost(desk: Desk, calldata: str) -> int:
-    """Return what a rollup takes for the data beside gas, in wei; elsewhere 0."""
-    return l1_fee(desk.publisher.lines, desk.sending.l1_fee, calldata)
+def l1_cost(desk: Desk, calldata: str, gas: int) -> int:
+    """Return what a rollup takes for a call of `gas` beside it, in wei; elsewhere 0."""
+    return l1_fee(desk.publisher.lines, desk.sending.l1_fee, calldata, gas)
 
 
 def dearest(attempts: Sequence[Attempt]) -> Fees:

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from oracle.publisher.fees import Fees, bumped, raised, raised_both, wanted_in
-from oracle.publisher.receipts import balance_of
 from oracle.publisher.sender import Answer
 from oracle.services.desk import Desk
 from oracle.services.sending.budgets import tightest
@@ -26,6 +25,8 @@ class Offer(NamedTuple):
     replacing: int
     cap: int
     setting: str
+    # What a rollup takes beside gas, in wei: a part of what is reserved.
+    beside: int
 
     @property
     def why_none(self) -> str:
@@ -42,6 +43,13 @@ class Replacement(NamedTuple):
     waiting: Waiting
     gas_limit: int
     fees: Fees
+    # What a rollup takes beside gas, in wei.
+    beside: int = 0
+
+    @property
+    def cost(self) -> int:
+        """Return what it may cost in all, in wei."""
+        return self.gas_limit * self.fees.max_fee + self.beside
 
     @property
     def text(self) -> str:
@@ -61,8 +69,9 @@ def offer(
     Raises:
         TransientError: no endpoint tells the market or the balance.
     """
-    now, last = desk.publisher.market(), dearest(waiting.attempts)
-    cap, setting = _cap(desk, waiting, limit, l1_cost(desk, calldata))
+    now, last = desk.market(), dearest(waiting.attempts)
+    beside = l1_cost(desk, calldata, limit)
+    cap, setting = _cap(desk, waiting, limit, beside)
     newest, asked = waiting.newest, now.base_fee + now.tip
     said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
     fees = (
@@ -70,15 +79,15 @@ def offer(
         if asked > cap and not must_land
         else bumped(last, now, cap, wanted_in(said or ""))
     )
-    return Offer(fees, asked, raised(last.max_fee), cap, setting)
+    return Offer(fees, asked, raised(last.max_fee), cap, setting, beside)
 
 
 def _cap(desk: Desk, waiting: Waiting, limit: int, beside: int) -> tuple[int, str]:
     """Return the most that a unit of gas may cost, and which limit says so.
 
-    `beside` in wei: what a rollup takes for the data.
+    `beside` in wei: what a rollup takes for it.
     """
-    balance = balance_of(desk.publisher.lines, desk.account.address)
+    balance = desk.balance()
     with desk.store.reading() as unit:
         room, setting = tightest(unit, desk, waiting.slot)
         slots = unit.outbox.slots

@@ -1,6 +1,5 @@
 """An account that rested for want of ether goes on by itself once it has enough."""
 
-from oracle.publisher.receipts import balance_of
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.budgets import why_poor
 from oracle.store.outbox_rows import IntentState, PauseKind
@@ -16,7 +15,7 @@ def resume_funded(desk: Desk) -> Step | None:
         pause = unit.outbox.senders.paused_because(desk.account)
     if pause is None or pause.kind is not PauseKind.FUNDS:
         return None
-    balance = balance_of(desk.publisher.lines, desk.account.address)
+    balance = desk.balance()
     with desk.writing() as unit:
         ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
         cost = (ready[0].max_cost_wei or 0) if ready else 0

@@ -123,7 +123,7 @@ def prepared_no_op(desk: Desk, intent_id: int) -> Replacement:
     found = offer(desk, waiting, limit, "0x")
     if found.fees is None:
         raise InputError(f"no no-op at nonce {slot.nonce}: {found.why_none}")
-    return Replacement(waiting, limit, found.fees)
+    return Replacement(waiting, limit, found.fees, found.beside)
 
 
 def _named(unit: Unit, intent_id: int) -> Intent:
@@ -140,18 +140,18 @@ def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step
     if verdict.outcome is not Outcome.OK:
         return refused(desk, fresh, verdict, heads)
     limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
-    fees = None
-    if limit is not None:
-        fees = offer(desk, waiting, limit, wish.calldata).fees
-    if limit is None or fees is None:
+    found = None if limit is None else offer(desk, waiting, limit, wish.calldata)
+    if limit is None or found is None or found.fees is None:
         FEE_CAPPED.labels(role(desk)).set(1)
         return None
-    signed = signed_call(desk, fresh, slot.nonce, fees, limit)
+    twin = Replacement(waiting, limit, found.fees, found.beside)
+    signed = signed_call(desk, fresh, slot.nonce, found.fees, limit)
     with desk.writing() as unit:
         # Looked at once more, in the commit that reserves and gives the nonce.
         is_same = _ready_push(unit, desk) == fresh and stuck_push(unit, desk) == waiting
-        if not is_same or limit * fees.max_fee > room(unit, desk, slot):
+        if not is_same or twin.cost > room(unit, desk, slot):
             return None
+        unit.outbox.intents.reserve(fresh, twin.cost)
         _take_over(unit, desk, waiting, (fresh, signed, AttemptReason.RETARGET), heads)
     FEE_CAPPED.labels(role(desk)).set(0)
     said = f"nonce {slot.nonce} of intent {waiting.intent.id}"
@@ -179,12 +179,12 @@ def displace(desk: Desk, no_op: Replacement, heads: Heads) -> Step:
     signed = signed_call(desk, planned, slot.nonce, fees, limit)
     with desk.writing() as unit:
         intents = unit.outbox.intents
-        if limit * fees.max_fee > room(unit, desk, slot):
+        if no_op.cost > room(unit, desk, slot):
             raise InputError(f"the budgets of [limits] do not allow a no-op at nonce {slot.nonce}")
         noop = intents.named(intents.add(wish, desk.stamp) or 0)
         if noop is None:
             raise FatalError(f"a no-op at nonce {slot.nonce} is there already")
-        intents.make_ready(noop, limit, limit * fees.max_fee, desk.stamp)
+        intents.make_ready(noop, limit, no_op.cost, desk.stamp)
         ready = replace(noop, state=IntentState.READY)
         _take_over(unit, desk, waiting, (ready, signed, AttemptReason.NOOP), heads)
     return send_newest(desk, slot, heads) or Step("no-op signed", noop.id, signed.tx_hash)

@@ -37,7 +37,7 @@ def _is_too_dear(desk: Desk, worth: Worth) -> bool:
     if worth.most_per_gas >= desk.publisher.caps.fee_per_gas:
         # Nothing is asked where only the cap counts: whoever prices the call will see.
         return False
-    market = desk.publisher.market()
+    market = desk.market()
     return market.base_fee + market.tip > worth.most_per_gas
 
 
