@@ -17,8 +17,9 @@ from tests.entrypoints.local_network import write
 PATHS = ("/livez", "/readyz", "/metrics", "/v1/status")
 # One commit is about a second of work; the log of writes holds a few of them.
 MOST_WAL_BYTES = 128 * 2**20
-# What a turn of the publishing side waits for: one window of about a second, and some patience.
-LONGEST_WAIT_SECONDS = 5.0
+# The publishing side waits for a window or two, each about a second of work; on a machine that is
+# several times slower than most they take longer, and are no more.
+LONGEST_WAIT_SECONDS, MOST_WINDOWS = 5.0, 4
 
 
 class Hammer:
@@ -42,27 +43,39 @@ class Hammer:
     def _ask(self, url: str, path: str) -> None:
         with requests.Session() as session:
             while not self._stop.is_set():
-                answer = session.get(url, timeout=30)
+                answer = session.get(url, timeout=120)
                 self.answers[(path, answer.status_code)] += 1
                 if "locked" in answer.text or "database:" in answer.text:
                     self.faults.append(answer.text)
 
 
 class Turns:
-    """How long a step waits between two of its turns, as its metric tells."""
+    """What a step waits for between two of its turns, as the metrics tell.
+
+    `most_windows`: turns of `index` in a wait that was too long.
+    """
 
     def __init__(self, step: str) -> None:
-        self.longest_wait = 0.0
-        self._count = re.compile(f'oracle_step_seconds_count{{step="{step}"}} (.+)')
-        self._last: str | None = None
-        self._since = time.monotonic()
+        self.most_windows = 0.0
+        self._step = step
+        self._last: float | None = None
+        self._since, self._windows = time.monotonic(), 0.0
 
     def look(self, metrics: str) -> None:
-        found = self._count.search(metrics)
-        now = time.monotonic()
-        if found is not None and found[1] != self._last:
-            self._last, self._since = found[1], now
-        self.longest_wait = max(self.longest_wait, now - self._since)
+        now, turned, windows = (
+            time.monotonic(),
+            turns_of(self._step, metrics),
+            turns_of("index", metrics),
+        )
+        if turned != self._last:
+            self._last, self._since, self._windows = turned, now, windows
+        elif now - self._since > LONGEST_WAIT_SECONDS:
+            self.most_windows = max(self.most_windows, windows - self._windows)
+
+
+def turns_of(step: str, metrics: str) -> float:
+    found = re.search(f'oracle_step_seconds_count{{step="{step}"}} (.+)', metrics)
+    return 0.0 if found is None else float(found[1])
 
 
 def settings(url: str, folder: Path):
@@ -77,7 +90,7 @@ def settings(url: str, folder: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+    "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )
 def test_history_is_taken_in_while_the_door_is_hammered(events, tmp_path):
     with (
@@ -102,4 +115,4 @@ def test_history_is_taken_in_while_the_door_is_hammered(events, tmp_path):
         count for (path, _), count in hammer.answers.items() if path == "/livez"
     )
     assert largest_wal < MOST_WAL_BYTES
-    assert turns.longest_wait < LONGEST_WAIT_SECONDS
+    assert turns.most_windows <= MOST_WINDOWS
