@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from oracle.app import App
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.nodes import Membership
 from oracle.domain.rounds import Kick
+from oracle.entrypoints.kickout_waiting import why_not_executed, why_not_proposed
 from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
 from oracle.publisher.contract import Standing
@@ -48,26 +50,31 @@ def until(kick: Kick) -> str:
     return in_utc(kick.ready_at, "%Y-%m-%d %H:%M:%S UTC")
 
 
-def proposed(desk: Desk, look: Look, heads: Heads) -> Step | None:
-    """Sign the proposal of a look that nothing stands against, and plan it; None: not now.
+def proposed(desk: Desk, look: Look, heads: Heads) -> Step:
+    """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
 
     Raises:
-        InputError: the database is behind, or a report is held.
+        InputError: the database is behind, a report is held, or it does not go now, and why.
     """
     _check_time(desk, heads)
     standing = desk.standing()
     signed = plan_proposal(desk, look, standing)
+    if signed is None:
+        raise InputError(f"{look.node}: {why_not_proposed(desk, look, standing)}")
     # The first step signs it, where nothing was signed yet; the next one plans the call.
-    is_planned = signed is None or signed.intent is not None
-    return signed if is_planned else plan_proposal(desk, look, standing) or signed
+    if signed.intent is not None:
+        return signed
+    planned = plan_proposal(desk, look, standing)
+    why = "" if planned else f"; nothing is sent: {why_not_proposed(desk, look, standing)}"
+    return planned or replace(signed, detail=f"{signed.detail}{why}")
 
 
-def executed(desk: Desk, kick: Kick, heads: Heads) -> Step | None:
-    """Plan the execution of a live kickout; None: a call about it is on its way.
+def executed(desk: Desk, kick: Kick, heads: Heads) -> Step:
+    """Plan the execution of a live kickout.
 
     Raises:
-        InputError: the database is behind, a report is held, the evidence is another today, or
-            the veto or the rounds after the proposal are not over.
+        InputError: the database is behind, a report is held, the evidence is another today, the
+            veto or the rounds after the proposal are not over, or it does not go now, and why.
     """
     _check_time(desk, heads)
     with desk.store.reading() as unit:
@@ -81,7 +88,13 @@ def executed(desk: Desk, kick: Kick, heads: Heads) -> Step | None:
     waits = "; ".join(_waits(kick, standing))
     if waits:
         raise InputError(f"{kick.node}: it cannot be executed yet: {waits}")
-    return plan_execution(desk, kick, standing)
+    planned = plan_execution(desk, kick, standing)
+    if planned is None:
+        raise InputError(f"{kick.node}: {why_not_executed(desk, kick)}")
+    if planned.intent is None:
+        why = "nothing is sent yet: the blocks behind it are verified first; run it again"
+        return replace(planned, detail=f"{planned.detail}; {why}")
+    return planned
 
 
 def why_not_cancelled(publisher: Publisher, verdict: Verdict) -> str:

@@ -16,11 +16,13 @@ from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import kick_record
 from oracle.services.quorum.signing import sign_once
 from oracle.services.recanting import LANE_SUBJECT
-from oracle.store.outbox_rows import IntentKind, SignedStatement, Wish
+from oracle.store.outbox_rows import Intent, IntentKind, SignedStatement, Wish
 from oracle.store.store import Unit
 
 # Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
 PRIORITY = 200
+# A round has fewer proposals: there is one for each node at most.
+_LOOKED_THROUGH = 1000
 
 
 def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
@@ -50,7 +52,7 @@ def _planned(
     desk: Desk, look: Look, statement: KickStatement, record: SignedStatement, standing: Standing
 ) -> Step | None:
     subject = record.subject
-    if not desk.publisher.has_payer or _must_wait(desk, subject):
+    if not desk.publisher.has_payer or _must_wait(desk, record):
         return None
     signatures = gathered_signatures(desk, record, standing)
     if signatures is None:
@@ -71,7 +73,6 @@ def _planned(
     with desk.writing() as unit:
         intent_id = unit.outbox.intents.add(wish, desk.stamp)
     if intent_id is None:
-        # Once a round: what came of it is in the outbox.
         return None
     return Step("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
 
@@ -105,14 +106,29 @@ def _signed(
     return None if signed is None else Step("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(desk: Desk, subject: str) -> bool:
-    """Tell whether a call about this lane is on its way, or a push, which would take the round."""
+def _must_wait(desk: Desk, record: SignedStatement) -> bool:
+    """Tell whether a call about this lane is on its way, or a push, which would take the round.
+
+    Or it was tried in this round: once is enough, what came of it is in the outbox.
+    """
     with desk.store.reading() as unit:
         is_pushing = unit.outbox.intents.push_on_its_way(desk.account) is not None
-        return is_pushing or is_open(desk, unit, subject)
+        is_tried = tried(unit, record) is not None
+        return is_pushing or is_tried or is_open(desk, unit, record.subject)
+
+
+def tried(unit: Unit, record: SignedStatement) -> Intent | None:
+    """Return the proposal of just this statement, whatever became of it; None: there is none."""
+    newest = unit.outbox.intents.newest(_LOOKED_THROUGH, kind=IntentKind.PROPOSE_KICK)
+    return next((one for one in newest if one.wish.digest == record.digest), None)
 
 
 def is_open(desk: Desk, unit: Unit, subject: str) -> bool:
     """Tell whether a call about this lane is on its way, not yet final."""
+    return open_about(desk, unit, subject) is not None
+
+
+def open_about(desk: Desk, unit: Unit, subject: str) -> Intent | None:
+    """Return the call about this lane that is on its way, not yet final; None: there is none."""
     unfinished = unit.outbox.intents.unfinished(desk.account)
-    return any(intent.wish.subject == subject for intent in unfinished)
+    return next((intent for intent in unfinished if intent.wish.subject == subject), None)
