@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 from prometheus_client import Counter
@@ -24,8 +23,6 @@ _Labelled = Mapping[Any, float]
 SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
 BLOCKS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 64.0, 128.0)
 BUMPS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
-# How a nonce of ours may end.
-_OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 
 SIMULATIONS = Counter(
@@ -158,7 +155,7 @@ class _Figures(Collector):
         told = self.figures
         if told is None:
             return
-        yield from _of_totals(told.totals, {kind for kind, _ in told.attempts})
+        yield from _of_totals(told.totals)
         yield _gauges(
             "oracle_publisher_intent_age_seconds",
             "How long the longest-waiting call is in this state.",
@@ -195,14 +192,12 @@ class _Figures(Collector):
             )
 
 
-def _of_totals(totals: Totals, signed: set[str]) -> Iterator[Metric]:
-    # Alerts see a zero before the first: of every kind that was `signed` and may end so.
-    kinds = signed | {kind for kind, _ in totals.outcomes}
+def _of_totals(totals: Totals) -> Iterator[Metric]:
     yield _counters(
         "oracle_publisher_transactions_final",
         "Nonces that are over, by what became of their call.",
         ("kind", "outcome"),
-        {**dict.fromkeys(product(kinds, _OUTCOMES), 0), **totals.outcomes},
+        totals.outcomes,
     )
     for name, text, counts in (
         ("oracle_publisher_gas_used", "Gas of final transactions.", totals.gas),

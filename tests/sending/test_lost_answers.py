@@ -9,8 +9,9 @@ import urllib3
 
 from oracle.errors import TransientError
 from oracle.services.confirming import confirm_next
+from oracle.services.publishing import publish_next
 from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import IntentKind, IntentState, SlotState
+from oracle.store.outbox_rows import IntentKind, IntentState, SlotState, Wish
 from tests.office import CAPS, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
 from tests.sending.errands import Clock, by_clock, cheap, errand
@@ -118,8 +119,12 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     cheap(office)
     errand(office, "live")
     dear_blocks(office, 5 * GWEI)
+    # And one that nobody has tried yet: it must get no nonce meanwhile.
+    wish = Wish(office.desk.account, office.desk.account.address, IntentKind.NOOP, "third", "0x")
+    with office.desk.writing() as unit:
+        unit.outbox.intents.add(wish, office.desk.stamp)
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
-    assert office.states() == ["mined", "live"]
+    assert office.states() == ["mined", "live", "planned"]
 
     heads = office.source.heads()
     all_of(proxies, EVERY, request_dropped())
@@ -127,6 +132,8 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
         office.premises.chain.later(180)
         with pytest.raises(TransientError):
             confirm_next(office.desk, heads)
+        with contextlib.suppress(TransientError):
+            publish_next(office.desk, heads)
     assert (
         office.states(),
         [attempts(office, one.nonce) for one in slots(office)],

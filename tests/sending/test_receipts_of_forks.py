@@ -1,9 +1,12 @@
 """What a receipt says holds only while its block does, and for good only where two agree."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from oracle.services.outbox_census import OutboxCensus
+from oracle.services.sending_settings import SendingSettings
 from oracle.store.outbox_rows import SlotState
 from oracle.telemetry.send_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from tests.office import FINALITY, Office
@@ -19,6 +22,12 @@ RECEIPT = "eth_getTransactionReceipt"
 def calldata(office: Office) -> str:
     """What the first push says."""
     return office.intents()[0].wish.calldata
+
+
+def outcomes(office: Office) -> dict[tuple[str, str], int]:
+    """What `/metrics` counts of nonces that are over."""
+    counted = OutboxCensus().count(office.store, int(office.premises.chain.time))
+    return {end: many for end, many in counted.totals.outcomes.items() if many}
 
 
 def pushed_late(office: Office) -> None:
@@ -94,6 +103,7 @@ def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
+    office.desk = replace(office.desk, sending=SendingSettings(max_in_flight=2))
     stopped = office.premises.chain.rpc("eth_getBlockByNumber", "finalized", False)["number"]
     for proxy in proxies:
         proxy.rule("eth_getBlockByNumber", Fault(ask=standing_at(stopped)), when=asks_for_final)
@@ -103,11 +113,20 @@ def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     office.mine(3 * FINALITY)
     office.tick()
     assert office.states() == ["mined", "mined"]
+    assert outcomes(office) == {}
+
+    # As many as may be under way are: the third has to wait for an end.
+    office.period()
+    office.tick()
+    office.mine(FINALITY)
+    office.tick()
+    assert (office.states(), office.premises.round) == (["mined", "mined", "ready"], 2)
 
     for proxy in proxies:
         proxy.heal()
     office.until_final()
-    assert (office.states(), office.premises.round) == (["final", "final"], 2)
+    assert (office.states(), office.premises.round) == (["final"] * 3, 3)
+    assert outcomes(office) == {("push", "success"): 3}
 
 
 def asks_for_final(asked: Question) -> bool:

@@ -49,6 +49,15 @@ def test_a_census_that_has_watched_all_the_way_says_what_one_that_starts_now_say
     assert counted(watching, office).totals.outcomes[SUCCESS] == office.premises.round
 
 
+def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
+    """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
+    outcomes = counted(OutboxCensus(), sqlite_office).totals.outcomes
+    kinds = {kind for kind, _ in outcomes}
+    assert kinds >= {"push", "propose_kick", "execute_kick", "cancel_kick", "start_task"}
+    for outcome in ("success", "reverted", "superseded", "foreign"):
+        assert {outcomes[kind, outcome] for kind in kinds} == {0}
+
+
 def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
     office = sqlite_office
     chain, sender = office.premises.chain, office.desk.account.address
