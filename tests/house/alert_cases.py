@@ -57,6 +57,9 @@ CASES = (
     ),
     _case("OracleChainStalled", "oracle_chain_stalled", "1x10", "0x9 1x1"),
     _case(
+        "OracleNotFinal", 'oracle_block_number{state="final"}', "7x130", "7x60 8x70", minute=125
+    ),
+    _case(
         "OracleLogsMissing",
         'oracle_verify_missing_logs_total{endpoint="a"}',
         "0x5 2x5",

@@ -37,6 +37,7 @@ def test_how_far_behind_the_head_the_fold_is():
     watch.stands_at(block(90, 1_000))
     watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
+    assert (shown("block_number", state="head"), shown("block_number", state="final")) == (99, 1)
     watch.stands_at(block(99, 1_301))
     watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
