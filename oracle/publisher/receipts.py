@@ -1,13 +1,14 @@
 """What became of a transaction: receipts and counts, as the endpoints show and agree on them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.publisher.line import Line, Lines, RevertedError
-from oracle.publisher.refusals import refusal_of
+from oracle.publisher.refusals import Refusal, refusal_of
 from oracle.publisher.sightings import Receipt, Sightings, look_for, place_of
 from oracle.publisher.understanding import first_that_tells, number_of, understood
 
@@ -111,23 +112,46 @@ def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
     return bool(shown) and block_hash not in shown
 
 
+def without_blocks(seen: Sightings, gone: Collection[Hash]) -> Sightings:
+    """Return what is shown but for receipts in these blocks, which have left the chain."""
+    views = [
+        replace(
+            view,
+            receipts={one: of for one, of in view.receipts.items() if of.block_hash not in gone},
+        )
+        for view in seen.views
+    ]
+    return Sightings(tuple(views), seen.quorum)
+
+
 def why_reverted(lines: Lines, receipt: Receipt, call: Call, gas_limit: int) -> str:
-    """Say why a mined call failed, after asking again on the block before.
+    """Say why a mined call failed, after asking again on the block before, and then on its own.
 
     A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
     what it has) and the call has no reason of its own. Never raises.
     """
-    asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
-    refusal = None
+    refusal, own = None, receipt.block_number
     try:
-        lines.ask("eth_call", asked, hex(receipt.block_number - 1))
-        guess = "reverted, though it works on the block before: overtaken in its own block"
-    except RevertedError as error:
-        refusal = refusal_of(error.output)
-        guess = str(refusal)
+        # What was in its way may have come before it in its own block.
+        refusal = refusal_at(lines, call, own - 1) or refusal_at(lines, call, own)
+        guess = str(refusal or "reverted, though it works on the block before and on its own")
     except TransientError as error:
         guess = f"reverted; {error}"
     is_named = refusal is not None and bool(refusal.name)
     if not is_named and 64 * receipt.gas_used >= 63 * gas_limit:
         return f"{OUT_OF_GAS}(used {receipt.gas_used} of {gas_limit})"
     return guess
+
+
+def refusal_at(lines: Lines, call: Call, block: int) -> Refusal | None:
+    """Return what the contract says to a call at the end of a block; None: it works there.
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+    asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
+    try:
+        lines.ask("eth_call", asked, hex(block))
+    except RevertedError as error:
+        return refusal_of(error.output)
+    return None

@@ -80,6 +80,9 @@ ACTIONS: Mapping[str, Action] = {
     "NotOracle": Action.HOLD,
 }
 
+# The contract rests: a person may end that sooner than it says, by `resume` or `setLimits`.
+OF_REST = frozenset({"Paused", "TooSoon"})
+
 # A signer was removed, or the quorum changed, since they were gathered.
 OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
 

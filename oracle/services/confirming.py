@@ -22,6 +22,7 @@ from oracle.publisher.sender import Answer
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.sending.budgets import role
+from oracle.services.sending.waiting import receipt_that_stands
 from oracle.services.settling import foreign, note_mined, note_taken_back, settle
 from oracle.store.outbox_rows import Attempt, Slot, SlotState
 from oracle.telemetry.send_metrics import UNDECIDED
@@ -133,7 +134,7 @@ class _Pass:
 
     def look_at(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
         """Write down what happened to one nonce, or send it again; None: neither."""
-        receipt = self.seen.receipt(_hashes(attempts), slot.block_hash)
+        receipt = receipt_that_stands(self.desk, self.seen, _hashes(attempts), slot.block_hash)
         if receipt is None:
             return self._missing(slot, attempts)
         won = next(one for one in attempts if one.signed.tx_hash == receipt.hash)
@@ -184,7 +185,7 @@ class _Pass:
         number, block_hash = slot.block_number, slot.block_hash
         if number is None or block_hash is None:
             return False
-        return is_block_gone(self.desk.publisher.lines, number, block_hash)
+        return is_block_gone(self.desk.lines(), number, block_hash)
 
 
 def _is_known(slot: Slot, won: Attempt, receipt: Receipt) -> bool:
@@ -229,5 +230,5 @@ def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:
         if one.block_number is not None and not desk.is_final(one.block_number, heads)
     ]
     numbers = sorted({one.block_number for one in young if one.block_number is not None})
-    hashes = block_hashes(desk.publisher.lines, numbers)
+    hashes = block_hashes(desk.lines(), numbers) if numbers else {}
     return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]

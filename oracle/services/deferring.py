@@ -2,7 +2,7 @@
 
 from oracle.chain.heads import Heads
 from oracle.publisher.preflight import Verdict
-from oracle.publisher.refusals import Action
+from oracle.publisher.refusals import OF_REST, Action
 from oracle.services.desk import Desk, Step
 from oracle.store.outbox_rows import Account, Intent, IntentKind, IntentState, PauseKind
 from oracle.store.reports import ReportState
@@ -30,8 +30,11 @@ def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
     is_early = refusal.name == "NotAllowed" and intent.wish.kind is IntentKind.CANCEL_KICK
     if refusal.action is Action.WAIT or is_early:
         # Nobody is in a hurry to kick out: without a time from the contract, once a period (F58).
-        pause = desk.settings.period_seconds if intent.wish.kind in _AGAINST else 1
-        until = refusal.not_before or heads.latest.time + pause
+        now, period = heads.latest.time, desk.settings.period_seconds
+        until = refusal.not_before or now + (period if intent.wish.kind in _AGAINST else 1)
+        if refusal.name in OF_REST:
+            # A pause of days may be over in a minute, and what it kept back has a deadline.
+            until = min(until, now + period)
         return wait_until(desk, intent, until, (refusal.name, verdict.reason))
     return end(desk, intent, _ENDS[refusal.action], verdict.reason)
 

@@ -21,7 +21,7 @@ from oracle.services.quorum.records import report_record, statement_of
 from oracle.services.quorum.reviewing import review
 from oracle.services.quorum.signing import sign_once
 from oracle.services.sending.giving_up import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES
-from oracle.services.sending.renewing import needs_other_signatures
+from oracle.services.sending.renewing import may_go_again
 from oracle.services.sending.retargeting import why_hopeless
 from oracle.services.timing.gating import hold, why_held
 from oracle.services.timing.starting import why_blind
@@ -266,7 +266,8 @@ def _tries(desk: Desk, record: SignedStatement, calldata: str) -> int | None:
 
     One that was not sent, because its round was taken, is tried again: a fork may have given the
     round back; so is one that was sent, where the contract refuses its signatures and these are
-    others. What else ended one is for a human, or for the next statement.
+    others, or where it rested when that was mined. What else ended one is for a human, or for the
+    next statement.
     """
     with desk.store.reading() as unit:
         pushes = unit.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH)
@@ -275,7 +276,7 @@ def _tries(desk: Desk, record: SignedStatement, calldata: str) -> int | None:
         return None
     if not same or same[0].state in MAY_GO_AGAIN:
         return len(same)
-    return len(same) if needs_other_signatures(desk, same[0], calldata) else None
+    return len(same) if may_go_again(desk, same[0], calldata) else None
 
 
 def _is_open(standing: Standing) -> bool:

@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.publisher.receipts import look_for
+from oracle.publisher.receipts import (
+    Receipt,
+    Sightings,
+    is_block_gone,
+    look_for,
+    without_blocks,
+)
 from oracle.services.desk import Desk
 from oracle.store.outbox_rows import Attempt, Intent, Slot
 
@@ -37,7 +44,26 @@ def is_mined(desk: Desk, waiting: Waiting) -> bool:
         TransientError: no endpoint answers.
     """
     hashes = [one.signed.tx_hash for one in waiting.attempts]
-    return look_for(desk.publisher.lines, hashes).receipt(hashes) is not None
+    return receipt_that_stands(desk, look_for(desk.publisher.lines, hashes), hashes) is not None
+
+
+def receipt_that_stands(
+    desk: Desk, seen: Sightings, hashes: Sequence[Hash], known: Hash | None = None
+) -> Receipt | None:
+    """Return the receipt that the endpoints show, the one in the `known` block before others.
+
+    One that too few show holds while its block is the chain's at those that have come as far as
+    the fold. Who stands still on a fork shows for ever what the chain has left. None: there is
+    none.
+    """
+    gone: set[Hash] = set()
+    while True:
+        receipt = without_blocks(seen, gone).receipt(hashes, known)
+        if receipt is None or seen.agree_on(receipt):
+            return receipt
+        if not is_block_gone(desk.lines(), receipt.block_number, receipt.block_hash):
+            return receipt
+        gone.add(receipt.block_hash)
 
 
 def refuse_mined(desk: Desk, waiting: Waiting) -> None:
