@@ -79,8 +79,9 @@ def _why_not_sent(desk: Desk, unit: Unit, record: SignedStatement) -> str | None
     push = unit.outbox.intents.push_on_its_way(desk.account)
     if push is not None:
         return (
-            f"the push of round {push.wish.round} ({push.id}) is {push.state.value}, and would "
-            f"take its round: it waits until that has landed; {_shows(push)}"
+            f"the push of round {push.wish.round} ({push.id}) is {push.state.value} here, and "
+            "would take its round: it waits until that has landed. The daemon, or `qos-oracle run "
+            "--once --publish`, looks whether it has, and then proposes by itself"
         )
     earlier = tried(unit, record)
     if earlier is not None:

@@ -16,6 +16,7 @@ _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 # Digits of a task's key that tell it from its neighbours in a list.
 _SHORT = len("0x") + 8
 _NAME_WIDTH = 14
+_EVENT_WIDTH = len("superseded")
 _TIMES = {1: "once", 2: "twice"}
 _TASK = "task="
 _MOMENT = "%Y-%m-%d %H:%M:%S"
@@ -49,7 +50,7 @@ def _lived(alike: Sequence[JournalEntry]) -> str:
     by = "" if first.actor is None else f" by {first.actor}"
     times = _TIMES.get(len(alike), f"{len(alike)} times")
     again = "" if len(alike) == 1 else f" ({times}, until {in_utc(last.at, _MOMENT)})"
-    said = f"{first.event:<10}{first.detail}{by}".rstrip()
+    said = f"{first.event:<{_EVENT_WIDTH}} {first.detail}{by}".rstrip()
     return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
 
 

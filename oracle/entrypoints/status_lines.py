@@ -103,20 +103,27 @@ def _senders(seen: Overview) -> Lines:
 
 def _waiting(seen: Overview) -> Lines:
     for gate in seen.held:
-        told = f"period {gate.period}: {gate.reason}"
-        yield (
-            "HELD",
-            f"{told}; `qos-oracle report show --period {gate.period}`, {_after(gate)}",
-        )
+        if not gate.is_disputed:
+            told = f"period {gate.period}: {gate.reason}"
+            show = f"`qos-oracle report show --period {gate.period}`"
+            yield "HELD", f"{told}; {show}, then `report release`"
+    disputed = [gate for gate in seen.held if gate.is_disputed]
+    if disputed:
+        yield "HELD", _disputed(disputed)
     push = seen.push
     if push is not None and push.error_text is not None:
         yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
 
 
-def _after(gate: Gate) -> str:
-    if gate.is_disputed:
-        return "compare it with theirs; the next report that lands ends this"
-    return "then `report release`"
+def _disputed(gates: Sequence[Gate]) -> str:
+    """Say it once: a reporter that differs in every round holds one period after the other."""
+    newest, before = gates[-1], len(gates) - 1
+    since = f" (and {before} before it, since period {gates[0].period})" if before else ""
+    return (
+        f"period {newest.period}{since}: {newest.reason}; "
+        f"`qos-oracle report show --period {newest.period}`, compare it with theirs; it ends when "
+        "a later report lands that says what ours does"
+    )
 
 
 def _kickouts(seen: Overview, chain: ChainView) -> tuple[str, str]:

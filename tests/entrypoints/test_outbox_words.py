@@ -55,6 +55,12 @@ def test_a_sender_that_goes_on_by_itself_is_not_to_be_released():
     assert "`outbox release 0x11" in after_pause(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
 
 
+def test_the_longest_word_of_the_journal_is_apart_from_what_follows(capsys):
+    over = IntentState.SUPERSEDED.value
+    show_intent({}, [], [entry(0, over, "round 4 is taken")])
+    assert f"{over} round 4 is taken" in capsys.readouterr().out
+
+
 def test_lines_of_the_journal_that_say_the_same_are_one(capsys):
     again = [entry(at, "sent", "underpriced") for at in range(60, 3600, 60)]
     journal = [entry(0, "live", ""), *again, entry(3600, "mined", "block 7, worked")]
@@ -63,6 +69,6 @@ def test_lines_of_the_journal_that_say_the_same_are_one(capsys):
 
     assert capsys.readouterr().out.splitlines() == [
         "1970-01-01 00:00:00  live",
-        "1970-01-01 00:01:00  sent      underpriced (59 times, until 1970-01-01 00:59:00)",
-        "1970-01-01 01:00:00  mined     block 7, worked",
+        "1970-01-01 00:01:00  sent       underpriced (59 times, until 1970-01-01 00:59:00)",
+        "1970-01-01 01:00:00  mined      block 7, worked",
     ]

@@ -105,6 +105,18 @@ def test_what_stands_still_is_in_capital_letters_with_its_reason(
     assert len(said) <= 10
 
 
+def test_a_reporter_that_differs_in_every_round_has_one_line_about_it():
+    rows = tuple(replace(DISPUTED, period=period) for period in range(20, 320))
+    told = [
+        told
+        for name, told in situation(replace(WELL, held=rows), SEEN, SETTINGS)
+        if name == "HELD"
+    ]
+    assert len(told) == 1
+    assert told[0].startswith("period 319 (and 299 before it, since period 20): disagreement: ")
+    assert told[0].endswith("it ends when a later report lands that says what ours does")
+
+
 @pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
 def test_up_to_its_bound_nothing_is_wrong(chain: ChainView):
     assert not [one for one in lines(chain=chain) if one.isupper()]
