@@ -57,9 +57,9 @@ def _free(config: Path) -> Path:
     return config
 
 
-def follow(config: Path, blocks: int) -> None:
+def follow(config: Path, blocks: int, *options: str) -> None:
     """Run the daemon until it stands at this block or above."""
-    with starting(config, "--publish", "--dispatch") as running:
+    with starting(config, *options) as running:
         until = time.monotonic() + _PATIENCE_SECONDS
         while folded(running) < blocks:
             assert running.process.poll() is None, running.log.read_text("utf-8")
@@ -104,13 +104,15 @@ def clean_copy(config: Path, chain: str) -> Path:
 def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_path, seed):
     with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:
         config = network.config
-        follow(config, BLOCKS)
+        follow(config, BLOCKS, "--publish", "--dispatch")
         clean = clean_copy(config, network.chain)
-        told("run", "--once", "--config", str(clean))
         last = str(answered("status", "--config", str(config))["folded"]["number"])
+        # Not `--once`: the chain grows faster than a slow machine is done with it.
+        follow(clean, int(last))
         told("resync", "rewind", "--to-block", last, "--config", str(clean))
 
     ours, true = (told("export", "--config", str(one), "--to", last) for one in (config, clean))
     assert ours == true
-    assert len(ours.splitlines()) > 50
+    # Twelve join, and want tasks done; how many are is for the machine to say.
+    assert len(ours.splitlines()) > 20
     assert answered("nodes", "--config", str(config)) == answered("nodes", "--config", str(clean))
