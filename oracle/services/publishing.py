@@ -7,7 +7,7 @@ between two of them goes on with the same nonce and the same bytes.
 from oracle.chain.heads import Heads
 from oracle.services.deferring import wait
 from oracle.services.desk import Desk, Step
-from oracle.services.readying import look_again, ready_next
+from oracle.services.readying import look_around, ready_next
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.sending.budgets import why_not, why_poor
 from oracle.services.sending.bumping import bump_next
@@ -94,7 +94,7 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     if work is None or not may_sign(desk):
         return None
     slot, intent = work
-    verdict, step = look_again(desk, intent, heads)
+    verdict, step = look_around(desk, intent, heads)
     if verdict is None:
         return step
     limit = intent.gas_limit or 0

@@ -28,7 +28,7 @@ _LEFT = "left_to_another"
 _OF_ANOTHER = "another transmitter's push of this round waits for a block"
 
 
-def look_again(
+def _look_again(
     desk: Desk, intent: Intent, heads: Heads
 ) -> tuple[Verdict, None] | tuple[None, Step | None]:
     """Tell what the call would do now; else end or postpone it, and return that step.
@@ -125,7 +125,7 @@ def _is_to_look_at(unit: Unit, wish: Wish, now: int) -> bool:
 
 
 def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
-    verdict, step = _look_around(desk, intent, heads)
+    verdict, step = look_around(desk, intent, heads)
     if verdict is None:
         return step
     most = gas_of_block(desk)
@@ -148,11 +148,14 @@ def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
     return Step(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
 
 
-def _look_around(
+def look_around(
     desk: Desk, intent: Intent, heads: Heads
 ) -> tuple[Verdict, None] | tuple[None, Step | None]:
-    """As `look_again`; and a push that another transmitter is seen to bring waits for that."""
-    verdict, step = look_again(desk, intent, heads)
+    """As `_look_again`; and a push that another transmitter is seen to bring waits for that.
+
+    Asked once more before the signature: then it is a turn to its sending, and no longer.
+    """
+    verdict, step = _look_again(desk, intent, heads)
     if verdict is None:
         return None, step
     if not _is_left_to_another(desk, intent, heads):
@@ -169,11 +172,17 @@ def _is_left_to_another(desk: Desk, intent: Intent, heads: Heads) -> bool:
     """
     wish = intent.wish
     is_second = wish.kind is IntentKind.PUSH and desk.head_start > 0
-    if not is_second or intent.error_class == _LEFT:
+    if not is_second or _was_left(desk, intent):
         return False
     if wish.deadline is not None and heads.latest.time + desk.head_start >= wish.deadline:
         return False
     return is_round_pending(desk.lines(), wish.account.address, wish.contract, wish.calldata)
+
+
+def _was_left(desk: Desk, intent: Intent) -> bool:
+    with desk.store.reading() as unit:
+        told = unit.outbox.journal.of_intent(intent.id)
+    return any(f"error_class={_LEFT}" in entry.detail for entry in told)
 
 
 def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:

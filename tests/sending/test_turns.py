@@ -1,5 +1,6 @@
 """One round, one statement, whatever the chain and other transmitters do meanwhile."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,26 @@ from tests.services.conftest import NewStore
 
 # WrongRound(2, 1).
 WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
+
+
+@pytest.fixture
+def both_planned(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[tuple[Office, Office]]:
+    """Two transmitters have planned the same push; the second leaves the first a head start."""
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as pair,
+    ):
+        first, second = (reporter.office for reporter in pair.reporters)
+        second.desk = replace(second.desk, head_start=60)
+        pair.period()
+        for office in (first, second, first):
+            office.index()
+            office.repeat(plan_push)
+        yield first, second
 
 
 def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
@@ -50,36 +71,25 @@ def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
         for _ in range(3):
             first.mine(3)
             second.tick()
-        assert premises.chain.rpc("eth_getTransactionCount", standby.address, "latest") == "0x0"
+        assert sent_by(second) == 0
         assert premises.chain.rpc("eth_getBalance", standby.address, "latest") == hex(10**18)
         assert "landed" in [state for state, _ in second.reports()]
 
 
 def test_a_standby_transmitter_leaves_the_first_a_head_start(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    premises: Premises, both_planned: tuple[Office, Office]
 ):
-    standby = second_transmitter(premises, tmp_path)
-    with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as pair,
-    ):
-        first, second = (reporter.office for reporter in pair.reporters)
-        second.desk = replace(second.desk, head_start=60)
-        pair.period()
-        for office in (first, second, first):
-            office.index()
-            office.repeat(plan_push)
-        second.repeat(publish_next)
-        assert second.states() == ["planned"]
+    _, second = both_planned
+    second.repeat(publish_next)
+    assert second.states() == ["planned"]
 
-        # The first does not come.
-        premises.chain.later(60)
-        premises.chain.mine()
-        second.tick()
-        second.mine()
-        assert premises.round == 1
-        assert premises.chain.rpc("eth_getTransactionCount", standby.address, "latest") == "0x1"
+    # The first does not come.
+    premises.chain.later(60)
+    premises.chain.mine()
+    second.tick()
+    second.mine()
+    assert premises.round == 1
+    assert sent_by(second) == 1
 
 
 def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_office: Office):
@@ -159,33 +169,42 @@ def test_a_signed_report_that_nobody_sent_in_time_is_missed(
 
 
 def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
-    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+    premises: Premises, both_planned: tuple[Office, Office]
 ):
-    standby = second_transmitter(premises, tmp_path)
-    with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as pair,
-    ):
-        first, second = (reporter.office for reporter in pair.reporters)
-        second.desk = replace(second.desk, head_start=60)
-        pair.period()
-        for office in (first, second, first):
-            office.index()
-            office.repeat(plan_push)
-        # The first is late: its push is sent as the other's head start is over.
-        premises.chain.later(60)
-        premises.chain.mine()
-        first.repeat(publish_next)
-        second.tick()
-        (push,) = second.intents()
-        assert (push.state.value, push.error_class) == ("planned", "left_to_another")
-        assert push.wish.not_before == premises.chain.time + 60
+    first, second = both_planned
+    # The first is late: its push is sent as the other's head start is over.
+    premises.chain.later(60)
+    premises.chain.mine()
+    first.repeat(publish_next)
+    second.tick()
+    (push,) = second.intents()
+    assert (push.state.value, push.error_class) == ("planned", "left_to_another")
+    assert push.wish.not_before == premises.chain.time + 60
 
-        second.mine()
-        second.tick()
-        assert (second.states(), premises.round) == (["superseded"], 1)
-        assert premises.chain.rpc("eth_getTransactionCount", standby.address, "latest") == "0x0"
+    second.mine()
+    second.tick()
+    assert (second.states(), premises.round) == (["superseded"], 1)
+    assert sent_by(second) == 0
+
+
+def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_by_then(
+    premises: Premises, both_planned: tuple[Office, Office]
+):
+    first, second = both_planned
+    premises.chain.later(60)
+    premises.chain.mine()
+    second.index()
+    while second.states() != ["assigned"]:
+        assert publish_next(second.desk, second.source.heads()) is not None
+    # Within one turn of the second's.
+    first.repeat(publish_next)
+    second.repeat(publish_next)
+    (push,) = second.intents()
+    assert (push.state.value, push.nonce, push.error_class) == ("planned", None, "left_to_another")
+
+    second.mine()
+    second.tick()
+    assert (second.states(), premises.round, sent_by(second)) == (["superseded"], 1, 0)
 
 
 def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
@@ -205,3 +224,11 @@ def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
     assert office.states() == ["live"]
     office.mine()
     assert office.premises.round == 1
+
+
+def sent_by(office: Office) -> int:
+    """How many transactions of its transmitter are in blocks."""
+    used = office.premises.chain.rpc(
+        "eth_getTransactionCount", office.desk.account.address, "latest"
+    )
+    return int(used, 16)
