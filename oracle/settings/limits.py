@@ -14,7 +14,7 @@ class Limits(Section):
     max_cost_per_day_wei: int = Field(default=10**18, ge=1)
     # The least tip that is offered; some chains ask for one (Polygon: 30 gwei).
     min_tip_wei: int = Field(default=0, ge=0)
-    # What a rollup takes for its data beside gas, and where it says so.
+    # What a rollup takes beside gas, for data and for its operator, and where it says so.
     l1_fee: Literal["none", "optimism", "arbitrum"] = "none"
     # A transaction that waits is replaced by a dearer one after both have passed.
     bump_blocks: int = Field(default=3, ge=1)

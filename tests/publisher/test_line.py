@@ -281,26 +281,3 @@ def test_whoever_sends_us_elsewhere_is_silent_wherever_that_is(
     one.status, one.headers = 302, {"Location": where}
     with pytest.raises(SilentError):
         line.ask("eth_chainId")
-
-
-def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(one: Endpoint):
-    now = 100.0
-    line, one.says = Line(one.url, timeout_seconds=60, clock=lambda: now), "0x7"
-    assert all(line.has_reached(7) for _ in range(3))
-    assert len(one.asked) == 1
-
-    # Another block, another turn, another node behind the address: each is another question.
-    assert not line.has_reached(8)
-    assert line.has_reached(7)
-    now += 1.0
-    one.says = "0x6"
-    assert not line.has_reached(7)
-    one.says = "0x7"
-    assert line.has_reached(7)
-    one.says = b"no JSON"
-    with pytest.raises(SilentError):
-        line.ask("eth_call")
-    asked, one.says = len(one.asked), "0x7"
-    assert line.has_reached(7)
-    assert len(one.asked) == asked + 1
-    line.close()

@@ -12,7 +12,7 @@ from oracle.telemetry.metrics import REGISTRY
 from tests import office as offices
 from tests.office import ETHER, RULES, SETTINGS, Office
 from tests.sending.at_sea import attempts, only, slots
-from tests.sending.faults import error, says
+from tests.sending.faults import Answer, Fault, Question, error, says
 from tests.sending.proxy import SEND, Proxy
 
 _ESTIMATE = "eth_estimateGas"
@@ -161,3 +161,20 @@ def test_an_estimate_far_from_the_others_is_tried_and_keeps_no_push_waiting(
     # With too little it would have failed, with too much it would still wait.
     assert 100_000 < (only(office).gas_limit or 0) < 10**6
     assert slots(office)[0].succeeded
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_endpoint_that_tells_of_a_tiny_block_keeps_no_push_waiting(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office = proxied_office
+    office.period()
+    office.index()
+
+    def tiny(_asked: Question, told: Answer) -> Answer:
+        block = told.get("result")
+        return {**told, "result": block and {**block, "gasLimit": "0x5208"}}
+
+    proxies[place].rule("eth_getBlockByNumber", Fault(answer=tiny))
+    office.tick()
+    assert office.states() == ["live"]

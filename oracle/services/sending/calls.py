@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from oracle.errors import TransientError
 from oracle.publisher.fees import Fees, gas_limit, least_gas
 from oracle.publisher.l1_fees import l1_fee
 from oracle.publisher.signer import Transaction
@@ -35,14 +36,25 @@ def limit_for(gas: int, calldata: str, most: int) -> int | None:
 
 
 def gas_of_block(desk: Desk) -> int:
-    """Return how much gas the newest block may hold.
+    """Return how much gas the newest block may hold, by the endpoint that tells the most.
+
+    One that tells nonsense keeps no call waiting; too much is refused by a pool.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    block = desk.publisher.lines.ask("eth_getBlockByNumber", "latest", False)
-    with understood("the newest block"):
-        return number_of(block["gasLimit"])
+    told: list[int] = []
+    silence = TransientError("no endpoint is configured")
+    for line in desk.publisher.lines.all:
+        try:
+            block = line.ask("eth_getBlockByNumber", "latest", False)
+            with understood("the newest block"):
+                told.append(number_of(block["gasLimit"]))
+        except TransientError as error:
+            silence = error
+    if not told:
+        raise silence
+    return max(told)
 
 
 def l1_cost(desk: Desk, calldata: str, gas: int) -> int:
