@@ -1,6 +1,5 @@
 """The show from beginning to end: chain, contracts, nodes, the real daemon, and the verdict."""
 
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from oracle.demo.configuration import write_configuration
 from oracle.demo.daemon import PROGRAM, Daemon, daemon
 from oracle.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
 from oracle.demo.news import news
+from oracle.demo.ports import free_port
 from oracle.demo.screen import Screen
 from oracle.demo.sight import Gallery, Sight
 from oracle.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
@@ -182,7 +182,7 @@ def _prepared(
     path = folder / "demo.toml"
     seen = options.through(chain.url) if options.through else chain.url
     made = made_for(folder, stage, keys, endpoint=seen)
-    write_configuration(path, {**made, "web": {"port": _free_port()}})
+    write_configuration(path, {**made, "web": {"port": free_port()}})
     return path, stage, clock
 
 
@@ -231,10 +231,3 @@ def made_for(
             for part in ("keystore", "password_file")
         },
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

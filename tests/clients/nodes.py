@@ -6,7 +6,6 @@ block 0 has the same time.
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import requests
 
+from oracle.demo.ports import free_port
 from tests.evm.anvil import anvil
 
 FOLDER = Path(__file__).parent
@@ -30,7 +30,7 @@ MNEMONIC = "test test test test test test test test test test test junk"
 # Room for a whole wave of transactions, each with more gas than it needs.
 BLOCK_GAS = 1_000_000_000
 
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 120
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def a_hardhat() -> Iterator[str]:
         # It would ask on the terminal, else.
         "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true",
     }
-    port = str(_free_port())
+    port = str(free_port())
     flags = ["node", "--hostname", "127.0.0.1", "--port", port]
     with _running("hardhat/internal/cli/cli.js", flags, told) as process:
         yield _until_it_answers(process, port)
@@ -63,7 +63,7 @@ def a_hardhat() -> Iterator[str]:
 @contextmanager
 def a_ganache() -> Iterator[str]:
     """Ganache's URL."""
-    port = str(_free_port())
+    port = str(free_port())
     told = {
         "server.host": "127.0.0.1",
         "server.port": port,
@@ -122,12 +122,6 @@ def _running(
             yield process
         finally:
             process.terminate()
-
-
-def _free_port() -> int:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return int(asked.getsockname()[1])
 
 
 def _until_it_answers(process: "subprocess.Popen[bytes]", port: str) -> str:
