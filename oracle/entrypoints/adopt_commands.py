@@ -110,7 +110,7 @@ def _adopted(desk: Desk, blocks: int, manner: _Manner) -> dict[str, object]:
         if signing is not None and not dry_run:
             rest_signer(desk, signing, actor())
         if not manner.is_quiet:
-            _show_signing(signing)
+            _show_signing(signing, dry_run=dry_run)
         return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
     found = look(desk, blocks)
     if not found.is_nothing and not dry_run:
@@ -146,7 +146,7 @@ def _show(found: Findings, *, dry_run: bool) -> None:
             f"{address}: nothing to adopt, the chain knows no more than the outbox", err=True
         )
         return
-    known = "nothing" if found.known is None else f"nonces below {found.known}"
+    known = f"nonces below {found.known}" if found.known else "nothing"
     waiting = found.pending - found.mined
     typer.echo(
         f"{address}: the outbox knows {known}, the chain has {found.mined} in blocks and "
@@ -165,7 +165,7 @@ def _show(found: Findings, *, dry_run: bool) -> None:
     would = "would be" if dry_run else "is"
     typer.echo(f"the next nonce {would} {found.nonces.stop}", err=True)
     _show_dropped(found, dry_run=dry_run)
-    _show_signing(found.signing)
+    _show_signing(found.signing, dry_run=dry_run)
 
 
 def _show_dropped(found: Findings, *, dry_run: bool) -> None:
@@ -213,13 +213,14 @@ def _named(run: range) -> str:
     return str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}"
 
 
-def _show_signing(signing: Signing | None) -> None:
+def _show_signing(signing: Signing | None, *, dry_run: bool) -> None:
     if signing is None:
         return
     typer.echo(f"the contract is at round {signing.round}, {signing.last_report}", err=True)
     if signing.quiet_until is not None:
         until = in_utc(signing.quiet_until, "%Y-%m-%d %H:%M:%S")
-        typer.echo(f"the signer keeps quiet until {until} UTC, chain time", err=True)
+        keeps = "would keep" if dry_run else "keeps"
+        typer.echo(f"the signer {keeps} quiet until {until} UTC, chain time", err=True)
 
 
 def _answer(found: Findings) -> dict[str, object]:

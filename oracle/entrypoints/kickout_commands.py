@@ -11,7 +11,7 @@ from oracle.app import App
 from oracle.chain.heads import Heads
 from oracle.domain.rounds import KickState
 from oracle.domain.verification import Level
-from oracle.entrypoints.kickout_plans import address_of, executed, proposed, until, why_not_due
+from oracle.entrypoints.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -55,21 +55,25 @@ def list_kickouts(
         looks = _looks(app)
         bucket = _bucket(app) if ask_chain else None
         needed = app.report_settings.kick_after_rounds
+        with app.store.reading() as unit:
+            cursor = unit.cursor.get()
     if as_json:
         answers = [_answer(look) for look in looks]
         print_json(answers if bucket is None else {"kickouts": answers, "bucket": asdict(bucket)})
         return
     if not looks:
         typer.echo("no kickout is due")
+    now = 0 if cursor is None else cursor.time
     for look in looks:
-        for line in _lines(look, needed):
+        for line in _lines(look, needed, now):
             typer.echo(line)
     if bucket is not None:
         refill = f"{bucket.per_frame} more every {bucket.frame} s"
         typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
 
 
-def _lines(look: Look, needed: int) -> Iterator[str]:
+def _lines(look: Look, needed: int, now: int) -> Iterator[str]:
+    """Say how far a kickout is; `now` is the time of the newest folded block."""
     since = look.spell.opened_at.block
     yield f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}"
     yield f"  under the line in {look.shown} of {needed} rounds in a row"
@@ -78,7 +82,7 @@ def _lines(look: Look, needed: int) -> Iterator[str]:
     if look.kick is not None:
         kick = look.kick
         is_live = kick.state is KickState.LIVE
-        ready = f", the vetoer has until {until(kick)}" if is_live else ""
+        ready = f", {veto_of(kick, now)}" if is_live else ""
         yield f"  {kick.state.value}: proposed in round {kick.round}{ready}"
 
 

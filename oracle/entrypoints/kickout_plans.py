@@ -50,6 +50,16 @@ def until(kick: Kick) -> str:
     return in_utc(kick.ready_at, "%Y-%m-%d %H:%M:%S UTC")
 
 
+def veto_of(kick: Kick, now: int) -> str:
+    """Say until when a live kickout can be, or could be, vetoed; `now` in the chain's time."""
+    if now < kick.ready_at:
+        return f"the vetoer has until {until(kick)}"
+    return (
+        f"the vetoer had until {until(kick)}; `qos-oracle kickout execute {kick.node}` says what "
+        "else it waits for"
+    )
+
+
 def proposed(desk: Desk, look: Look, heads: Heads) -> Step:
     """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
 

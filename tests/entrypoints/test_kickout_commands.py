@@ -2,7 +2,11 @@
 
 import json
 
+from oracle.domain.block import Position
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.rounds import Kick, KickState
 from oracle.entrypoints.cli import run
+from oracle.entrypoints.kickout_plans import veto_of
 
 
 def test_nobody_is_due_at_first(indexed, capsys):
@@ -25,6 +29,15 @@ def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, c
     for command in ("propose", "execute", "evidence"):
         assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2
         assert "no node of this address has ever joined" in capsys.readouterr().err
+
+
+def test_a_veto_whose_time_is_over_is_not_said_to_be_open():
+    node = Address("0x" + 40 * "b")
+    kick = Kick(3, node, 6, ZERO_HASH, 5_000, Position(1, 1, 1), KickState.LIVE)
+    assert veto_of(kick, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
+    over = veto_of(kick, 5_000)
+    assert over.startswith("the vetoer had until 1970-01-01 01:23:20 UTC; ")
+    assert f"`qos-oracle kickout execute {node}` says what else" in over
 
 
 def test_an_empty_outbox_is_listed(indexed, capsys):

@@ -165,6 +165,10 @@ def test_a_database_that_was_lost_is_adopted_from_the_chain_before_anything_is_s
     assert found["known_next_nonce"] is None
     assert found["next_nonce"] == found["pending"] == len(found["adopted"]) > 0
     assert found["round"] >= 1
+    assert run([*adopt, "--dry-run"]) == 0
+    would = capsys.readouterr().err
+    assert "the outbox knows nothing, the chain has" in would
+    assert "the signer would keep quiet until" in would
     assert run(send) == 2
     capsys.readouterr()
 
@@ -172,6 +176,7 @@ def test_a_database_that_was_lost_is_adopted_from_the_chain_before_anything_is_s
     told = capsys.readouterr()
     assert found["adopted"][0]["hash"] in told.out
     assert f"the next nonce is {found['next_nonce']}" in told.err
+    assert "the signer keeps quiet until" in told.err
     assert run(send) == 0
     assert run([*adopt, "--yes"]) == 0
     assert "nothing to adopt" in capsys.readouterr().err
