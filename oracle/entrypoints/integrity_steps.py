@@ -21,6 +21,9 @@ COUNTERS_TURN_SECONDS = 10.0
 # So long a turn waits for an endpoint's answer beside the work; one that is late is looked for
 # later, for the head must not wait for it.
 ASIDE_SECONDS = 0.2
+# What counting for the metrics took is followed by so many times as long without it: a year of
+# coverage takes seconds, and meanwhile nothing is folded.
+_SURVEY_RESTS = 100
 # An endpoint that gives the audit no answer is left alone for a while.
 _REST_SECONDS = 60.0
 
@@ -40,6 +43,8 @@ class IntegrityWork:
     _rests_until: float = 0.0
     # When the contracts are asked next.
     _counts_again: float = 0.0
+    # When it is counted next for the metrics.
+    _surveys_again: float = 0.0
 
     def mend(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
@@ -85,8 +90,13 @@ class IntegrityWork:
         return None if done is None else _compared(done)
 
     def count(self) -> None:
-        """Count for `/metrics` how sure we are."""
+        """Count for `/metrics` how sure we are; the more rarely, the longer it takes."""
+        began = self.pace.clock()
+        if began < self._surveys_again:
+            return
         census = integrity_census(self.app.store, self.app.folder)
+        ended = self.pace.clock()
+        self._surveys_again = ended + _SURVEY_RESTS * (ended - began)
         if census is not None:
             integrity_metrics.show(census)
 

@@ -33,6 +33,29 @@ _TOUCHING = (
     )
     .order_by(coverage.c.first_block)
 )
+# Of each in a range, where it ends and where the next one begins: found by the database, for a
+# million rows take a dozen seconds here.
+_IN_ORDER = (
+    select(
+        coverage.c.last_block,
+        func.lead(coverage.c.first_block).over(order_by=coverage.c.first_block).label("next"),
+    )
+    .where(
+        coverage.c.scope == bindparam("asked"),
+        coverage.c.first_block >= func.coalesce(_BEFORE, bindparam("first")),
+        coverage.c.first_block <= bindparam("last"),
+        # The one that begins before the range may end before it as well.
+        coverage.c.last_block >= bindparam("first"),
+    )
+    .subquery()
+)
+# After the last of them comes what lies beyond the range.
+_NEXT = func.coalesce(_IN_ORDER.c.next, bindparam("last") + 1)
+_HOLES = (
+    select(_IN_ORDER.c.last_block + 1, _NEXT - 1)
+    .where(_IN_ORDER.c.last_block + 1 < _NEXT)
+    .order_by(_IN_ORDER.c.last_block)
+)
 
 
 class CoverageRoom:
@@ -105,12 +128,21 @@ class CoverageRoom:
 
     def holes(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
         """Return the parts of `first` to `last` that no interval covers, ascending."""
-        found, reached = [], first
-        for each in self.spans(scope_id, first, last):
-            if each.first > reached:
-                found.append(BlockRange(reached, each.first - 1))
-            reached = each.last + 1
-        return [*found, BlockRange(reached, last)] if reached <= last else found
+        lowest = self.lowest_span(scope_id, first, last)
+        if lowest is None:
+            return [BlockRange(first, last)] if first <= last else []
+        asked = {"asked": scope_id, "first": lowest.first, "last": last}
+        gaps = [BlockRange(*gap) for gap in self._connection.execute(_HOLES, asked)]
+        return [BlockRange(first, lowest.first - 1), *gaps] if lowest.first > first else gaps
+
+    def lowest_span(self, scope_id: bytes, first: int, last: int) -> Covered | None:
+        """Return the first interval inside `first` to `last`, or its part; None: there is none."""
+        asked = {"asked": scope_id, "first": first, "beyond": last}
+        # The one that begins before the range may end before it as well.
+        for each in map(_covered_of, self._connection.execute(_TOUCHING.limit(2), asked)):
+            if each.last >= first:
+                return replace(each, first=max(first, each.first), last=min(last, each.last))
+        return None
 
     def lowest(self, scope_id: bytes, first: int, last: int) -> Level | None:
         """Return the level that every block of the range has reached; None: one is not covered."""

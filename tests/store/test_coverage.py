@@ -48,6 +48,9 @@ def test_what_was_not_read_is_a_hole(store: Store):
             BlockRange(20, 29),
             BlockRange(40, 50),
         ]
+        assert unit.coverage.holes(ASKED.id, 30, 50) == [BlockRange(40, 50)]
+        assert unit.coverage.holes(ASKED.id, 15, 35) == [BlockRange(20, 29)]
+        assert unit.coverage.holes(ASKED.id, 21, 22) == [BlockRange(21, 22)]
         assert unit.coverage.lowest(ASKED.id, 10, 20) is None
 
 
@@ -157,6 +160,33 @@ def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
         (one.last + 1, one.level, one.endpoint) != (other.first, other.level, other.endpoint)
         for one, other in pairwise(spans)
     )
+
+
+@examples(40)
+@given(
+    steps=st.lists(puts, max_size=8),
+    ranges=st.lists(st.tuples(st.integers(0, 45), st.integers(-1, 30)), min_size=5, max_size=5),
+)
+def test_a_hole_is_what_no_interval_covers(
+    store: Store, steps: list[tuple[int, int, Level, str]], ranges: list[tuple[int, int]]
+):
+    read: set[int] = set()
+    with store.transaction() as unit:
+        unit.coverage.cut_above(-1)
+        for first, more, level, endpoint in steps:
+            unit.coverage.put(ASKED.id, Covered(first, first + more, level, endpoint))
+            # Another scope's are not ours.
+            unit.coverage.put(MORE.id, Covered(first + 5, first + 5 + more, level, endpoint))
+            read |= set(range(first, first + more + 1))
+        for first, more in ranges:
+            last = first + more
+            holes = unit.coverage.holes(ASKED.id, first, last)
+            found = [number for hole in holes for number in range(hole.first, hole.last + 1)]
+            assert found == sorted(set(range(first, last + 1)) - read)
+            # None lies beside another one.
+            assert all(one.last + 1 < other.first for one, other in pairwise(holes))
+            spans = unit.coverage.spans(ASKED.id, first, last)
+            assert unit.coverage.lowest_span(ASKED.id, first, last) == next(iter(spans), None)
 
 
 def test_no_contract_is_added_before_what_an_older_program_read_has_a_name(store: Store):

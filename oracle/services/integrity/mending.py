@@ -109,11 +109,11 @@ def _first_hole(unit: Unit, scope: Scope) -> _Hole | None:
     first, last = holes[0].first, holes[0].last
     left = sum(map(len, holes))
     for known in unit.coverage.scopes():
-        for span in unit.coverage.spans(known.id, first, last):
-            if span.first == first:
-                return _Hole(span.blocks, left, span, missing_of(scope, known))
-            # Somebody read those from there on: only what is before them is wholly unread.
-            last = min(last, span.first - 1)
+        span = unit.coverage.lowest_span(known.id, first, last)
+        if span is not None and span.first == first:
+            return _Hole(span.blocks, left, span, missing_of(scope, known))
+        # Somebody read those from there on: only what is before them is wholly unread.
+        last = last if span is None else span.first - 1
     return _Hole(BlockRange(first, last), left, None, (scope,))
 
 
