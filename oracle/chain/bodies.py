@@ -1,9 +1,16 @@
-"""Reads the body of an HTTP answer, in bounded space and time."""
+"""Reads HTTP answers in bounded space and time: headers, and then the body."""
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from socket import SHUT_RDWR, socket
+from typing import Any
 
 import requests
-from urllib3 import BaseHTTPResponse
+from typing_extensions import override
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
 _PART = 256 * 1024
 
@@ -25,3 +32,70 @@ def body_of(raw: BaseHTTPResponse, most: int, until: float) -> bytes:
         if time.monotonic() > until:
             raise requests.ReadTimeout
     return b"".join(parts)
+
+
+class Punctual(requests.adapters.HTTPAdapter):
+    """Gives an answer up whose headers are not whole within the time for its first byte.
+
+    The library gives that time to every byte of them anew.
+    """
+
+    @override
+    def init_poolmanager(self, *asked: Any, **named: Any) -> None:
+        super().init_poolmanager(*asked, **named)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+
+@contextmanager
+def _in_time(connection: HTTPConnection) -> Iterator[None]:
+    """Hang up where what is done here takes longer than the connection's time.
+
+    Raises:
+        TimeoutError: it did.
+    """
+    seconds, is_late = connection.timeout, threading.Event()
+    if not isinstance(seconds, int | float):
+        yield
+        return
+
+    def hang_up() -> None:
+        is_late.set()
+        if connection.sock is not None:
+            # Not as TLS says goodbye: somebody reads from it at this moment.
+            with suppress(OSError):
+                socket.shutdown(connection.sock, SHUT_RDWR)
+
+    timer = threading.Timer(seconds, hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if is_late.is_set():
+            raise TimeoutError
+
+
+class _Plain(HTTPConnection):
+    @override
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3's own
+        with _in_time(self):
+            return super().getresponse()
+
+
+class _Tls(HTTPSConnection):
+    @override
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3's own
+        with _in_time(self):
+            return super().getresponse()
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _Tls
+
+
+_POOLS = {"http": _PlainPool, "https": _TlsPool}

@@ -16,7 +16,7 @@ import requests
 import urllib3
 from typing_extensions import override
 
-from oracle.chain.bodies import body_of
+from oracle.chain.bodies import Punctual, body_of
 from oracle.chain.facts import EndpointFacts
 from oracle.chain.failures import (
     EndpointError,
@@ -106,7 +106,7 @@ class Endpoint:
         self._batch = BATCH
         self._numbers = itertools.count(1)
         self._session = requests.Session()
-        adapter = requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS, pool_block=True)
+        adapter = Punctual(pool_maxsize=_CONNECTIONS, pool_block=True)
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, adapter)
 

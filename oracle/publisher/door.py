@@ -10,7 +10,7 @@ import msgspec
 import requests
 import urllib3
 
-from oracle.chain.bodies import body_of
+from oracle.chain.bodies import Punctual, body_of
 from oracle.chain.failures import EndpointError, Kind, from_body, from_status, from_transport
 from oracle.chain.urls import shown
 
@@ -38,7 +38,7 @@ class Door:
         self._seconds = seconds
         self.session = requests.Session()
         for scheme in ("http://", "https://"):
-            self.session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=_RETRIES))
+            self.session.mount(scheme, Punctual(max_retries=_RETRIES))
 
     def close(self) -> None:
         """Let the connection go."""

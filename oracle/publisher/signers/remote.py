@@ -14,7 +14,7 @@ import requests
 from typing_extensions import override
 from urllib3.exceptions import HTTPError
 
-from oracle.chain.bodies import body_of
+from oracle.chain.bodies import Punctual, body_of
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.publisher.keys import read_secret
@@ -143,6 +143,8 @@ def asked_for(transaction: Transaction, sender: Address) -> dict[str, object]:
 
 def _session(wire: Wire) -> requests.Session:
     session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Punctual())
     # No proxy and no .netrc of the environment between us and a key.
     session.trust_env = False
     if wire.certificate is not None and wire.certificate_key is not None:
