@@ -11,7 +11,7 @@ from oracle.store.outbox_rows import PauseKind
 from oracle.telemetry import outbox_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import CAPS, ETHER, SETTINGS, Office
-from tests.sending.at_sea import at_sea, only, slots
+from tests.sending.at_sea import GWEI, at_sea, dear_blocks, only, slots
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,10 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     )
     assert counted(office, "nonce_gap", account="transmitter") == 0
 
-    # The window passes by itself.
+    # It may land at any time; once it has, the window passes by itself.
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert office.states() == ["mined"]
     later = office.premises.chain.time + HOUR + 1
     office.desk = replace(office.desk, clock=lambda: later)
     used = counted(office, "budget_used_ratio", account="transmitter", window="hour")
