@@ -110,9 +110,9 @@ def test_a_push_that_the_chain_left_is_sent_again_though_a_standing_endpoint_sho
     office.tick()
     assert office.states() == ["mined"]
 
+    # Its block is not final yet.
     chain.rpc("anvil_reorg", 4, [])
     chain.rpc("anvil_dropAllTransactions")
-    office.mine()
     proxies[1].forget()
     told = [step.did for step in office.repeat(confirm)]
     assert (told[0], office.states()) == ("reorged", ["live"])
