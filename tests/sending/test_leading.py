@@ -192,7 +192,10 @@ def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
 
         gate.release()
         assert (code, seconds < STOP_SECONDS) == (0, True)
-        assert stopped.lines()[-1] == {**stopped.lines()[-1], "event": "stopped", "by": "SIGTERM"}
+        # A turn that was left alone may say a last word.
+        assert any(
+            line["event"] == "stopped" and line["by"] == "SIGTERM" for line in stopped.lines()
+        )
         if state in {"leading", "sending"}:
             assert lease(url).holder is None
         if state == "standing by":
