@@ -9,7 +9,7 @@ import typer
 
 from oracle.app import App
 from oracle.chain.heads import Heads
-from oracle.domain.rounds import KickState
+from oracle.domain.rounds import Kick, KickState
 from oracle.domain.verification import Level
 from oracle.entrypoints.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
 from oracle.entrypoints.options import (
@@ -29,6 +29,8 @@ from oracle.services.evidence_files import export
 from oracle.services.kicking import rehearse
 
 kickout = typer.Typer(no_args_is_help=True)
+
+_UNDUE = "not due"
 
 _NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
 _PublishOption = Annotated[
@@ -50,15 +52,17 @@ def list_kickouts(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the nodes whose kickout is due, how far each is, and what stands against it."""
+    """List the nodes whose kickout is due or proposed, how far each is, and what is against it."""
     with open_folded(config) as app:
         looks = _looks(app)
         bucket = _bucket(app) if ask_chain else None
         needed = app.report_settings.kick_after_rounds
+        due = {look.node for look in looks}
         with app.store.reading() as unit:
             cursor = unit.cursor.get()
+            undue = [kick for kick in unit.rounds.live_kicks() if kick.node not in due]
     if as_json:
-        answers = [_answer(look) for look in looks]
+        answers = [_answer(look) for look in looks] + [_undue_answer(kick) for kick in undue]
         print_json(answers if bucket is None else {"kickouts": answers, "bucket": asdict(bucket)})
         return
     if not looks:
@@ -67,6 +71,11 @@ def list_kickouts(
     for look in looks:
         for line in _lines(look, needed, now):
             typer.echo(line)
+    for kick in undue:
+        since = f"proposed in round {kick.round}"
+        typer.echo(
+            f"{kick.node}  {_UNDUE}, but {since}: the daemon cancels it once the contract lets it"
+        )
     if bucket is not None:
         refill = f"{bucket.per_frame} more every {bucket.frame} s"
         typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
@@ -210,6 +219,21 @@ def _answer(look: Look) -> dict[str, object]:
         "ready_at": None if kick is None else kick.ready_at,
         "rounds_low": look.shown,
         "obstacle": look.obstacle,
+    }
+
+
+def _undue_answer(kick: Kick) -> dict[str, object]:
+    """Write a live kickout of a node that is not due any more as `_answer` writes others."""
+    return {
+        "node": kick.node,
+        "index": kick.index,
+        "lane": None,
+        "due_since": None,
+        "evidence": kick.evidence,
+        "kickout": kick.state.value,
+        "ready_at": kick.ready_at,
+        "rounds_low": None,
+        "obstacle": _UNDUE,
     }
 
 
