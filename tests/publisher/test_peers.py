@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -216,7 +216,8 @@ def dripping() -> Iterator[str]:
 
         def drip() -> None:
             taken, _ = listening.accept()
-            with taken:
+            # Whoever has waited long enough hangs up.
+            with taken, suppress(OSError):
                 taken.sendall(b"HTTP/1.1 200 OK\r\nX: ")
                 while not until.wait(0.05):
                     taken.sendall(b"x")
