@@ -44,7 +44,7 @@ FREE_BY_HAND = ("--no-mining", "--gas-price", "0", "--block-base-fee-per-gas", "
 def _hush(url: str) -> None:
     """Nobody reads on: Anvil would stop in the middle of a request once the pipe is full."""
     call = {"jsonrpc": "2.0", "id": 0, "method": "anvil_setLoggingEnabled", "params": [False]}
-    requests.post(url, json=call, timeout=10).raise_for_status()
+    requests.post(url, json=call, timeout=120).raise_for_status()
 
 
 def _address(running: subprocess.Popen[str]) -> str:

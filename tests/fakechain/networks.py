@@ -40,7 +40,7 @@ class Caller:
 
     def whole(self, method: str, *params: object) -> Any:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return self.session.post(self.url, json=body, timeout=10).json()
+        return self.session.post(self.url, json=body, timeout=120).json()
 
     def __call__(self, method: str, *params: object) -> Any:
         answer = self.whole(method, *params)
@@ -51,4 +51,4 @@ class Caller:
             {"jsonrpc": "2.0", "id": place, "method": method, "params": params}
             for place, (method, *params) in enumerate(calls)
         ]
-        return self.session.post(self.url, json=body, timeout=10).json()
+        return self.session.post(self.url, json=body, timeout=120).json()

@@ -36,7 +36,9 @@ def test_an_endpoint_that_is_gone_is_a_bad_gateway(true):
     _, url = true
     upstream = Upstream(url.rpartition(":")[0] + ":1")
     with serving(upstream) as served, Caller(served.url) as ask:
-        answered = ask.session.post(served.url, data=b'{"id":1,"method":"eth_chainId"}', timeout=9)
+        answered = ask.session.post(
+            served.url, data=b'{"id":1,"method":"eth_chainId"}', timeout=99
+        )
     upstream.close()
     assert answered.status_code == 502
 
@@ -91,6 +93,6 @@ def ask_raw(url, calls):
         [{"id": place, "method": one[0], "params": one[1:]} for place, one in enumerate(calls)]
     )
     port = int(url.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as line:
         line.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         return line.recv(65_536)

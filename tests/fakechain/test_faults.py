@@ -142,7 +142,7 @@ def test_every_message_says_its_numbers(ask, provider):
 def test_a_whole_http_answer_comes_in_place_of_json(ask, provider, fault, status):
     provider.faults = [fault]
     answered = ask.session.post(
-        ask.url, json={"id": 1, "method": "eth_chainId", "params": []}, timeout=10
+        ask.url, json={"id": 1, "method": "eth_chainId", "params": []}, timeout=120
     )
     assert answered.status_code == status
     assert b"0x7a69" not in answered.content

@@ -38,7 +38,7 @@ def test_a_batch_is_answered_in_order_errors_among_the_answers(ask):
     ("body", "code"), [(b"{", -32700), (b"[]", -32600), (b"7", -32600), (b'{"id":1}', -32600)]
 )
 def test_what_is_no_question_is_told_so(ask, body, code):
-    answer = requests.post(ask.url, data=body, timeout=10).json()
+    answer = requests.post(ask.url, data=body, timeout=120).json()
     assert (answer["id"], answer["error"]["code"]) == (None, code)
 
 

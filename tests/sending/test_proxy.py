@@ -12,7 +12,7 @@ from tests.sending.proxy import EVERY, SEND, Proxy
 
 def ask(proxy: Proxy, method: str, *params: object) -> Any:
     body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": list(params)}
-    return requests.post(proxy.url, json=body, timeout=10).json()
+    return requests.post(proxy.url, json=body, timeout=120).json()
 
 
 def test_an_office_pushes_through_two_proxies_and_each_sees_the_same_bytes(
@@ -40,7 +40,7 @@ def test_a_batch_is_spoilt_question_by_question(open_proxy):
         {"jsonrpc": "2.0", "id": place, "method": method, "params": []}
         for place, method in enumerate(("eth_blockNumber", "eth_chainId"))
     ]
-    told = {one["id"]: one for one in requests.post(proxy.url, json=body, timeout=10).json()}
+    told = {one["id"]: one for one in requests.post(proxy.url, json=body, timeout=120).json()}
     assert told[1]["result"] == "0x5"
     assert int(told[0]["result"], 16) > 0
 
