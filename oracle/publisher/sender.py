@@ -21,6 +21,10 @@ __all__ = [
 
 _METHOD = "eth_sendRawTransaction"
 _ACCEPTED = frozenset({Answer.SENT, Answer.ALREADY})
+# It may be in the pool, and it may be taken at the next try.
+_OPEN = frozenset({Answer.UNKNOWN, Answer.AMBIGUOUS})
+# What a person has to put right; one gateway that takes no sends says it of everything.
+_STOPPING = frozenset({Answer.CAP, Answer.CHAIN, Answer.MALFORMED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,19 @@ def _noted(line: Line, sent: Sent) -> Sent:
 
 
 def _best(answers: Iterable[Sent]) -> Sent:
-    """An accepting pool counts; else what says most; silence last."""
+    """An accepting pool counts; else what says most, before silence.
+
+    What stops the sender counts where all say so: who is silent now may take the bytes.
+    """
     order = [*Answer]
-    worst = (Answer.UNKNOWN, Answer.AMBIGUOUS)
-    ranked = sorted(answers, key=lambda sent: (sent.answer in worst, order.index(sent.answer)))
-    return ranked[0] if ranked else Sent(Answer.AMBIGUOUS, "no endpoint is configured")
+    ranked = sorted(answers, key=lambda sent: (_rank(sent.answer), order.index(sent.answer)))
+    if not ranked:
+        return Sent(Answer.AMBIGUOUS, "no endpoint is configured")
+    best, worst = ranked[0], ranked[-1]
+    if best.answer in _OPEN and worst.answer in _STOPPING:
+        return Sent(best.answer, f"{best.text}; another endpoint says {worst.text}")
+    return best
+
+
+def _rank(answer: Answer) -> int:
+    return 2 if answer in _STOPPING else int(answer in _OPEN)

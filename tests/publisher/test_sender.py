@@ -251,6 +251,18 @@ def test_every_endpoint_gets_the_bytes_once(fresh_chain: Chain):
     assert sent.answer is Answer.POOL
 
 
+def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
+    with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
+        one.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
+        other.faults[SEND] = Fault.SWALLOW
+        silent = send(Lines([Line(one.url), Line(other.url)]), RAW)
+        one.faults[SEND] = "oversized data"
+        other.faults[SEND] = "tx fee exceeds the configured cap"
+        told = send(Lines([Line(one.url), Line(other.url)]), RAW)
+    assert (silent.answer, "forbidden for this key" in silent.text) == (Answer.AMBIGUOUS, True)
+    assert told.answer is Answer.CAP
+
+
 def test_a_key_in_the_address_of_an_endpoint_is_never_shown():
     line = Line("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
     sent = send(Lines([line]), RAW)

@@ -10,7 +10,7 @@ from oracle.services.sending_settings import SendingSettings
 from oracle.store.outbox_rows import PauseKind
 from tests.office import ETHER, Office
 from tests.sending.at_sea import attempts, only
-from tests.sending.faults import error
+from tests.sending.faults import error, request_dropped
 from tests.sending.proxy import SEND, Proxy
 from tests.sending.rollups import price_oracle
 
@@ -47,6 +47,23 @@ def test_one_endpoint_that_takes_it_is_enough(
     office.tick()
     with office.store.reading() as unit:
         assert unit.outbox.senders.paused_because(office.desk.account) is None
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_a_gateway_that_takes_no_sends_stops_nobody_while_the_other_endpoint_is_silent(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    proxies[0].rule(SEND, error("eth_sendRawTransaction is forbidden for this key"))
+    proxies[1].rule(SEND, request_dropped(), times=1)
+    office.period()
+    office.tick()
+    (first,) = attempts(office)
+    assert first.last_error_class == "ambiguous"
+    assert "forbidden for this key" in (first.last_error_text or "")
+    office.mine(2)
+    office.tick()
     office.mine()
     assert office.premises.round == 1
 
