@@ -15,6 +15,7 @@ from oracle.entrypoints.options import (
     print_json,
 )
 from oracle.entrypoints.report_commands import report
+from oracle.entrypoints.status_lines import told_of_dispute
 from oracle.services.timing.gating import holding
 from oracle.services.timing.releasing import held_at, release
 from oracle.store.gates import Gate
@@ -63,8 +64,12 @@ def _list(app: App, *, as_json: bool) -> None:
         return
     if not held:
         typer.echo("no report is held")
+    disputed = [gate for gate in held if gate.is_disputed]
     for gate in held:
-        typer.echo(f"period {gate.period}: {gate.reason}")
+        if not gate.is_disputed:
+            typer.echo(f"period {gate.period}: {gate.reason}")
+    if disputed:
+        typer.echo(told_of_dispute(disputed))
 
 
 def _answer(gate: Gate) -> dict[str, object]:

@@ -109,14 +109,17 @@ def _waiting(seen: Overview) -> Lines:
             yield "HELD", f"{told}; {show}, then `report release`"
     disputed = [gate for gate in seen.held if gate.is_disputed]
     if disputed:
-        yield "HELD", _disputed(disputed)
+        yield "HELD", told_of_dispute(disputed)
     push = seen.push
     if push is not None and push.error_text is not None:
         yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
 
 
-def _disputed(gates: Sequence[Gate]) -> str:
-    """Say it once: a reporter that differs in every round holds one period after the other."""
+def told_of_dispute(gates: Sequence[Gate]) -> str:
+    """Say it once: a reporter that differs in every round holds one period after the other.
+
+    `gates` are those that are disputed, by period; there is one at least.
+    """
     newest, before = gates[-1], len(gates) - 1
     since = f" (and {before} before it, since period {gates[0].period})" if before else ""
     return (

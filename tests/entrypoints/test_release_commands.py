@@ -33,6 +33,17 @@ def test_what_is_held_is_listed(held: str, capsys):
     assert (gate["period"], gate["reason"], gate["members"]) == (PERIOD, WHY, 100)
 
 
+def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, sqlite_url: str):
+    with Store.open(sqlite_url) as store, store.transaction() as unit:
+        for period in range(PERIOD + 1, PERIOD + 40):
+            unit.gates.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
+    assert run(["report", "release", "--config", held]) == 0
+    looks_wrong, disputed = capsys.readouterr().out.splitlines()
+    assert looks_wrong == f"period {PERIOD}: {WHY}"
+    assert disputed.startswith(f"period {PERIOD + 39} (and 38 before it, since period ")
+    assert "compare it with theirs" in disputed
+
+
 def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
     held: str, capsys, sqlite_url: str
 ):
