@@ -4,15 +4,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from socket import SHUT_RDWR, socket
+from socket import MSG_PEEK, SHUT_RDWR, socket
 from typing import Any
 
 import requests
 from typing_extensions import override
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.util.wait import wait_for_read
 
 _PART = 256 * 1024
+# Headers are shorter as a rule.
+_PEEKED = 8 * 1024
 
 
 def body_of(raw: BaseHTTPResponse, most: int, until: float) -> bytes:
@@ -54,7 +57,7 @@ def _in_time(connection: HTTPConnection) -> Iterator[None]:
         TimeoutError: it did.
     """
     seconds, is_late = connection.timeout, threading.Event()
-    if not isinstance(seconds, int | float):
+    if not isinstance(seconds, int | float) or _are_here(connection.sock, seconds):
         yield
         return
 
@@ -74,6 +77,20 @@ def _in_time(connection: HTTPConnection) -> Iterator[None]:
         timer.cancel()
         if is_late.is_set():
             raise TimeoutError
+
+
+def _are_here(taken: socket | None, seconds: float) -> bool:
+    """Wait for what comes first, and tell whether that is all headers: no thread has to watch.
+
+    Raises:
+        TimeoutError: nothing came.
+    """
+    if type(taken) is not socket:
+        # What TLS holds cannot be looked at beforehand.
+        return False
+    if not wait_for_read(taken, timeout=seconds):
+        raise TimeoutError
+    return b"\r\n\r\n" in taken.recv(_PEEKED, MSG_PEEK)
 
 
 class _Plain(HTTPConnection):
