@@ -2,12 +2,13 @@
 
 Looked at: what a test prints (and what it reads of its own output, or of a program that it
 started), its log records, its traceback, warnings, the message of every error of ours, whether it
-was raised or not, and at the end the text of the metrics.
+was raised or not, what daemons write to their logs, and at the end the text of the metrics.
 """
 
 import base64
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,36 @@ FIXED = (
     "a-token-that-nobody-sees",
     "a-password-that-nobody-sees",
 )
+
+
+class Logs:
+    """The files that programs of the tests write to, read as far as they have come."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, int] = {}
+        self._writers: dict[Path, subprocess.Popen[Any]] = {}
+
+    def follow(self, writer: "subprocess.Popen[Any]", *given: object) -> None:
+        """Follow what a program was `given` to write to, where that is a file of a name."""
+        for one in given:
+            name = getattr(one, "name", None)
+            if isinstance(name, str) and getattr(one, "mode", "r")[0] in "wax":
+                self._writers[Path(name)] = writer
+                self._read[Path(name)] = 0
+
+    def news(self) -> str:
+        """Return what was written since the last look; who has ended is not looked at again."""
+        found = []
+        for path, writer in list(self._writers.items()):
+            is_over = not path.exists() or writer.returncode is not None
+            if path.exists():
+                with path.open("rb") as log:
+                    log.seek(self._read[path])
+                    found.append(log.read())
+                self._read[path] += len(found[-1])
+            if is_over:
+                del self._writers[path], self._read[path]
+        return b"\n".join(found).decode(errors="replace")
 
 
 class Watch:
@@ -68,6 +99,7 @@ class Watch:
 
 
 watch = Watch()
+logs = Logs()
 
 
 def learn(value: str | bytes, what: str = "a secret of a test") -> None:
@@ -79,16 +111,24 @@ def pytest_configure() -> None:
     """Listen where secrets are made and where things are said."""
     _listen(keys, "_write_new", before=lambda _path, text: _learn_password(text))
     _listen(keys, "read_secret", after=_learn_password)
+    _listen(keys, "accounts", after=_learn_what_it_makes)
     _listen(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
     _listen(OracleError, "__init__", before=lambda _self, *told: watch.said("an error", told))
     _listen(CaptureFixture, "readouterr", after=lambda read: watch.said("output", "".join(read)))
     _listen(subprocess.Popen, "communicate", after=lambda read: watch.said("a program", read))
+    _listen(subprocess.Popen, "__init__", before=logs.follow)
 
 
 def _learn_password(text: str) -> None:
     # The other file is a keystore, which may be seen.
     if not text.lstrip().startswith("{"):
         watch.learn(text.strip(), "a password")
+
+
+def _learn_what_it_makes(accounts: Any) -> None:
+    """A daemon may open what this process has only made."""
+    if getattr(accounts.encrypt, "__name__", "") != "heard":
+        _listen(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))
 
 
 def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> None:
@@ -114,6 +154,8 @@ def pytest_runtest_makereport() -> Iterator[None]:
     """Fail the phase of a test in which a secret was shown."""
     outcome: Any = yield
     report = outcome.get_result()
+    if report.when == "teardown":
+        watch.said("a log", logs.news())
     shown = [*report.sections]
     if report.longrepr is not None:
         shown.append(("the traceback", str(report.longrepr)))

@@ -45,6 +45,14 @@ def test_read(key, capsys):
     capsys.readouterr()
 def test_program(key):
     subprocess.run([sys.executable, "-c", f"print('{key.hex()}')"], capture_output=True)
+def test_daemon(tmp_path):
+    # Only made here: what opens it is the other process.
+    made = key_files(tmp_path, "signer")
+    told = "import sys; from pathlib import Path; from oracle.publisher.keys import unlock; "
+    told += "print(unlock(*map(Path, sys.argv[1:])).hex())"
+    with (tmp_path / "daemon.log").open("wb") as out:
+        command = [sys.executable, "-c", told, *map(str, made)]
+        with subprocess.Popen(command, stdout=out, stderr=out) as process: process.wait()
 def test_traceback(key): assert key.hex() == 0
 def test_swallowed(key):
     with pytest.raises(InputError):
