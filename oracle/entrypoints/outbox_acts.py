@@ -152,6 +152,7 @@ def cancel(
             intent = named(unit, intent_id)
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
+        _refuse_displaced(app, intent)
         if not yes and not dry_run:
             raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
@@ -252,7 +253,27 @@ def _sent(app: App, intent_id: int) -> Intent:
         intent = named(unit, intent_id)
     if intent.state is not IntentState.LIVE:
         raise InputError(_cannot(intent, "bumped"))
+    _refuse_displaced(app, intent)
     return intent
+
+
+def _refuse_displaced(app: App, intent: Intent) -> None:
+    """Refuse what was called off already, or gave its nonce to another call.
+
+    Raises:
+        InputError: it did; it names the one that has the nonce now.
+    """
+    if intent.nonce is None or intent.state is not IntentState.LIVE:
+        return
+    with app.store.reading() as unit:
+        slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
+        rival = None if slot is None else unit.outbox.intents.named(slot.intent_id)
+    if rival is not None and rival.id != intent.id:
+        raise InputError(
+            f"intent {intent.id} gave up its nonce {intent.nonce}: intent {rival.id} "
+            f"({rival.wish.kind}) was put on it, and one of the two lands; "
+            f"`qos-oracle outbox bump {rival.id}` pays more for that one"
+        )
 
 
 def _cannot(intent: Intent, what: str) -> str:

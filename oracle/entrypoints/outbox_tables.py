@@ -47,10 +47,11 @@ def show_intent(
 def _lived(alike: Sequence[JournalEntry]) -> str:
     """Write entries that say the same, one after the other, as one line."""
     first, last = alike[0], alike[-1]
-    by = "" if first.actor is None else f" by {first.actor}"
+    by = "" if first.actor is None else f"by {first.actor}"
+    detail = " ".join(part for part in (first.detail, by) if part)
     times = _TIMES.get(len(alike), f"{len(alike)} times")
     again = "" if len(alike) == 1 else f" ({times}, until {in_utc(last.at, _MOMENT)})"
-    said = f"{first.event:<{_EVENT_WIDTH}} {first.detail}{by}".rstrip()
+    said = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
     return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
 
 

@@ -182,6 +182,11 @@ def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, u
         outbox.senders.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
     assert "or intent 1, which was put on its nonce" in shown(capsys)["waits_for"]
+    for words in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
+        assert act(*words) == 2
+        said = capsys.readouterr().err
+        assert "intent 2 gave up its nonce 5: intent 1 (propose_kick) was put on it" in said
+        assert "`qos-oracle outbox bump 1` pays more" in said
     with Store.open(url) as store, store.transaction() as unit:
         (slot,) = unit.outbox.slots.watched(ME)
         call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
