@@ -14,7 +14,14 @@ from tests.evm.fixtures import chain
 from tests.office import Office, Premises
 from tests.sending.fuses import Deaths
 from tests.sending.proxy import Proxy, proxy
-from tests.services.conftest import new_postgresql_store, new_sqlite_store, new_store, store
+from tests.sending.reporters import Company, company
+from tests.services.conftest import (
+    NewStore,
+    new_postgresql_store,
+    new_sqlite_store,
+    new_store,
+    store,
+)
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -74,3 +81,22 @@ def proxied_office(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Offic
     for one in proxies:
         one.forget()
     return sqlite_office
+
+
+@pytest.fixture
+def three(
+    premises: Premises,
+    new_sqlite_store: NewStore,
+    new_postgresql_store: NewStore,
+    tmp_path: Path,
+) -> Iterator[Company]:
+    """Two on SQLite and one on PostgreSQL, in windows of one, three and a thousand blocks."""
+    with (
+        new_sqlite_store() as one,
+        new_postgresql_store() as two,
+        new_sqlite_store() as third,
+        company(premises, [one, two, third], tmp_path) as opened,
+    ):
+        for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
+            reporter.window = window
+        yield opened

@@ -1,11 +1,8 @@
 """Three reporters, a quorum of two: equal bytes, whoever lies, is down or starts again."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
-import pytest
 from sqlalchemy import delete
 
 from oracle.publisher.board import Board
@@ -19,31 +16,11 @@ from oracle.store.outbox_rows import IntentKind
 from oracle.store.round_tables import report
 from oracle.telemetry import gate_metrics, quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
-from tests.office import SETTINGS, Premises
-from tests.sending.reporters import Company, Reporter, company
-from tests.services.conftest import NewStore
+from tests.office import SETTINGS
+from tests.sending.reporters import Company, Reporter
 from tests.services.test_kicking import ROUNDS, bad_pool
 
 HASH = "0x" + 64 * "5"
-
-
-@pytest.fixture
-def three(
-    premises: Premises,
-    new_sqlite_store: NewStore,
-    new_postgresql_store: NewStore,
-    tmp_path: Path,
-) -> Iterator[Company]:
-    """Two on SQLite and one on PostgreSQL, in windows of one, three and a thousand blocks."""
-    with (
-        new_sqlite_store() as one,
-        new_postgresql_store() as two,
-        new_sqlite_store() as third,
-        company(premises, [one, two, third], tmp_path) as opened,
-    ):
-        for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
-            reporter.window = window
-        yield opened
 
 
 def disagreements(reporter: Reporter) -> float:
