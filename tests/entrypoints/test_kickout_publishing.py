@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from eth_utils.address import to_checksum_address
 
 from oracle.domain.ids import Hash
 from oracle.domain.rounds import RoundsChanges
@@ -145,62 +144,6 @@ def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, 
     assert f"round {office.premises.round + 2} has to be accepted first" in told.err
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
     assert "its kickout is proposed already" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_what_was_tried_in_this_round_is_refused_dry_as_in_earnest(office, config, capsys):
-    propose = ["kickout", "propose", node_of(office), "--config", config]
-    # Its sender rests: the proposal gets no nonce, and is called off.
-    hold = ["outbox", "hold", office.desk.account.address, "--config", config]
-    assert run(hold) == 0
-    assert run([*propose, "--publish"]) == 0
-    waiting = capsys.readouterr().out
-    assert "kickout proposal planned" in waiting
-    assert run(["kickout", "cancel", node_of(office), "--config", config, "--publish"]) == 0
-
-    told = []
-    for manner in ("--dry-run", "--publish"):
-        capsys.readouterr()
-        assert run([*propose, manner]) == 2
-        told.append(capsys.readouterr().err)
-    assert told[0] == told[1]
-    assert f"in round {office.premises.round} it was tried already, and is cancelled" in told[0]
-    assert "It can be proposed again in the next round" in told[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
-def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, manner):
-    propose = ["kickout", "propose", node_of(office), "--config", config]
-    assert run([*propose, "--publish"]) == 0
-    with office.store.reading() as unit:
-        (live,) = unit.outbox.intents.unfinished(office.desk.account)
-    capsys.readouterr()
-    assert run([*propose, manner]) == 2
-    said = capsys.readouterr().err
-    assert f"a call about it (propose_kick {live.id}) is live" in said
-    assert f"`qos-oracle outbox show {live.id}`" in said
-
-
-@pytest.mark.slow
-def test_a_proposal_by_too_few_says_who_did_not_sign(office, config, capsys):
-    premises = office.premises
-    others = ["0x" + 40 * "1", "0x" + 40 * "2"]
-    named = [to_checksum_address(office.desk.publisher.signer.address), *others]
-    chosen = premises.oracle.functions.setSigners(named, 2)
-    premises.chain.send(chosen, sender=premises.network.admin)
-    office.index()
-    with Path(config).open("a", encoding="utf-8") as file:
-        # Nobody answers there.
-        file.write('[reporters]\npeers = ["http://127.0.0.1:9"]\n')
-    propose = ["kickout", "propose", node_of(office), "--config", config]
-    assert run([*propose, "--publish"]) == 0
-    said = capsys.readouterr().out
-    assert "kickout signed" in said
-    assert "nothing is sent: 1 of 2 signatures are here" in said
-    assert run(propose) == 2
-    told = capsys.readouterr().err
-    assert f"nothing came from {', '.join(others)}" in told
 
 
 @pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
