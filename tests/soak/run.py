@@ -7,6 +7,8 @@ missing, the state is not what a fold of the logs gives, or memory grew after th
 """
 
 import argparse
+import ctypes
+import gc
 import hashlib
 import json
 import subprocess
@@ -75,7 +77,7 @@ class Soak:
             self._catch_up()
         last = self.ask()
         self._catch_up()
-        self.told.end_mb = resident_mb()
+        self.told.end_mb = settled_mb()
         self.told.seconds = time.monotonic() - began
         self.told.forks, self.told.spoiled = last["forks"], last["spoiled"]
         self.told.logs_are_the_chains = self._digest() == last["digest"]
@@ -111,7 +113,7 @@ class Soak:
         now = resident_mb()
         told.most_mb = max(told.most_mb, now)
         if told.warm_mb == 0 and told.events > _WARM * self.events:
-            told.warm_mb = now
+            told.warm_mb = settled_mb()
         if told.events * 20 // self.events > self._shown:
             self._shown = told.events * 20 // self.events
             say(f"{told.events} events, block {done.cursor.number}, {now:.0f} MB")
@@ -128,6 +130,19 @@ def resident_mb() -> float:
     """What this process holds now."""
     status = Path("/proc/self/status").read_text("utf-8")
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def settled_mb() -> float:
+    """What it holds once all that is free has been given back.
+
+    An allocator keeps what threads have freed, and how much that is depends on who ran when.
+    """
+    gc.collect()
+    # Of glibc; others have none, and keep less.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    return resident_mb()
 
 
 def asked(chain: "subprocess.Popen[str]") -> dict[str, Any]:
