@@ -10,7 +10,7 @@ import requests
 import urllib3
 from typing_extensions import override
 
-from oracle.chain.bodies import body_of
+from oracle.chain.bodies import Punctual, body_of
 from oracle.chain.urls import shown
 from oracle.domain.ids import Address
 from oracle.publisher.statement_wire import Told, is_genuine, read
@@ -38,6 +38,8 @@ class Peer:
         self._parts = urlsplit(url)
         self._seconds = seconds
         self._session = requests.Session()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, Punctual())
         self._is_asked = False
         self._rests_until = 0.0
 

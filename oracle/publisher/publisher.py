@@ -11,6 +11,7 @@ from oracle.publisher.fees import Caps, Fees, Market, quote
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.markets import ask_market
 from oracle.publisher.resting import Rest
+from oracle.publisher.sender import show_zeros
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
 from oracle.publisher.signers.mute import MuteSigner
@@ -79,6 +80,7 @@ class Publisher:
     ) -> None:
         """`keys` a single signer: it sends and pays, and there are no statements to sign."""
         self.lines = Lines([Line(url) for url in urls])
+        show_zeros(self.lines)
         self.domain = domain
         self.caps = caps
         self.contract = OracleContract(self.lines, domain.contract)

@@ -17,6 +17,7 @@ __all__ = [
     "answer_of",
     "send",
     "send_all",
+    "show_zeros",
 ]
 
 _METHOD = "eth_sendRawTransaction"
@@ -78,6 +79,12 @@ def _send_all(line: Line, raws: Sequence[bytes]) -> list[Sent]:
 
 def _refused(error: RefusedError) -> Sent:
     return Sent(answer_of(error.message, error.code), error.message)
+
+
+def show_zeros(lines: Lines) -> None:
+    """Let alerts see a zero of each endpoint before the first answer that nobody knows."""
+    for line in lines.all:
+        BROADCASTS.labels(line.name, Answer.UNKNOWN.value)
 
 
 def _noted(line: Line, sent: Sent) -> Sent:

@@ -21,7 +21,7 @@ from oracle.services.desk import Desk
 from oracle.services.sending.budgets import runway, show
 from oracle.services.sending.giving_up import MOST_TRIES, GivenUp, given_up
 from oracle.store.outbox_counts import Ended
-from oracle.store.outbox_rows import Account
+from oracle.store.outbox_rows import Account, IntentKind
 from oracle.store.store import Store, Unit
 from oracle.telemetry.outbox_metrics import (
     BLOCKS,
@@ -36,7 +36,7 @@ from oracle.telemetry.outbox_metrics import (
 )
 
 # Alerts see a zero before the first.
-_KINDS = ("push", "propose_kick", "execute_kick", "cancel_kick", "start_task", "noop")
+_KINDS = tuple(one.value for one in IntentKind if one is not IntentKind.ADOPTED)
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 _NO_OUTCOME = {(kind, outcome): 0 for kind in _KINDS for outcome in _OUTCOMES}
 

@@ -92,7 +92,8 @@ class Keys(Section):
         "eth_signTypedData_v4"
     )
     # Of one request to a remote signer or to the KMS.
-    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+    # Two of them, for a statement and a transaction, are less than `/livez` allows a turn.
+    timeout_seconds: float = Field(default=10.0, gt=0, le=20)
 
     def place(self, role: Role) -> KeyPlace | None:
         """Return where a role's key lies; None: there is none."""

@@ -14,9 +14,11 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.publisher.door import Door
 from oracle.publisher.fees import Fees
+from oracle.publisher.peers import Peer
 from oracle.publisher.signer import Transaction
 from oracle.publisher.signers.places import RemoteKey, Wire
 from oracle.publisher.signers.remote import RemoteSigner
+from oracle.publisher.statement_wire import Told
 from tests.publisher.test_mutual_tls import made
 
 pytestmark = pytest.mark.slow
@@ -87,6 +89,14 @@ def test_headers_without_end_are_given_up(who: str):
         ended = given_up(lambda: ASKS[who](url))
     assert ended is not None
     assert issubclass(ended, TransientError)
+
+
+def test_another_reporter_that_drips_is_asked_again_later():
+    with dripping() as url:
+        peer, told = Peer(url, SECONDS), list[list[Told]]()
+        assert given_up(lambda: told.append(peer.ask("/v1/report/7"))) is None
+        peer.close()
+    assert told == [[]]
 
 
 def test_headers_without_end_are_given_up_behind_tls_too(tmp_path: Path):
