@@ -44,9 +44,12 @@ class Logs:
         """Follow what a program was `given` to write to, where that is a file of a name."""
         for one in given:
             name = getattr(one, "name", None)
-            if isinstance(name, str) and getattr(one, "mode", "r")[0] in "wax":
-                self._writers[Path(name)] = writer
-                self._read[Path(name)] = 0
+            if not isinstance(name, str) or getattr(one, "mode", "r")[0] not in "wax":
+                continue
+            # A device may have no end.
+            if (path := Path(name)).is_file():
+                self._writers[path] = writer
+                self._read[path] = 0
 
     def news(self) -> str:
         """Return what was written since the last look; who has ended is not looked at again."""
