@@ -133,12 +133,13 @@ def show(unit: Unit, desk: Desk) -> None:
 def _spent(unit: Unit, desk: Desk) -> list[tuple[int, int, int]]:
     """Return (seconds, limit, what is spent or reserved), for every window with a limit.
 
-    What lies further ahead than a window is of a clock that was wrong: it would count for ever.
+    What lies more than a day ahead is of a clock that was wrong: it would count for ever. What
+    lies less far ahead counts, for it was paid not long ago, whatever a clock said.
     """
     caps, now, slots = desk.publisher.caps, desk.stamp.at, unit.outbox.slots
     windows = ((HOUR, caps.cost_per_hour), (DAY, caps.cost_per_day))
     return [
-        (seconds, limit, slots.committed_since(desk.account, now - seconds, now + seconds))
+        (seconds, limit, slots.committed_since(desk.account, now - seconds, now + DAY))
         for seconds, limit in windows
         if limit is not None
     ]
