@@ -32,6 +32,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.weighting import SEED_WEIGHTING
 from tests.evm.chain import Chain
 from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, key_files
+from tests.services.office_fixtures import just_after
 
 ETHER = 10**18
 _SECOND = Fraction(1)
@@ -153,7 +154,7 @@ def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def premises(fresh_stage: Premises, chain: Chain) -> Premises:
     """What the test does to the chain is undone."""
-    return fresh_stage
+    return just_after(fresh_stage)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Premises built once a module; an office on a fresh database for every test."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,13 +9,19 @@ import pytest
 from oracle.store.store import Store
 from tests.evm.anvil import FREE_BY_HAND, anvil
 from tests.evm.chain import Chain
-from tests.office import Office, Premises
+from tests.office import SETTINGS, Office, Premises
 
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """As tests.evm's, but the `finalized` block is two below the head, not sixty-four."""
-    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
+    """As tests.evm's, but the `finalized` block is two below the head, not sixty-four.
+
+    A period begins with the first block: else one might end in the middle of any test.
+    """
+    length = SETTINGS.period_seconds
+    begins = int(time.time()) // length * length  # noqa: TID251  as Anvil itself would begin
+    flags = ("--slots-in-an-epoch", "1", "--timestamp", str(begins))
+    with anvil(*FREE_BY_HAND, *flags) as url:
         chain = Chain(url)
         try:
             yield chain
@@ -30,7 +37,14 @@ def fresh_premises(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture
 def premises(fresh_premises: Premises, chain: Chain) -> Premises:
     """What the test does to the chain is undone."""
-    return fresh_premises
+    return just_after(fresh_premises)
+
+
+def just_after(built: Premises) -> Premises:
+    """Let the chain's clock go on a second after all was built, however long ago that is."""
+    built.chain.later(1)
+    built.chain.mine()
+    return built
 
 
 @pytest.fixture
