@@ -8,6 +8,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 TESTS = Path(__file__).resolve().parents[1]
 INGEST, SENDING = TESTS / "faults", TESTS / "sending"
@@ -16,12 +17,16 @@ _TEST = re.compile(r"^def (test_case_(f?\d\d)_\w+)\(", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault, and what is expected of us when it happens; `number` as tests name it."""
+    """One fault, and what is expected of us when it happens; `number` as tests name it.
+
+    `severity`: a `critical` one costs money, a false kickout, a false report or a lost log.
+    """
 
     number: str
     area: str
     fault: str
     expected: str
+    severity: Literal["critical", "normal"] = "normal"
 
 
 @dataclass(frozen=True, slots=True)

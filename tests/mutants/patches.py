@@ -8,7 +8,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-REPORT = ROOT / "docs" / "reliability.md"
+# What a run finds is made anew by whoever wants it; git does not keep it.
+BUILD = ROOT / "build"
+REPORT = BUILD / "reliability.md"
 
 _FIELD = re.compile(r"# (Build|Case|Defence|Outbox|Quick|Room|Test): (.+)")
 # Of a fault case: c (ingest) or f (publishing) and its number; of any other defence: a number, or

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says; it is made by run.py and never written by hand."""
+"""What build/reliability.md says; it is made by run.py and never written by hand."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,9 @@ from tests.mutants.results import NOT_RUN, Results
 _OPENING = """\
 # What happens when a defence is missing
 
-Made by `.venv/bin/python tests/mutants/run.py` (`make mutants`) from what it saw; do not edit.
-With `--only NAME` it makes the lines anew whose mutants have that in their name.
+Made by `.venv/bin/python tests/mutants/run.py` (`make mutants`) from what it saw;
+docs/reliability.md says what it is for. With `--only NAME` it makes the lines anew whose mutants
+have that in their name.
 
 A *mutant* is a patch in `tests/mutants/` that takes one defence away. *Noticed*: every test that
 the patch names is green without it and fails with it, by what it asserts and not for want of a
@@ -89,7 +90,7 @@ def _case_row(
         _lines([f"`{_short(test)}`" for test in tests]),
         without,
         _lines([f"`{mutant.name}`: {mutant.defence}" for mutant in takers]),
-        _lines([_result(mutant, results) for mutant in takers]) or "**no mutant**",
+        _lines([_result(mutant, results) for mutant in takers]) or "-",
     ]
     return f"| {' | '.join(cells)} |\n"
 

@@ -1,4 +1,4 @@
-"""What earlier runs found: results.json, from which docs/reliability.md is made."""
+"""What earlier runs found: build/mutants.json, from which build/reliability.md is made."""
 
 import fcntl
 import hashlib
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.patches import FOLDER, Mutant
+from tests.mutants.patches import BUILD, Mutant
 
-RESULTS = FOLDER / "results.json"
+RESULTS = BUILD / "mutants.json"
 NOT_RUN = "not run yet"
 
 
@@ -67,6 +67,7 @@ def results() -> Results:
 @contextmanager
 def changing() -> Iterator[Results]:
     """Change the results; whoever else runs mutants now waits."""
+    BUILD.mkdir(exist_ok=True)
     with RESULTS.open("a+", encoding="utf-8") as kept:
         fcntl.flock(kept, fcntl.LOCK_EX)
         kept.seek(0)

@@ -1,4 +1,4 @@
-"""Takes our defences away, one by one, and sees that the tests notice; writes docs/reliability.md.
+"""Takes our defences away, one by one, sees that tests notice, and writes build/reliability.md.
 
     .venv/bin/python tests/mutants/run.py [--only NAME ...] [--stale] [--jobs 2] [--again]
 
