@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending sim machine soak fuzz bench cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending sim machine soak fuzz bench dashboard cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -64,6 +64,9 @@ fuzz:  ## Call the oracle contract a hundred thousand times at random (CALLS=300
 
 bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)
+
+dashboard:  ## Draw the Grafana dashboard anew
+	PYTHONPATH=ops/grafana python -m dashboard.drawing ops/grafana/qos-oracle.json
 
 cover:  ## Run the quick tests and show what they miss
 	pytest -m 'not slow' --cov --cov-report=term-missing

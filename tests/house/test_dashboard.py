@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.telemetry.dashboard.drawing import ROWS, dashboard, text
+from dashboard.drawing import ROWS, dashboard, text
 from tests.house.test_documents import ALERTS, OPERATING, RULES, metric_labels, metric_names
 from tests.house.test_prometheus import with_promtool
 
@@ -24,9 +24,7 @@ def shown(expression: str) -> set[str]:
 
 
 def test_the_shipped_dashboard_is_what_the_rows_say():
-    assert SHIPPED.read_text("utf-8") == text(), (
-        "`python -m oracle.telemetry.dashboard.drawing ops/grafana/qos-oracle.json` draws it anew"
-    )
+    assert SHIPPED.read_text("utf-8") == text(), "`make dashboard` draws it anew"
 
 
 def test_every_metric_has_a_place_on_the_dashboard_and_every_place_a_metric():

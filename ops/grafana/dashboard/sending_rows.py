@@ -1,6 +1,6 @@
 """Rows of the dashboard: do reports reach the chain, do the reporters agree, what does it cost?"""
 
-from oracle.telemetry.dashboard.panels import (
+from dashboard.panels import (
     COUNT,
     ETHER,
     PER_SECOND,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oracle.telemetry.dashboard import endpoint_rows, index_rows, score_rows, sending_rows
-from oracle.telemetry.dashboard.panels import Panel, Row
+from dashboard import endpoint_rows, index_rows, score_rows, sending_rows
+from dashboard.panels import Panel, Row
 
 # In the order in which somebody who was woken up asks.
 ROWS = (*index_rows.ROWS, *sending_rows.ROWS, *score_rows.ROWS, *endpoint_rows.ROWS)

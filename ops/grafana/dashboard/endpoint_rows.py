@@ -1,6 +1,6 @@
 """Rows of the dashboard: do the endpoints tell the truth?"""
 
-from oracle.telemetry.dashboard.panels import (
+from dashboard.panels import (
     COUNT,
     PER_SECOND,
     SECONDS,

@@ -1,6 +1,6 @@
 """Rows of the dashboard: what are the scores, who is kicked out, what is dispatched?"""
 
-from oracle.telemetry.dashboard.panels import (
+from dashboard.panels import (
     COUNT,
     ETHER,
     SHARE,

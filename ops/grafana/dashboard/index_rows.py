@@ -1,6 +1,6 @@
 """Rows of the dashboard: is anything stopped, and is the index at the head?"""
 
-from oracle.telemetry.dashboard.panels import (
+from dashboard.panels import (
     COUNT,
     HERE,
     PER_SECOND,
