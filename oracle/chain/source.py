@@ -1,8 +1,8 @@
 """The chain as the services see it: windows of checked logs, in order, and the heads."""
 
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 import structlog
 
@@ -15,16 +15,17 @@ from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
 from oracle.chain.finality import Finality
 from oracle.chain.fixtures import Line, recorded
 from oracle.chain.head_tracker import HeadTracker
-from oracle.chain.headers import header, headers, linked
+from oracle.chain.headers import header, linked
 from oracle.chain.heads import Heads
 from oracle.chain.part import part_of
 from oracle.chain.providers.anchors import Anchor
 from oracle.chain.reader import Reader
 from oracle.chain.repeating import Repeating
 from oracle.chain.verifying.policy import Policy
-from oracle.chain.verifying.trust import Trust
+from oracle.chain.verifying.trust import Trait, Trust
 from oracle.chain.window import Window
 from oracle.chain.windows import Windows
+from oracle.chain.witnesses import Witness, witnesses
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
@@ -32,17 +33,6 @@ from oracle.domain.verification import Level
 from oracle.errors import InputError
 
 __all__ = ["Source", "Window", "Witness"]
-
-
-class Witness(NamedTuple):
-    """What one endpoint says of a height: its block there, None where it has none, and its head.
-
-    One whose head is below the height is no witness of what is at it (chain.md 3.6).
-    """
-
-    endpoint: str
-    block: BlockRef | None
-    head: BlockRef
 
 
 class Source:
@@ -121,7 +111,9 @@ class Source:
             except EndpointError as error:
                 failures[endpoint] = error
         wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
-        if len(failures) == len(self._endpoints):
+        if failures and failures.keys() == set(self._endpoints):
+            if self._endpoints.roll.proven_wrong().keys() >= {one.name for one in failures}:
+                raise next(iter(failures.values()))
             late = [error for error in failures.values() if error.kind in _MAY_COME]
             for refusal in () if late else wrong.values():
                 raise InputError(f"[chain] endpoints: {refusal}")
@@ -225,19 +217,7 @@ class Source:
         Raises:
             InputError: an endpoint is on another chain.
         """
-        found = []
-        unasked = {than, *self._endpoints.quarantined()}
-        for endpoint in self._endpoints:
-            if endpoint.name in unasked:
-                continue
-            try:
-                self._endpoints.prove(endpoint)
-                head, block = headers(endpoint, ["latest", number])
-            except EndpointError:
-                continue
-            if head is not None:
-                found.append(Witness(endpoint.name, block, head))
-        return found
+        return witnesses(self._endpoints, number, than)
 
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
         """Let those work for a while who outvoted it; `newest` is their highest block."""
@@ -258,6 +238,19 @@ class Source:
         """Do not use it until it shows our final block of this height and hash."""
         self.tracker.fall_back()
         self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
+
+    def convict(self, endpoint: str, why: str) -> None:
+        """Do not ask it anything until an operator readmits it: it was proven wrong."""
+        self._endpoints.roll.convict(endpoint, why)
+
+    def proven_wrong(self) -> Mapping[str, str]:
+        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        return self._endpoints.roll.proven_wrong()
+
+    def is_vouched(self) -> bool:
+        """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
+        trust = self._windows.trust
+        return trust.has(Trait.HEADER) and trust.has(Trait.RECEIPTS)
 
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""

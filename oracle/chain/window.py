@@ -5,7 +5,7 @@ for what may still change, where every header is read and logs are asked for by 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.answers import Quantity, number
@@ -86,6 +86,8 @@ class Fetcher:
     reader: Reader
     query: LogQuery
     ladder: Ladder
+    # Told by whom logs were given, which, and what they were proven to be.
+    weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def window(self, endpoint: Endpoint, order: Order) -> Window:
         """Return the window of these blocks; shorter only where the chain skipped the last ones.
@@ -158,6 +160,8 @@ class Fetcher:
         )
         reached = self.ladder.climb(ascent)
         logs = reached.all_logs() if reached.repaired else found.logs
+        if reached.repaired:
+            self.weigh(endpoint, found.logs, logs)
         window = Window(
             found.range,
             found.blocks[0].block.parent_hash,

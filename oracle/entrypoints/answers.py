@@ -65,6 +65,8 @@ def status_answer(
             for kick in seen.kicks
         ],
         "endpoints": endpoint_answers(endpoints),
+        "endpoints_proven_wrong": dict(seen.wrong),
+        "suspect_blocks": seen.suspect,
         "levels": dict(seen.levels),
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
         "dead_letters": seen.dead_letters,

@@ -48,6 +48,8 @@ class Overview:
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
     `senders`: who ever sent, and why he rests, where he does. `held`: reports that wait for a
     human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
+    `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
+    of them gave and no other was asked about.
     """
 
     chain_id: int | None
@@ -74,6 +76,8 @@ class Overview:
     held: tuple[Gate, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    suspect: int = 0
 
 
 def overview(store: Store) -> Overview:
@@ -111,6 +115,8 @@ def overview(store: Store) -> Overview:
             held=tuple(holding(unit)),
             push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(unit.rounds.live_kicks()),
+            wrong=unit.facts.quarantine.reasons(),
+            suspect=_suspect(unit),
         )
 
 
@@ -220,6 +226,11 @@ def _levels(unit: Unit) -> dict[str, int]:
     scope = unit.coverage.current()
     levels = {} if scope is None else unit.coverage.blocks_by_level(scope.id)
     return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
+
+
+def _suspect(unit: Unit) -> int:
+    scope = unit.coverage.current()
+    return 0 if scope is None else unit.facts.quarantine.blocks(scope.id)
 
 
 def _due(unit: Unit) -> int:

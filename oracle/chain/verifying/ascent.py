@@ -19,7 +19,7 @@ class ContradictionError(EndpointError):
     def __init__(self, endpoint: str, trait: Trait, block: Sealed, words: str) -> None:
         super().__init__(endpoint, Kind.INVALID, f"block {block.block.number}: {words}")
         self.trait = trait
-        self.block_hash = block.block.hash
+        self.block, self.block_hash = block.block.number, block.block.hash
         VERIFY_FAILURES.labels(trait, endpoint).inc()
 
 
