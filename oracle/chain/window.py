@@ -21,6 +21,7 @@ from oracle.chain.verifying.ascent import Ascent, Reached
 from oracle.chain.verifying.callers import calls_of_blocks
 from oracle.chain.verifying.ladder import Ladder
 from oracle.chain.verifying.sealed import Sealed, chained, newest, sealed
+from oracle.chain.verifying.senders import Senders
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
@@ -146,7 +147,8 @@ class Fetcher:
 
     def _climbed(self, endpoint: Endpoint, order: Order, found: _Found) -> Window:
         _compare(endpoint.name, found.logs, found.blocks)
-        calls = self._watched(endpoint, found)
+        senders = Senders(endpoint.name, self.ladder.trust)
+        watched = self._watched(endpoint, found, senders)
         ascent = Ascent(
             endpoint,
             found.blocks,
@@ -154,17 +156,20 @@ class Fetcher:
             order.top,
             pinned=found.pinned,
             must=_to_prove(order, found),
-            calls=calls,
+            calls=watched,
         )
         reached = self.ladder.climb(ascent)
         logs = reached.all_logs() if reached.repaired else found.logs
+        calls = _settled(endpoint, watched or {}, reached)
+        calls += self._needed(endpoint, logs, calls, senders)
+        reached.leave_unproven(senders.unproven)
         window = Window(
             found.range,
             found.blocks[0].block.parent_hash,
             found.blocks[-1].block,
             [one.block for one in found.blocks] if order.with_headers else [],
             logs,
-            self._calls(endpoint, logs, calls or {}, reached),
+            sorted(calls, key=lambda call: (call.block, call.tx)),
             reached.level if found.is_whole else Level.SEAMED,
             endpoint.name,
             reached.proven,
@@ -172,25 +177,31 @@ class Fetcher:
         _count(window, reached)
         return window
 
-    def _watched(self, endpoint: Endpoint, found: _Found) -> dict[int, list[Call]] | None:
+    def _watched(
+        self, endpoint: Endpoint, found: _Found, senders: Senders
+    ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
-        return calls_of_blocks(endpoint, found.blocks, selectors) if selectors else None
+        if not selectors:
+            return None
+        return calls_of_blocks(endpoint, found.blocks, selectors, senders.see)
 
-    def _calls(
-        self,
-        endpoint: Endpoint,
-        logs: list[Log],
-        watched: Mapping[int, list[Call]],
-        reached: Reached,
+    def _needed(
+        self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: Senders
     ) -> list[Call]:
-        """Add the calls that single logs are only understood with to the watched ones."""
-        calls = [call for number in sorted(watched) for call in watched[number]]
-        settle(endpoint, [call for call in calls if call.block not in reached.settled])
-        needing = self.reader.call_topics
-        needed = calls_of(endpoint, [log for log in logs if log.topics[0] in needing], self.reader)
-        have = {call.tx_hash for call in calls}
-        calls += [call for call in needed if call.tx_hash not in have]
-        return sorted(calls, key=lambda call: (call.block, call.tx))
+        """Return the calls that single logs are only understood with, but for those we have."""
+        needing, known = self.reader.call_topics, {call.tx_hash for call in have}
+        chosen = [log for log in logs if log.topics[0] in needing]
+        needed = calls_of(endpoint, chosen, self.reader, senders.see)
+        return [call for call in needed if call.tx_hash not in known]
+
+
+def _settled(
+    endpoint: Endpoint, watched: Mapping[int, list[Call]], reached: Reached
+) -> list[Call]:
+    """Return the watched calls, of each of which is known whether it succeeded."""
+    calls = [call for number in sorted(watched) for call in watched[number]]
+    settle(endpoint, [call for call in calls if call.block not in reached.settled])
+    return calls
 
 
 def _to_prove(order: Order, found: _Found) -> Collection[int]:

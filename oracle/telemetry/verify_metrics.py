@@ -22,6 +22,12 @@ MISSING_LOGS = Counter(
     ["endpoint"],
     registry=REGISTRY,
 )
+UNPROVEN_SENDERS = Counter(
+    "oracle_verify_unproven_senders_total",
+    "Calls whose sender is the endpoint's word alone: no signature of a known kind proves it.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
 DUPLICATE_LOGS = Counter(
     "oracle_duplicate_logs_total",
     "Logs that an endpoint gave twice.",

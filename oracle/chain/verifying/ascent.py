@@ -104,6 +104,12 @@ class Reached:
         """Let a block have come no further than this."""
         self.levels[number] = min(self.levels[number], most)
 
+    def leave_unproven(self, blocks: Iterable[int]) -> None:
+        """Let none of these blocks count as proven: something in them could not be."""
+        for number in blocks:
+            if number in self.levels:
+                self.lower(number, Level.BLOOMED)
+
     def all_logs(self) -> list[Log]:
         """Return every log, in order of (block, index)."""
         return [log for number in sorted(self.logs) for log in self.logs[number]]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from oracle.chain.calls import Selectors, SentAnswer, calls_in
+from oracle.chain.calls import See, Selectors, Sent, SentAnswer, calls_in
 from oracle.chain.endpoint import Endpoint, decoder_of
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
@@ -17,12 +17,13 @@ from oracle.domain.logs import Call
 
 
 def calls_of_blocks(
-    endpoint: Endpoint, blocks: Sequence[Sealed], selectors: Selectors
+    endpoint: Endpoint, blocks: Sequence[Sealed], selectors: Selectors, see: See
 ) -> dict[int, list[Call]]:
     """Return the watched calls by block, of blocks that were read with their transactions.
 
     Raises:
-        EndpointError: transactions that do not belong to their block, or none at all.
+        EndpointError: transactions that do not belong to their block, or none at all; or `see`
+            says so of a call.
     """
     if not selectors:
         return {}
@@ -36,6 +37,9 @@ def calls_of_blocks(
         calls = calls_in(endpoint.name, one.block, sent, selectors)
         if calls:
             found[one.block.number] = calls
+            written = decoder_of(list[msgspec.Raw]).decode(one.answer.transactions)
+            for call in calls:
+                see(call, decoder_of(Sent).decode(written[call.tx]))
     return found
 
 

@@ -28,12 +28,13 @@ _CHAIN = ""
 
 
 class Trait(StrEnum):
-    """What a header says of its block."""
+    """What a header says of its block, and a signature of who sent a transaction."""
 
     BLOOM = "bloom"
     RECEIPTS = "receipts_root"
     TRANSACTIONS = "transactions_root"
     HEADER = "header_hash"
+    SENDER = "sender"
 
 
 for _trait in Trait:
@@ -126,12 +127,14 @@ class Trust:
         """Note that an endpoint contradicted a proven trait; tell whether the trait is lost now.
 
         It is, where a second endpoint says the same of the block, or the only one says it again
-        and again: then it is not a lie, but how the chain is.
+        and again: then it is not a lie, but how the chain is. Against a signature no endpoint's
+        word counts alone, however often it is said.
         """
         with self._lock:
             told = self._doubts.setdefault((trait, block_hash), [])
             told.append(endpoint)
-            if len(set(told)) < _WITNESSES and len(told) < _TIMES:
+            times = len(told) if trait != Trait.SENDER else 0
+            if len(set(told)) < _WITNESSES and times < _TIMES:
                 return False
             self.demote(trait, f"block {block_hash}, says {', '.join(sorted(set(told)))}")
             return True

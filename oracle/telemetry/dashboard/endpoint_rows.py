@@ -54,6 +54,11 @@ ROWS = (
                         legend="left out: {{endpoint}}",
                     ),
                     rise("oracle_duplicate_logs_total", "endpoint", legend="twice: {{endpoint}}"),
+                    rise(
+                        "oracle_verify_unproven_senders_total",
+                        "endpoint",
+                        legend="unproven sender: {{endpoint}}",
+                    ),
                 ),
             ),
             Panel(
