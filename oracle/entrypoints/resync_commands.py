@@ -104,8 +104,8 @@ def backfill(
 ) -> None:
     """Fetch blocks again, put in the logs that are missing, and fold anew if there were any.
 
-    Logs that we have and the chain does not give now are counted and stay. Exit code 1 where a
-    kept report comes out differently.
+    What we have and the chain does not give now, or gives in other words, is counted and stays.
+    Exit code 1 where there are such words, or a kept report comes out differently.
 
     Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run
     """
@@ -119,7 +119,7 @@ def backfill(
     else:
         for line in _lines(found):
             say(line, dry_run=dry_run)
-    if found.refolded is not None and found.refolded.differing:
+    if found.differing or (found.refolded is not None and found.refolded.differing):
         raise typer.Exit(1)
 
 
@@ -130,7 +130,10 @@ def _lines(found: Backfilled) -> Iterator[str]:
     if len(missing) > MOST_LINES:
         yield f"missing: and {len(missing) - MOST_LINES} more (--json names all)"
     if found.unserved:
-        yield f"{found.unserved} logs of ours were not served now; they stay"
+        yield f"{found.unserved} rows of ours were not served now; they stay"
+    if found.differing:
+        told = f"{found.differing} rows were served in OTHER WORDS than ours, which stay"
+        yield f"{told}: `qos-oracle resync verify --repair` finds out who is right"
     blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
     if found.refolded is None:
         yield f"{blocks}: {found.served} logs served, none was missing"
@@ -165,5 +168,6 @@ def _backfilled(found: Backfilled, *, dry_run: bool) -> Mapping[str, object]:
             {"block": call.block, "tx_hash": call.tx_hash} for call in found.missing_calls
         ],
         "unserved": found.unserved,
+        "differing": found.differing,
         "refolded": None if refolded is None else refolded_json(refolded, dry_run=dry_run),
     }

@@ -22,8 +22,9 @@ from oracle.store.store import Store, Unit
 class Backfilled:
     """What the chain says about blocks that we had, and we did not.
 
-    `missing_*` were put in. `unserved` counts logs that we have and the chain did not give now;
-    they stay: an endpoint that prunes forgets logs. `refolded` None: there was no difference.
+    `missing_*` were put in. `unserved` counts rows that we have and the chain did not give now;
+    they stay: an endpoint that prunes forgets logs. `differing` counts those that it gave in other
+    words, which stay too: who is right, a proof must say. `refolded` None: nothing was missing.
     """
 
     blocks: BlockRange
@@ -31,6 +32,7 @@ class Backfilled:
     missing_logs: list[Log] = field(default_factory=list)
     missing_calls: list[Call] = field(default_factory=list)
     unserved: int = 0
+    differing: int = 0
     refolded: Refolded | None = None
 
     @property
@@ -93,4 +95,5 @@ def _compare(unit: Unit, cursor: Cursor, window: Window, found: Backfilled) -> N
     found.served += len(window.logs)
     found.missing_logs += difference.missing_logs
     found.missing_calls += difference.missing_calls
-    found.unserved += len(difference.extra_logs)
+    found.unserved += len(difference.extra)
+    found.differing += len(difference.other)

@@ -35,7 +35,7 @@ class _Meeting(Enum):
     FAIL = "fail"
     REPLACE = "replace"
     KEEP = "keep"
-    # An orphan of the same key becomes canonical again.
+    # An orphan of the same key becomes canonical again, as it is said now.
     REVIVE = "revive"
 
 
@@ -64,7 +64,7 @@ def append_missing(connection: Connection, target: Table, rows: list[Row]) -> in
 
 
 def append_canonical(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert raw rows; one that is there as an orphan becomes canonical again.
+    """Insert raw rows; one that is there as an orphan becomes canonical again, as said now.
 
     Returns how many became canonical by it.
     """
@@ -139,14 +139,10 @@ def _meet(insert: _Insert, target: Table, meeting: _Meeting) -> _Insert:
             return insert
         case _Meeting.KEEP:
             return insert.on_conflict_do_nothing(index_elements=key)
-        case _Meeting.REPLACE:
+        case _Meeting.REPLACE | _Meeting.REVIVE:
             others = [each.name for each in target.columns if not each.primary_key]
             return insert.on_conflict_do_update(
-                index_elements=key, set_={name: insert.excluded[name] for name in others}
-            )
-        case _Meeting.REVIVE:
-            return insert.on_conflict_do_update(
                 index_elements=key,
-                set_={"canonical": insert.excluded.canonical},
-                where=~target.c.canonical,
+                set_={name: insert.excluded[name] for name in others},
+                where=~target.c.canonical if meeting is _Meeting.REVIVE else None,
             )

@@ -34,7 +34,8 @@ class RawRoom(Generic[Raw]):
     def append(self, rows: Sequence[Raw]) -> int:
         """Write rows down in bulk; return how many became canonical by it.
 
-        A row that is there stays as it is; an orphan becomes canonical again.
+        A row that is there stays as it is; an orphan becomes canonical again, with what is said
+        of it now: it may have been set aside for what it said.
         """
         return append_canonical(self._connection, self._table, self._rows_of(rows))
 

@@ -1,5 +1,7 @@
 """What an endpoint left out once is found by asking again, and the state is as if it never had."""
 
+from dataclasses import replace
+
 import pytest
 
 from oracle.domain.block import BlockRange
@@ -87,11 +89,24 @@ def test_logs_that_the_endpoint_has_forgotten_stay(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
-    logs, _ = leave_out(follower.chain, busy_block(follower.chain))
+    logs, calls = leave_out(follower.chain, busy_block(follower.chain))
 
     found = backfill(follower.chain, store, follower.folder, ALL, Manner())
 
-    assert found.unserved == len(logs)
+    assert found.unserved == len(logs) + len(calls)
+    assert follower.dump() == before
+
+
+def test_rows_that_are_served_in_other_words_are_counted_and_ours_stay(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    block = follower.chain.blocks[busy_block(follower.chain)]
+    block.calls[0] = replace(block.calls[0], value=block.calls[0].value + 1)
+
+    found = backfill(follower.chain, store, follower.folder, ALL, Manner())
+
+    assert (found.differing, found.unserved, found.refolded) == (1, 0, None)
     assert follower.dump() == before
 
 

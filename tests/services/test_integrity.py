@@ -12,7 +12,6 @@ from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.integrity.comparing import digest
 from oracle.services.integrity.counting import compare_counters
 from oracle.services.integrity.dead_letters import open_letters, retry
 from oracle.services.integrity.gaps import gaps
@@ -167,14 +166,6 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
     number = next(block.ref.number for block in chain.blocks if block.logs)
     other.blocks[number] = replace(chain.blocks[number], logs=[], calls=[])
     return other
-
-
-def test_rows_have_one_digest_in_any_order(follower: Follower):
-    logs = [log for block in follower.chain.blocks for log in block.logs]
-    calls = [call for block in follower.chain.blocks for call in block.calls]
-    assert digest(logs, calls) == digest(logs[::-1], calls[::-1])
-    assert digest(logs[1:], calls) != digest(logs, calls)
-    assert digest([replace(logs[0], data="0x"), *logs[1:]], calls) != digest(logs, calls)
 
 
 # --- verify ---

@@ -129,3 +129,12 @@ def test_a_row_that_is_there_stays_as_it_is(store: Store):
         (kept,) = unit.calls.between(1, 1)
     assert isinstance(kept, Call)
     assert kept.succeeded
+
+
+def test_a_call_that_was_set_aside_counts_again_as_it_is_said_now(store: Store):
+    lie, true = call(1, value=1), call(1, value=2)
+    with store.transaction() as unit:
+        unit.calls.append([lie])
+        unit.calls.orphan([lie])
+        assert unit.calls.append([true]) == 1
+        assert list(unit.calls.between(0, 9)) == [true]

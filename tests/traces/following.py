@@ -1,6 +1,6 @@
 """Follows the recorded chain as the daemon does: over HTTP, window by window, into a database."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -105,8 +105,18 @@ def daemon(
 
     So many `endpoints` show it: a fork is believed at once where two tell of it.
     """
+    with behind(url, [provider] * endpoints, reader, start_block) as follower:
+        yield follower
+
+
+@contextmanager
+def behind(
+    url: str, providers: Sequence[Provider], reader: Reader, start_block: int = 0
+) -> Iterator[Follower]:
+    """The same behind endpoints of which each shows what it will."""
+    provider = providers[0]
     with ExitStack() as until_the_end:
-        served = [until_the_end.enter_context(serving(provider)) for _ in range(endpoints)]
+        served = [until_the_end.enter_context(serving(one)) for one in providers]
         store = until_the_end.enter_context(Store.open(url, create=True))
         source = Source.open(
             [one.url for one in served],

@@ -17,7 +17,7 @@ from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from oracle.services.folding import Folder
-from oracle.services.integrity.comparing import Difference, check_or_blame, compare, digest
+from oracle.services.integrity.comparing import Difference, check_or_blame, compare
 from oracle.services.integrity.repairing import proven_in, put_right, settled
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, Refolded
@@ -180,7 +180,7 @@ def _compared(task: _Task, due: Due, window: Window) -> Audited:
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as unit:
         check_or_blame(chain, unit, _cursor(unit), window)
-        difference = Difference() if _is_same(unit, window) else compare(unit, window)
+        difference = compare(unit, window)
     found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
         found = _judged(task, found)
@@ -214,12 +214,6 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
         return None
     spans = unit.coverage.spans(folder.scope.id, sampled.first, sampled.last)
     return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
-
-
-def _is_same(unit: Unit, window: Window) -> bool:
-    first, last = window.range.first, window.range.last
-    ours = digest(unit.logs.between(first, last), unit.calls.between(first, last))
-    return ours == digest(window.logs, window.calls)
 
 
 def _judged(task: _Task, found: Audited) -> Audited:

@@ -1,8 +1,7 @@
 """Compares what an endpoint says of blocks with what we hold of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from oracle.chain.window import Window
 from oracle.domain.ids import Hash
@@ -88,7 +87,7 @@ class Difference:
 
 
 def compare(unit: Unit, window: Window) -> Difference:
-    """Compare a window with the canonical rows of its blocks."""
+    """Compare a window with the canonical rows of its blocks, in every field that is stored."""
     first, last = window.range.first, window.range.last
     ours = {_log_key(log): log for log in unit.logs.between(first, last)}
     theirs = {_log_key(log): log for log in window.logs}
@@ -102,23 +101,6 @@ def compare(unit: Unit, window: Window) -> Difference:
         other_logs=[log for key, log in theirs.items() if ours.get(key, log) != log],
         other_calls=[c for key, c in their_calls.items() if our_calls.get(key, c) != c],
     )
-
-
-def digest(logs: Iterable[Log], calls: Iterable[Call]) -> str:
-    """Return the sha256 of rows, in hex: the same for the same rows in any order.
-
-    chain.md 3.9 (L5) has (block hash, index, data); contract, topics and calls are in it too.
-    """
-    rows = [f"{log.block_hash} {log.index} {log.address} {log.topics} {log.data}" for log in logs]
-    rows += [
-        f"{call.block_hash} call {call.tx} {call.sender} {call.to} {call.succeeded} {call.input}"
-        for call in calls
-    ]
-    told = sha256()
-    for row in sorted(rows):
-        told.update(row.encode())
-        told.update(b"\n")
-    return told.hexdigest()
 
 
 def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:

@@ -1,0 +1,117 @@
+"""Every field of a log and of a call is compared: what is not would be believed for ever."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean, Column, LargeBinary, update
+
+from oracle.chain.window import Window
+from oracle.domain.block import BlockRange, BlockRef
+from oracle.domain.logs import Call, Log
+from oracle.services.integrity.comparing import Difference, compare
+from oracle.store.chain_tables import call as call_table, log as log_table
+from oracle.store.store import Store, Unit
+from tests.services.conftest import NewStore
+from tests.store.samples import a_hash, call, log
+
+A_LOG, A_CALL = (
+    log(5, 2, topics=(a_hash(7), a_hash(8)), data="0x1234"),
+    call(5, 1, value=10, input="0x1234"),
+)
+
+
+@pytest.fixture
+def store(new_sqlite_store: NewStore) -> Iterator[Store]:
+    with new_sqlite_store() as opened:
+        with opened.transaction() as unit:
+            unit.logs.append([A_LOG])
+            unit.calls.append([A_CALL])
+        yield opened
+
+
+def said(logs: list[Log], calls: list[Call]) -> Window:
+    last = BlockRef(9, a_hash(9), a_hash(8), 99)
+    return Window(BlockRange(0, 9), a_hash(0), last, [], logs, calls)
+
+
+def changed(row: Log | Call, name: str) -> Any:
+    """The row with another value in this one field."""
+    value = getattr(row, name)
+    if isinstance(value, bool):
+        return replace(row, **{name: not value})
+    if isinstance(value, int):
+        return replace(row, **{name: value + 1})
+    if isinstance(value, tuple):
+        return replace(row, **{name: value[:-1]})
+    return replace(row, **{name: value[:-2] + ("00" if value[-2:] != "00" else "01")})
+
+
+def other_value(column: Column[Any], row: Any) -> object:
+    value = getattr(row, column.name)
+    if isinstance(column.type, Boolean):
+        return not value
+    if isinstance(column.type, LargeBinary):
+        return bytes(value[:-1]) + bytes([value[-1] ^ 1])
+    return value + 1
+
+
+def differs(unit: Unit) -> Difference:
+    return compare(unit, said([A_LOG], [A_CALL]))
+
+
+def test_the_same_rows_are_the_same(store: Store):
+    with store.reading() as unit:
+        assert not differs(unit)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Log)])
+def test_a_log_that_differs_in_one_field_differs(store: Store, name: str):
+    with store.reading() as unit:
+        assert compare(unit, said([changed(A_LOG, name)], [A_CALL]))
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Call)])
+def test_a_call_that_differs_in_one_field_differs(store: Store, name: str):
+    with store.reading() as unit:
+        assert compare(unit, said([A_LOG], [changed(A_CALL, name)]))
+
+
+@pytest.mark.parametrize(
+    "column", [*log_table.columns, *call_table.columns], ids=lambda one: f"{one.table}.{one.name}"
+)
+def test_a_row_that_differs_in_one_column_differs(store: Store, column: Column[Any]):
+    """Who adds a column that is not read into the row adds one that nobody compares."""
+    with store.transaction() as unit:
+        connection = unit.logs._connection
+        (row,) = connection.execute(column.table.select())
+        there = update(column.table).values({column.name: other_value(column, row)})  # type: ignore[arg-type]  # a table
+        connection.execute(there)
+        assert differs(unit)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Call)])
+def test_a_call_is_put_right_in_every_field(store: Store, name: str):
+    wrong = changed(A_CALL, name)
+    with store.transaction() as unit:
+        unit.calls.orphan([A_CALL])
+        unit.calls.append([wrong])
+        found = differs(unit)
+        unit.calls.replace(found.other_calls)
+        unit.calls.append(found.missing_calls)
+        unit.calls.orphan(found.extra_calls)
+        assert list(unit.calls.between(0, 9)) == [A_CALL]
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Log)])
+def test_a_log_is_put_right_in_every_field(store: Store, name: str):
+    wrong = changed(A_LOG, name)
+    with store.transaction() as unit:
+        unit.logs.orphan([A_LOG])
+        unit.logs.append([wrong])
+        found = differs(unit)
+        unit.logs.replace(found.other_logs)
+        unit.logs.append(found.missing_logs)
+        unit.logs.orphan(found.extra_logs)
+        assert list(unit.logs.between(0, 9)) == [A_LOG]
