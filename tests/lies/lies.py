@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from oracle.fakechain.accounts import account
 from oracle.fakechain.blocks import Block, Json, Said, Tx
 from oracle.fakechain.forging import Lie, Told, true_of
 from tests.lies.networks import OTHER
-from tests.traffic import address
 
-STRANGER = address(0xD0)
+STRANGER = account(0xD0)
 _SECONDS, _WEI = 5, 10**9
 _LAST_OF_A_WORD = 2 + 63
 

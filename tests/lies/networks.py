@@ -9,15 +9,16 @@ import msgspec
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from oracle.fakechain.accounts import account
 from oracle.fakechain.blocks import Said, Tx
 from oracle.shipped import shipped
-from tests.chain.network_logs import NETWORK, created, group, network, node, task
+from tests.chain.network_logs import NETWORK, created, group, network, task
 from tests.lies.expected import Event, Watched
 from tests.lies.story import Deed
 
 # Contracts of the second network, and one that nobody asked about.
 TASKS, NODES, OTHER = "0x" + "7a" * 20, "0x" + "70" * 20, "0x" + "0f" * 20
-CREATOR, RELAY = node(0xC0), node(0xE0)
+CREATOR, RELAY = account(0xC0), account(0xE0)
 GPU, VRAM, VERSION, MODEL = "NVIDIA GeForce RTX 4090", 24, (2, 5, 0), "crynux-ai/sdxl-turbo"
 
 
@@ -41,7 +42,7 @@ class Network:
 
 
 def _sender(number: int) -> str:
-    return node(number)
+    return account(number)
 
 
 def _event(kind: str, **more: Any) -> Event:

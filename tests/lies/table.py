@@ -1,12 +1,12 @@
-"""Writes what came of the cells as Markdown: a line for each lie and depth, a column for each
-company and kind of headers."""
+"""Writes what came of the cells as Markdown: a line for each lie, a column for each company."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oracle.fakechain.forging import Depth
-from tests.lies.cells import Cell, Company, Headers, Mood
+from tests.lies.cells import CAPS, Cell, Company, Headers, Mood
+from tests.lies.lies import LIES
 from tests.lies.verdicts import Verdict
 
 RIGHT = frozenset({Verdict.EQUAL, Verdict.REFUSED, Verdict.UNPROVEN})
@@ -35,7 +35,7 @@ _DEPTHS = {
     Depth.CHAIN: "and the chain above",
 }
 _WITH = {Company.ALONE: "alone", Company.FIRST: "first", Company.SECOND: "second"}
-_ALONE_IN_PLACE = {Mood.ALWAYS: ""}
+_LIES = (*LIES, *CAPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,8 @@ def _of_headers(headers: Headers, lines: Sequence[Line]) -> Iterator[str]:
     yield ""
 
 
-def _order(cell: Cell) -> tuple[object, ...]:
-    return (list(Mood).index(cell.mood), _LIES.setdefault(cell.lie, len(_LIES)), cell.depth)
-
-
-# In the order in which they come.
-_LIES: dict[str, int] = {}
+def _order(cell: Cell) -> tuple[int, int, int]:
+    return list(Mood).index(cell.mood), _LIES.index(cell.lie), cell.depth
 
 
 def _named(cell: Cell) -> str:

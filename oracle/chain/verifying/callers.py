@@ -44,9 +44,11 @@ def calls_of_blocks(
 
 
 def is_complete(one: Sealed) -> bool:
-    """Tell whether the block's transactions make the root of its header."""
+    """Tell whether the block's transactions make the root of its header, and are named right."""
     try:
         sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
-        return transactions_root(sent) == one.transactions_root
+        if transactions_root(sent) != one.transactions_root:
+            return False
+        return all(tx.hash.lower() == tx.true_hash() for tx in sent)
     except (msgspec.DecodeError, ValueError):
         return False

@@ -51,10 +51,11 @@ def may_hold_all(bits: int, logs: Iterable[Log]) -> bool:
 def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
     """Tell whether these are all of the receipts' logs that are wanted; quick, and may say no.
 
-    A no may come from mere spelling: upper case, for example.
+    `given` are those of the whole block, in order. A no may come from mere spelling: upper case,
+    for example.
     """
     place, topics = 0, {(topic,) for topic in wanted.topics}
-    for receipt in given:
+    for tx, receipt in enumerate(given):
         for log in receipt.logs:
             if log.address not in wanted.addresses or log.topics[:1] not in topics:
                 if wanted.passes(log):
@@ -68,6 +69,7 @@ def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
                 or ours.topics != log.topics
                 or ours.address != log.address
                 or ours.index != int(log.log_index, 16)
+                or ours.tx != tx
                 or ours.tx_hash != receipt.transaction_hash
             ):
                 return False

@@ -166,16 +166,18 @@ class Ladder:
         """Take logs, and whether calls succeeded, from receipts that are the block's own."""
         number = one.block.number
         said = reached.logs.get(number, [])
+        calls = (ascent.calls or {}).get(number, ())
+        ours = {
+            tx for tx, receipt in enumerate(given) if any(map(self.wanted.passes, receipt.logs))
+        }
+        _see_names(ascent.name, one, given, ours.union(call.tx for call in calls))
         if not are_all(said, given, self.wanted):
             true = self._logs_in(ascent.name, one, given)
             if said != true:
                 note_missing(ascent.name, sum(log not in said for log in true))
                 self.accuse(ascent.endpoint, "logs")
                 reached.repair(number, true)
-        for call in (ascent.calls or {}).get(number, ()):
-            if call.tx >= len(given) or given[call.tx].transaction_hash.lower() != call.tx_hash:
-                words = f"receipts and transactions of block {number} differ"
-                raise EndpointError(ascent.name, Kind.INVALID, words)
+        for call in calls:
             call.succeeded = given[call.tx].succeeded
         reached.settled.add(number)
         reached.levels[number] = Level.PROVEN
@@ -207,3 +209,20 @@ class Ladder:
                 raise ContradictionError(ascent.name, Trait.TRANSACTIONS, one, words)
             if not self.trust.has(Trait.TRANSACTIONS):
                 reached.lower(number, Level.BLOOMED)
+
+
+def _see_names(endpoint: str, one: Sealed, given: Receipts, places: Iterable[int]) -> None:
+    """See that receipts at these places are named as the block's transactions are.
+
+    Raises:
+        EndpointError: they are not, or there are none.
+    """
+    try:
+        names = one.tx_hashes()
+    except ValueError as error:
+        raise EndpointError(endpoint, Kind.INVALID, str(error)) from None
+    for tx in places:
+        told = tx < min(len(given), len(names)) and (given[tx].transaction_hash, names[tx])
+        if not told or told[0].lower() != told[1].lower():
+            words = f"receipts and transactions of block {one.block.number} differ"
+            raise EndpointError(endpoint, Kind.INVALID, words)

@@ -88,14 +88,15 @@ def _in_order(endpoint: Endpoint, block: Sealed, given: Receipts) -> Receipts:
 
 
 def _counted_through(given: Receipts) -> Receipts:
-    """Give logs their place in the block where each receipt counts its own from 0 (Ganache 7).
+    """Give logs the place that they have: that of their receipt, and the next in the block.
 
-    The order of execution alone, which the root proves, says what place a log has.
+    The order of execution alone, which the root proves, says it; what is written beside a log is
+    in no root, and some write the place in the receipt (Ganache 7).
     """
-    speaking = [receipt for receipt in given if receipt.logs]
-    if any(int(receipt.logs[0].log_index, 16) for receipt in speaking[1:]):
-        return given
-    logs = [log for receipt in speaking for log in receipt.logs]
-    for place, log in enumerate(logs):
-        log.log_index = hex(place)
+    place = 0
+    for tx, receipt in enumerate(given):
+        for log in receipt.logs:
+            log.log_index, log.transaction_index = hex(place), hex(tx)
+            log.transaction_hash = receipt.transaction_hash
+            place += 1
     return given

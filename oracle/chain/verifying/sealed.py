@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 
 from oracle.chain.answers import SealedAnswer, block_ref
-from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoint import Endpoint, decoder_of
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import take_newest
 from oracle.chain.proof.header_hash import HeaderAnswer
@@ -61,15 +61,20 @@ class Sealed:
             return None
 
     def tx_hashes(self) -> list[str]:
-        """Return the hashes of its transactions, in order.
+        """Return the hashes of its transactions, in order, whether it came with those or whole.
 
         Raises:
             ValueError: the block came with something else.
         """
         try:
-            return msgspec.json.decode(self.answer.transactions, type=list[str])
+            sent = decoder_of(list[str | _Named]).decode(self.answer.transactions)
         except msgspec.DecodeError as error:
             raise ValueError(f"transactions of block {self.block.number}: {error}") from None
+        return [one if isinstance(one, str) else one.hash for one in sent]
+
+
+class _Named(msgspec.Struct, gc=False):
+    hash: str
 
 
 def _text(written: object) -> str:
