@@ -118,10 +118,17 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 
 def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, StatusAnswer]:
     """Return receipts by transaction: by the block where that is served, else one by one."""
-    if _gives_blocks(endpoint, calls[0].block):
-        blocks = sorted({call.block for call in calls})
-        found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
-        return {entry.transaction_hash.lower(): entry for each in found for entry in each or ()}
+    try:
+        if _gives_blocks(endpoint, calls[0].block):
+            blocks = sorted({call.block for call in calls})
+            found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
+            return {
+                entry.transaction_hash.lower(): entry for each in found for entry in each or ()
+            }
+    except EndpointError as error:
+        # Of a block that holds more than one answer may.
+        if error.kind is not Kind.TOO_LARGE:
+            raise
     params = [[call.tx_hash] for call in calls]
     one_by_one = endpoint.batch("eth_getTransactionReceipt", params, StatusAnswer)
     return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}

@@ -1,12 +1,12 @@
 """Asks one endpoint for logs, until it has given all of them (chain.md 3.7).
 
 A range that is refused is cut in two, whatever the reason given, down to one block; one block
-that is still too much comes out of its receipts. A count that looks like a silent limit is
-compared with that of the two halves.
+that is still too much comes out of its receipts, or is asked for topic by topic. A count that
+looks like a silent limit is compared with that of the two halves.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oracle.chain.answers import LogAnswer
 from oracle.chain.endpoint import Endpoint
@@ -66,7 +66,7 @@ class LogQuery:
             if not _may_divide(error, manner):
                 raise
             if len(blocks) == 1:
-                return self._from_receipts(endpoint, blocks, error)
+                return self._of_block(endpoint, blocks, error)
             WINDOW_SPLITS.labels(error.kind).inc()
             size = habits.sizer.refused(blocks, error)
             return self._in_parts(endpoint, blocks, size, manner)
@@ -136,9 +136,12 @@ class LogQuery:
         parts = (self.logs(endpoint, part, manner) for part in blocks.chunks(size))
         return [log for part in parts for log in part]
 
-    def _asked(self, endpoint: Endpoint, blocks: BlockRange) -> list[Log]:
+    def _asked(
+        self, endpoint: Endpoint, blocks: BlockRange, wanted: Filter | None = None
+    ) -> list[Log]:
         began = self.clock()
-        answers = endpoint.call("eth_getLogs", self.wanted.params(blocks), list[LogAnswer])
+        params = (wanted or self.wanted).params(blocks)
+        answers = endpoint.call("eth_getLogs", params, list[LogAnswer])
         if answers is None:
             raise EndpointError(endpoint.name, Kind.INVALID, "eth_getLogs: null")
         sizer = self.habits.of(endpoint.name).sizer
@@ -153,6 +156,34 @@ class LogQuery:
             return logs
         self.habits.of(endpoint.name).was_whole(len(there))
         return there if len(there) > len(logs) else logs
+
+    def _of_block(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Get the logs of one block that are too many for one answer in other ways."""
+        try:
+            return self._from_receipts(endpoint, block, refusal)
+        except EndpointError as error:
+            if refusal.kind is not Kind.TOO_LARGE:
+                raise
+            return self._by_topic(endpoint, block, error)
+
+    def _by_topic(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Ask for each kind of log by itself, and give up at the first that is too much."""
+        logs: list[Log] = []
+        try:
+            for topic in sorted(self.wanted.topics):
+                one = replace(self.wanted, topics=frozenset({topic}))
+                logs += self._asked(endpoint, block, one)
+        except EndpointError:
+            raise refusal from None
+        if len({log.block_hash for log in logs}) > 1:
+            words = f"changed block {block.first} while its logs were read"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        WINDOW_SPLITS.labels("by topic").inc()
+        return sorted(logs, key=lambda log: log.index)
 
     def _from_receipts(
         self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError

@@ -64,7 +64,7 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# What `check` may be: what a header says of its block, who sent a call, and what is said of a head.
+# What `check` may be: what a header says of its block, who signed a call, what is said of a head.
 CHECKS = (
     "bloom",
     "receipts_root",

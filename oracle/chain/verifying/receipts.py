@@ -1,13 +1,19 @@
-"""Fetches the receipts of whole blocks: in batches where served, else of each transaction."""
+"""Fetches the receipts of whole blocks: in batches where served, else of each transaction.
+
+So too where those of one block are more than one answer may be: slowly, and in bounded parts.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
+
+import structlog
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.habits import Habits
 from oracle.chain.proof.receipts import ProvenReceipt
 from oracle.chain.verifying.sealed import Sealed
+from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 
 # Blocks in one batch: full ones come to a few megabytes.
 _TOGETHER = 25
@@ -37,6 +43,8 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
         try:
             given = _of_blocks(endpoint, blocks)
         except EndpointError as error:
+            if error.kind is Kind.TOO_LARGE:
+                return _in_parts(endpoint, habits, blocks)
             if habits.gives_receipts or error.kind not in _NOT_SERVED:
                 raise
         else:
@@ -45,6 +53,23 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
     one_by_one = [_one_by_one(endpoint, block) for block in blocks]
     habits.gives_receipts = False
     return one_by_one
+
+
+def _in_parts(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list[Receipts]:
+    """Halve what is too large, down to the transactions of one block."""
+    if len(blocks) > 1:
+        half = len(blocks) // 2
+        parts = (blocks[:half], blocks[half:])
+        return [given for part in parts for given in _given(endpoint, habits, part)]
+    (block,) = blocks
+    WINDOW_SPLITS.labels("one block's receipts").inc()
+    structlog.get_logger().info(
+        "block_read_by_transaction",
+        endpoint=endpoint.name,
+        block=block.block.number,
+        what="receipts",
+    )
+    return [_one_by_one(endpoint, block)]
 
 
 def _of_blocks(endpoint: Endpoint, blocks: Sequence[Sealed]) -> list[Receipts]:
