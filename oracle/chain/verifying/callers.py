@@ -39,10 +39,15 @@ def calls_of_blocks(
     return found
 
 
-def is_complete(one: Sealed) -> bool:
-    """Tell whether the block's transactions make the root of its header."""
+def root_of_sent(one: Sealed) -> str:
+    """Return the root that the block's transactions make; nothing where they cannot be written."""
     try:
         sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
-        return transactions_root(sent) == one.transactions_root
+        return transactions_root(sent)
     except (msgspec.DecodeError, ValueError):
-        return False
+        return "unwritable"
+
+
+def is_complete(one: Sealed) -> bool:
+    """Tell whether the block's transactions make the root of its header."""
+    return root_of_sent(one) == one.transactions_root
