@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 import structlog
 
@@ -15,7 +15,7 @@ from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
 from oracle.chain.finality import Finality
 from oracle.chain.fixtures import Line, recorded
 from oracle.chain.head_tracker import HeadTracker
-from oracle.chain.headers import header, headers, linked
+from oracle.chain.headers import header, linked
 from oracle.chain.heads import Heads
 from oracle.chain.part import part_of
 from oracle.chain.providers.anchors import Anchor
@@ -25,6 +25,7 @@ from oracle.chain.verifying.policy import Policy
 from oracle.chain.verifying.trust import Trust
 from oracle.chain.window import Window
 from oracle.chain.windows import Windows
+from oracle.chain.witnesses import Witness, Witnesses
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
@@ -32,17 +33,6 @@ from oracle.domain.verification import Level
 from oracle.errors import InputError
 
 __all__ = ["Source", "Window", "Witness"]
-
-
-class Witness(NamedTuple):
-    """What one endpoint says of a height: its block there, None where it has none, and its head.
-
-    One whose head is below the height is no witness of what is at it (chain.md 3.6).
-    """
-
-    endpoint: str
-    block: BlockRef | None
-    head: BlockRef
 
 
 class Source:
@@ -66,6 +56,7 @@ class Source:
         finality = Finality(finality_depth, finality_seconds)
         self.tracker = HeadTracker(endpoints, finality, clock)
         self._outvoted = Repeating("endpoint_outvoted")
+        self._witnesses = Witnesses(endpoints, clock)
         self._windows = Windows(endpoints, reader, Policy(), Trust(clock))
         self._ahead = ReadAhead(
             lambda blocks: self._windows.window(blocks, with_headers=False),
@@ -225,19 +216,18 @@ class Source:
         Raises:
             InputError: an endpoint is on another chain.
         """
-        found = []
-        unasked = {than, *self._endpoints.quarantined()}
-        for endpoint in self._endpoints:
-            if endpoint.name in unasked:
-                continue
-            try:
-                self._endpoints.prove(endpoint)
-                head, block = headers(endpoint, ["latest", number])
-            except EndpointError:
-                continue
-            if head is not None:
-                found.append(Witness(endpoint.name, block, head))
-        return found
+        return self._witnesses.all(number, than)
+
+    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+        """Return who else shows which block at this height; None: nobody does now.
+
+        The others are asked in turn until one tells; who is silent is left alone for a minute.
+        """
+        return self._witnesses.second(number, than)
+
+    def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
+        """See `Windows.is_linked`."""
+        return self._windows.is_linked(endpoint, blocks)
 
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
         """Let those work for a while who outvoted it; `newest` is their highest block."""
@@ -266,6 +256,14 @@ class Source:
     def level_allowed(self) -> Level:
         """Return the highest level that settings and calibration allow now; asks no endpoint."""
         return self._windows.allowed()
+
+    def calibrate(self) -> None:
+        """Take samples of what the chain's headers are worth, where they are wanted."""
+        self._windows.calibrate()
+
+    def level_of_history(self) -> Level:
+        """Return the level that every block of history reaches now; asks no endpoint."""
+        return self._windows.of_history()
 
     def narrowed(self, scope: Scope) -> "Source":
         """Return the same chain, asked for less; it uses the same endpoints."""

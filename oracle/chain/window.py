@@ -1,7 +1,8 @@
 """Fetches one window from one endpoint and checks it whole (chain.md 3.9).
 
-Two ways: seamed, for history, where only seams and blocks with logs are looked at, and linked,
-for what may still change, where every header is read and logs are asked for by block hash.
+Two ways: seamed, where only seams and blocks with logs are looked at, for history of a chain whose
+headers prove nothing; and linked, where every header is read. There the logs of what may still
+change are asked for by block hash, and those of history by range.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header
 from oracle.chain.log_query import LogQuery, Manner
 from oracle.chain.logs import UNKNOWN_TIME
-from oracle.chain.ranges import LOOKED_AT, MOST_WITH_HEADERS
+from oracle.chain.ranges import LOOKED_AT, MOST_LINKED, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
 from oracle.chain.verifying.ascent import Ascent, Reached
 from oracle.chain.verifying.callers import calls_of_blocks
@@ -99,12 +100,25 @@ class Fetcher:
         """
         _await(endpoint, order.blocks.last)
         if order.top >= Level.BLOOMED:
-            self.ladder.scan(endpoint)
-        if order.with_headers or self.reader.selectors:
+            self.ladder.sampler.scan(endpoint)
+        if order.with_headers or self.reads_headers(order.top):
             found = self._linked(endpoint, order)
         else:
             found = self._seamed(endpoint, order)
         return self._climbed(endpoint, order, found)
+
+    def calibrate(self, endpoint: Endpoint) -> None:
+        """Find out what the chain's headers are worth, before any window is read.
+
+        Raises:
+            EndpointError: it does not give its newest headers.
+        """
+        _await(endpoint, 0)
+        self.ladder.sampler.scan(endpoint)
+
+    def reads_headers(self, top: Level) -> bool:
+        """Tell whether every header of history is read for this level, as far as it is known."""
+        return bool(self.reader.selectors) or self.ladder.of_history(top) >= Level.BLOOMED
 
     def _seamed(self, endpoint: Endpoint, order: Order) -> _Found:
         """Read logs by range; of the headers the seams and what logs are compared with."""
@@ -124,9 +138,13 @@ class Fetcher:
 
     def _linked(self, endpoint: Endpoint, order: Order) -> _Found:
         """Read every header, its transactions where calls are watched, and the logs."""
-        chain = self._chain(endpoint, order.blocks)
+        most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
+        first = order.blocks.first
+        # What was cut before the chain's headers were known to be worth reading is cut again.
+        wanted = BlockRange(first, min(order.blocks.last, first + most - 1))
+        chain = self._chain(endpoint, wanted)
         last = chain[-1].block
-        blocks = BlockRange(order.blocks.first, last.number)
+        blocks = BlockRange(first, last.number)
         logs = None
         if order.with_headers:
             logs = self.query.pinned(endpoint, [one.block for one in chain])
@@ -155,6 +173,7 @@ class Fetcher:
             found.logs,
             order.top,
             pinned=found.pinned,
+            is_whole=found.is_whole,
             must=_to_prove(order, found),
             calls=watched,
         )

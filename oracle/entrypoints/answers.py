@@ -66,6 +66,7 @@ def status_answer(
         ],
         "endpoints": endpoint_answers(endpoints),
         "levels": dict(seen.levels),
+        "refused": None if seen.refusal is None else seen.refusal.words,
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
         "dead_letters": seen.dead_letters,
         "anomalies": seen.anomalies,

@@ -9,6 +9,7 @@ from oracle.services.indexing import Pace
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.integrity.counting import Counts, Question, compare_counters
 from oracle.services.integrity.mending import Mended, Mender, mend_next
+from oracle.services.integrity.rereading import Reread, Rereader, reread_next
 from oracle.services.integrity.surveying import integrity_census
 from oracle.services.leasing import renew
 from oracle.services.refolding import Manner
@@ -39,6 +40,7 @@ class IntegrityWork:
     pace: Pace
     mender: Mender = field(default_factory=Mender)
     auditor: Auditor = field(default_factory=Auditor)
+    rereader: Rereader = field(default_factory=Rereader)
     counters: Question = field(default_factory=Question)
     _rests_until: float = 0.0
     # When the contracts are asked next.
@@ -51,6 +53,25 @@ class IntegrityWork:
         app = self.app
         done = mend_next(app.chain, app.store, app.folder, self.mender, self._manner())
         return None if done is None else _mended(done)
+
+    def reread(self) -> Facts:
+        """Read the next blocks again that can be read more surely than they were."""
+        app = self.app
+        done = reread_next(app.chain, app.store, app.folder, self.rereader, self._manner())
+        return None if done is None else _reread(done)
+
+    def why_unsure(self) -> str | None:
+        """Return why nothing may be reported of what is folded yet; None: it may."""
+        app = self.app
+        with app.store.reading() as unit:
+            due = self.rereader.due(app.chain, unit, app.folder)
+            left = 0 if due is None else self.rereader.count(unit, app.folder)
+        if due is None:
+            return None
+        return (
+            f"{left} blocks from {due.first} on were read less surely than [verify] asks for and "
+            "the chain allows: they are read again before anything is reported"
+        )
 
     def audit(self) -> Facts:
         """Ask a second endpoint about final blocks, where the head does not need us.
@@ -116,6 +137,18 @@ def _mended(done: Mended) -> Mapping[str, object]:
         facts |= {"did": "folded anew", "logs": done.refolded.logs, "same": done.refolded.same}
         # Before anything is sent: these periods would be reported otherwise now.
         facts["differing"] = list(done.refolded.differing)
+    return facts
+
+
+def _reread(done: Reread) -> Mapping[str, object]:
+    facts: dict[str, object] = {
+        "did": "read again",
+        "blocks": f"{done.blocks.first}..{done.blocks.last}",
+        "level": done.level.name.lower(),
+        "left": done.left,
+    }
+    if done.rows:
+        facts |= {"rows": done.rows, "repaired": done.repaired is not None}
     return facts
 
 

@@ -23,6 +23,8 @@ def situation(seen: Overview, chain: ChainView, settings: ReportSettings | None)
     """
     for latch in seen.latches:
         yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+    if seen.refusal is not None:
+        yield "REFUSED", f"{seen.refusal.words}; `qos-oracle resync refusal`"
     yield _index(seen, chain)
     if settings is not None:
         yield _last_report(seen, chain, settings.heartbeat_seconds)

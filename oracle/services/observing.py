@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from oracle.chain.verifying.refusals import Refusal
 from oracle.domain.block import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.lanes import lane_of
@@ -21,6 +22,7 @@ from oracle.domain.views import (
     status_of,
 )
 from oracle.services.accusing import due_spells
+from oracle.services.refusing import refusal_in
 from oracle.services.ruling import folded_by
 from oracle.services.timing.gating import holding
 from oracle.store.gates import Gate
@@ -46,7 +48,8 @@ class Overview:
     that stands the longest, None: none does. `lease` names who works on the database,
     None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
-    `senders`: who ever sent, and why he rests, where he does. `held`: reports that wait for a
+    `senders`: who ever sent, and why he rests, where he does. `refusal`: a block that is not taken
+    in. `held`: reports that wait for a
     human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
     """
 
@@ -71,6 +74,7 @@ class Overview:
     levels: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     senders: Mapping[Account, Pause | None] = field(default_factory=dict)
+    refusal: Refusal | None = None
     held: tuple[Gate, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
@@ -108,6 +112,7 @@ def overview(store: Store) -> Overview:
                 account: unit.outbox.senders.paused_because(account)
                 for account in unit.outbox.counts.accounts()
             },
+            refusal=refusal_in(unit),
             held=tuple(holding(unit)),
             push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(unit.rounds.live_kicks()),

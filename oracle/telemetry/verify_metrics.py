@@ -55,3 +55,22 @@ DEMOTED = Counter(
     ["trait"],
     registry=REGISTRY,
 )
+WITNESSED_WINDOWS = Counter(
+    "oracle_witnessed_windows_total",
+    "Windows of history, by what a second endpoint said of their last block.",
+    ["result"],
+    registry=REGISTRY,
+)
+for _result in ("agreed", "disputed", "alone", "unanswered"):
+    # Alerts see a zero before the first.
+    WITNESSED_WINDOWS.labels(_result)
+REFUSED = Gauge(
+    "oracle_block_refused",
+    "1 while a block is not taken in, because what is said of it cannot be true.",
+    registry=REGISTRY,
+)
+BELOW_LEVEL = Gauge(
+    "oracle_blocks_below_level",
+    "Blocks that were read less surely than [verify] asks for and the chain allows.",
+    registry=REGISTRY,
+)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.chain.verifying.policy import Policy
+from oracle.chain.verifying.policy import LEAST, Policy
 from oracle.chain.verifying.trust import Trust
 from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
@@ -99,6 +99,7 @@ def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
     source = open_indexer(busy.urls[0]).source
     part = BlockRange(told.number - 20, told.number + 1)
 
+    source.prove_by(LEAST)
     by_range = source.window(part, with_headers=False)
     again = source.verified(part, Level.PINNED)
 

@@ -43,12 +43,19 @@ def calls_of_blocks(
     return found
 
 
-def is_complete(one: Sealed) -> bool:
-    """Tell whether the block's transactions make the root of its header, and are named right."""
+def root_of_sent(one: Sealed) -> str:
+    """Return the root that the block's transactions make, which must have their true names.
+
+    What is no root at all is returned where they cannot be written, or one has another's name.
+    """
     try:
         sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
-        if transactions_root(sent) != one.transactions_root:
-            return False
-        return all(tx.hash.lower() == tx.true_hash() for tx in sent)
+        are_named = all(tx.hash.lower() == tx.true_hash() for tx in sent)
+        return transactions_root(sent) if are_named else "misnamed"
     except (msgspec.DecodeError, ValueError):
-        return False
+        return "unwritable"
+
+
+def is_complete(one: Sealed) -> bool:
+    """Tell whether the block's transactions make the root of its header."""
+    return root_of_sent(one) == one.transactions_root

@@ -12,13 +12,18 @@ from oracle.chain.verifying.trust import Trait
 from oracle.domain.logs import Log
 
 
-def is_hashed_right(one: Sealed) -> bool:
-    """Tell whether the header, whole as it must be, makes the block's hash."""
+def hash_of(one: Sealed) -> str:
+    """Return the hash that this header makes; nothing where it is not whole, or not readable."""
     whole = one.whole_header
     try:
-        return whole is not None and header_hash(whole) == one.block.hash
+        return "unwritable" if whole is None else header_hash(whole)
     except ValueError:
-        return False
+        return "unwritable"
+
+
+def is_hashed_right(one: Sealed) -> bool:
+    """Tell whether the header, whole as it must be, makes the block's hash."""
+    return hash_of(one) == one.block.hash
 
 
 def root_of(given: Receipts) -> str:

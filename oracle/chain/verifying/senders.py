@@ -24,8 +24,9 @@ class ForgeryError(ContradictionError):
     def __init__(self, endpoint: str, call: Call, words: str) -> None:
         said = f"block {call.block}: call {call.tx_hash}: {words}"
         EndpointError.__init__(self, endpoint, Kind.INVALID, said)
-        self.trait = Trait.SENDER
+        self.number, self.trait = call.block, Trait.SENDER
         self.block_hash = call.block_hash
+        self.said = f"{call.tx_hash} {call.sender} {words}"
         VERIFY_FAILURES.labels(self.trait, endpoint).inc()
 
 
@@ -59,6 +60,9 @@ class Senders:
             self.trust.judge(call.tx_hash, {Trait.SENDER: True})
 
     def _contradicted(self, call: Call, words: str) -> None:
+        if self.trust.is_accepted(Trait.SENDER, call.block_hash):
+            self._is_unproven(call)
+            return
         if self.trust.has(Trait.SENDER) or self.trust.is_open(Trait.SENDER):
             raise ForgeryError(self.endpoint, call, words)
         self._is_unproven(call)

@@ -1,0 +1,17 @@
+"""What `status` says of how sure the index is: what the chain's headers prove, and what waits."""
+
+from oracle.app import App
+from oracle.domain.verification import Level
+
+
+def told_of_surety(app: App) -> list[tuple[str, str]]:
+    """Say what can be proven of history now, and how many blocks were read below that."""
+    level = app.source.level_of_history()
+    if level < Level.BLOOMED:
+        return [("proof", "the headers prove nothing of history: it rests on endpoints' words")]
+    with app.store.reading() as unit:
+        below = unit.coverage.blocks_below(app.folder.scope.id, level, 0)
+    told = f"every block of history can be read as {level.name.lower()}"
+    if not below:
+        return [("proof", told)]
+    return [("UNPROVEN", f"{below} blocks are below what can be reached: {told}; `run` does it")]
