@@ -62,6 +62,8 @@ class ScriptedChain:
     scopes_asked: list[Scope] = field(default_factory=list)
     # Endpoints that were put aside or not used any more, and why.
     put_away: list[tuple[str, str]] = field(default_factory=list)
+    # Those that were proven wrong, and of what; they are asked nothing.
+    convicted: dict[str, str] = field(default_factory=dict)
     # The other endpoint's view; None: it sees the same.
     other: "ScriptedChain | None" = None
     _salt: int = 0
@@ -159,7 +161,8 @@ class ScriptedChain:
         views = self._views()
         if endpoint is not None and endpoint not in views:
             raise InputError(f"there is no endpoint {endpoint}")
-        able = [name for name in views if name != than and endpoint in {None, name}]
+        fit = [name for name in views if name not in self.convicted]
+        able = [name for name in fit if name != than and endpoint in {None, name}]
         if not able:
             raise TransientError("there is no other endpoint")
         asked = views[able[0]]
@@ -215,6 +218,15 @@ class ScriptedChain:
 
     def quarantine(self, endpoint: str, why: str, _final: tuple[int, Hash]) -> None:
         self.put_away.append((endpoint, why))
+
+    def convict(self, endpoint: str, why: str) -> None:
+        self.convicted.setdefault(endpoint, why)
+
+    def proven_wrong(self) -> dict[str, str]:
+        return dict(self.convicted)
+
+    def is_vouched(self) -> bool:
+        return self.most_level >= Level.PROVEN
 
     def endpoint_names(self) -> tuple[str, ...]:
         return self.names

@@ -122,7 +122,18 @@ class ReadingRooms:
         if told.anchor_block is not None and told.anchor_hash is not None:
             source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
         self._opened.callback(source.close)
+        self._recall_quarantine(source, self.__dict__.get("store"))
         return source
+
+    def recall_quarantine(self) -> None:
+        """Take up who was proven wrong, as another process may have written it down since."""
+        self._recall_quarantine(self.source, self.__dict__.get("store"))
+
+    def _recall_quarantine(self, source: Source, store: Store | None) -> None:
+        if store is not None:
+            with store.reading() as unit:
+                wrong = unit.facts.quarantine.reasons()
+            source.endpoints.roll.recall(wrong)
 
     @cached_property
     def facts(self) -> KeptFacts:
@@ -207,4 +218,6 @@ class ReadingRooms:
     def _open_store(self, *, create: bool) -> Store:
         store = Store.open(self.config.database.url, create=create)
         self._opened.callback(store.close)
+        if "source" in self.__dict__:
+            self._recall_quarantine(self.source, store)
         return store

@@ -51,13 +51,18 @@ class Endpoints:
         self._anchors = {anchor.number: anchor for anchor in anchors}
         # Who did the last work.
         self._last: Endpoint | None = None
-        self._count()
+        self._roll.count_usable()
 
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._roll)
 
     def __len__(self) -> int:
         return len(self._roll)
+
+    @property
+    def roll(self) -> Roll:
+        """Each with its standing, in the order of the settings."""
+        return self._roll
 
     @property
     def anchors(self) -> tuple[Anchor, ...]:
@@ -98,7 +103,7 @@ class Endpoints:
                     refusal = error
                     self._failed(member, error)
             failures.append(refusal)
-        self._count()
+        self._roll.count_usable()
         if not failures:
             raise EndpointError("every endpoint", Kind.RESTING, "there is no other one to ask")
         if all(failure.kind is Kind.RESTING for failure in failures):
@@ -124,6 +129,8 @@ class Endpoints:
         member = self._roll.of(endpoint)
         if member.standing.is_proven(self.clock()):
             return
+        if member.standing.until_readmitted:
+            raise EndpointError(endpoint.name, Kind.QUARANTINED, member.standing.quarantined or "")
         # Who waits for an endpoint to come up calls this again and again.
         member.health.wait_at_most(_LEAST_WAIT)
         fault = member.fault_in_chain(self.chain_id, self.anchors, within=None)
@@ -154,7 +161,7 @@ class Endpoints:
         structlog.get_logger().error(
             "endpoint_quarantined", endpoint=member.endpoint.name, reason=reason
         )
-        self._count()
+        self._roll.count_usable()
 
     def quarantined(self) -> dict[str, str]:
         """Return who is not used at all, by name, and why."""
@@ -181,7 +188,7 @@ class Endpoints:
         """Take back what was held against them: nobody was any better."""
         for endpoint in endpoints:
             self._roll.of(endpoint).standing.acquit()
-        self._count()
+        self._roll.count_usable()
 
     # --- one piece of work ---
 
@@ -217,7 +224,7 @@ class Endpoints:
                 )
         self._last = member.endpoint
         self._compare_speed(member)
-        self._count()
+        self._roll.count_usable()
         return result
 
     def _failed(self, member: Member, error: EndpointError) -> None:
@@ -281,11 +288,7 @@ class Endpoints:
         standing.release_now(self.clock())
         metrics.QUARANTINED.labels(member.endpoint.label).set(0)
         structlog.get_logger().warning("endpoint_released", endpoint=member.endpoint.name)
-        self._count()
-
-    def _count(self) -> None:
-        usable = sum(member.is_usable() for member in self._roll.members())
-        metrics.USABLE.set(usable)
+        self._roll.count_usable()
 
 
 def _all_failed(failures: Sequence[EndpointError]) -> EndpointError:

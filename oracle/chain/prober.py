@@ -58,7 +58,9 @@ class Prober:
     def _begin(self) -> None:
         """Have the first one asked that is due."""
         now = self._endpoints.clock()
-        endpoint = next((e for e in self._endpoints if self._due.get(e, 0.0) <= now), None)
+        wrong = self._endpoints.roll.proven_wrong()
+        fit = (one for one in self._endpoints if one.name not in wrong)
+        endpoint = next((one for one in fit if self._due.get(one, 0.0) <= now), None)
         if endpoint is None:
             return
         self._due[endpoint] = now + HOUR

@@ -1,7 +1,7 @@
 """The chain as the services see it: windows of checked logs, in order, and the heads."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import structlog
@@ -22,7 +22,7 @@ from oracle.chain.providers.anchors import Anchor
 from oracle.chain.reader import Reader
 from oracle.chain.repeating import Repeating
 from oracle.chain.verifying.policy import Policy
-from oracle.chain.verifying.trust import Trust
+from oracle.chain.verifying.trust import Trait, Trust
 from oracle.chain.window import Window
 from oracle.chain.windows import Windows
 from oracle.chain.witnesses import Witness, Witnesses
@@ -112,7 +112,9 @@ class Source:
             except EndpointError as error:
                 failures[endpoint] = error
         wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
-        if len(failures) == len(self._endpoints):
+        if failures and failures.keys() == set(self._endpoints):
+            if self._endpoints.roll.proven_wrong().keys() >= {one.name for one in failures}:
+                raise next(iter(failures.values()))
             late = [error for error in failures.values() if error.kind in _MAY_COME]
             for refusal in () if late else wrong.values():
                 raise InputError(f"[chain] endpoints: {refusal}")
@@ -248,6 +250,19 @@ class Source:
         """Do not use it until it shows our final block of this height and hash."""
         self.tracker.fall_back()
         self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
+
+    def convict(self, endpoint: str, why: str) -> None:
+        """Do not ask it anything until an operator readmits it: it was proven wrong."""
+        self._endpoints.roll.convict(endpoint, why)
+
+    def proven_wrong(self) -> Mapping[str, str]:
+        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        return self._endpoints.roll.proven_wrong()
+
+    def is_vouched(self) -> bool:
+        """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
+        trust = self._windows.trust
+        return trust.has(Trait.HEADER) and trust.has(Trait.RECEIPTS)
 
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""

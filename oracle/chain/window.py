@@ -6,7 +6,7 @@ change are asked for by block hash, and those of history by range.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.answers import Quantity, number
@@ -88,6 +88,8 @@ class Fetcher:
     reader: Reader
     query: LogQuery
     ladder: Ladder
+    # Told by whom logs were given, which, and what they were proven to be.
+    weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def window(self, endpoint: Endpoint, order: Order) -> Window:
         """Return the window of these blocks; shorter only where the chain skipped the last ones.
@@ -182,6 +184,8 @@ class Fetcher:
         calls = _settled(endpoint, watched or {}, reached)
         calls += self._needed(endpoint, logs, calls, senders)
         reached.leave_unproven(senders.unproven)
+        if reached.repaired:
+            self.weigh(endpoint, found.logs, logs)
         window = Window(
             found.range,
             found.blocks[0].block.parent_hash,

@@ -22,6 +22,7 @@ from oracle.chain.verifying.ascent import ContradictionError, OmissionError
 from oracle.chain.verifying.blooms import Blooms
 from oracle.chain.verifying.comparing import is_hashed_right
 from oracle.chain.verifying.ladder import Ladder
+from oracle.chain.verifying.lying import Lies
 from oracle.chain.verifying.policy import Policy
 from oracle.chain.verifying.refusals import Refusal, RefusalError
 from oracle.chain.verifying.sampling import Sampler
@@ -79,7 +80,8 @@ class Windows:
         whole = self._reads_blocks = bool(reader.selectors)
         sampler = Sampler(trust, self._habits, self._others, accuse, whole)
         self._ladder = Ladder(wanted, trust, self._habits, blooms, sampler, accuse)
-        self._fetcher = Fetcher(reader, self._query, self._ladder)
+        self._lies = Lies(endpoints, self._proves)
+        self._fetcher = Fetcher(reader, self._query, self._ladder, self._lies.weigh)
         # Who gave the last window: the next one is cut to its size.
         self._last: str = next(iter(endpoints)).name
 
@@ -198,9 +200,14 @@ class Windows:
     def _taken(self, window: Window, tried: _Round) -> Window:
         if tried.contradictions:
             self.trust.settle()
+            self._lies.look_again(tried.contradictions, window.endpoint)
         self._last = window.endpoint
         self._keep_limit(window.endpoint)
         return window
+
+    def _proves(self, endpoint: Endpoint, number: int) -> bool:
+        order = Order(BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True)
+        return self._fetcher.window(endpoint, order).level >= Level.PROVEN
 
     def _is_lost(self, tried: _Round) -> bool:
         """Tell whether the chain itself is what contradicts: then it goes without that proof."""

@@ -65,6 +65,8 @@ def status_answer(
             for kick in seen.kicks
         ],
         "endpoints": endpoint_answers(endpoints),
+        "endpoints_proven_wrong": dict(seen.wrong),
+        "suspect_blocks": seen.suspect,
         "levels": dict(seen.levels),
         "refused": None if seen.refusal is None else seen.refusal.words,
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),

@@ -43,6 +43,8 @@ def await_chain(app: App, watch: Watch, stop: Stop) -> None:
 
     def look() -> Mapping[str, object]:
         try:
+            # Whoever was readmitted meanwhile may be asked again.
+            app.recall_quarantine()
             app.require_chain()
         except NoneAnswersError as error:
             raise TransientError(str(error)) from None

@@ -15,12 +15,14 @@ from oracle.domain.ids import Hash
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
+    DryRunOption,
     JsonOption,
     open_app,
     print_json,
 )
 from oracle.entrypoints.terminal import escaped, foreign, print_table
 from oracle.errors import InputError
+from oracle.services.integrity.quarantining import readmit as readmit_endpoint
 from oracle.store.schema import SchemaAge, schema_state
 
 _COLUMNS = (
@@ -75,7 +77,9 @@ def probe_endpoints(
     with open_app(config) as app:
         wanted = _wanted(app)
         chosen = _chosen(list(app.source.endpoints), position)
-        found = [_probed(place, one, wanted) for place, one in chosen]
+        states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
+        shut_out = {name: states[name] for name in wrong}
+        found = [_probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen]
     if as_json:
         print_json([_answer(one, found) for one in found])
     else:
@@ -85,6 +89,37 @@ def probe_endpoints(
             typer.echo(f"{one.position}  {one.name}: {escaped(one.fault or 'fit')}")
     if any(one.fault for one in found):
         raise typer.Exit(1)
+
+
+@endpoint.command(
+    "readmit", epilog="Example: qos-oracle endpoint readmit https://rpc.example.org --dry-run"
+)
+def readmit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one, as `status` shows it.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask an endpoint again that was proven wrong and is quarantined for it.
+
+    The daemon never does so by itself. What only this endpoint gave is as good as anybody's from
+    then on: let the audit finish first where another one answers (`status` counts the blocks).
+    """
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            reason = unit.facts.quarantine.reasons().get(name)
+        if reason is None:
+            raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
+        left = readmit_endpoint(app.store, app.folder, name, dry_run=dry_run)
+    if as_json:
+        answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}
+        print_json({**answer, "unaudited_blocks": left})
+        return
+    state = "would be" if dry_run else "is"
+    typer.echo(f"{name} {state} asked again; it was proven wrong: {reason}")
+    if left:
+        typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
 
 
 def _wanted(app: App) -> Wanted:
@@ -110,7 +145,10 @@ def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, 
     return [every[position - 1]]
 
 
-def _probed(position: int, one: Endpoint, wanted: Wanted) -> _Probed:
+def _probed(position: int, one: Endpoint, wanted: Wanted, shut_out: str | None) -> _Probed:
+    if shut_out is not None:
+        # It is asked nothing any more, not even this.
+        return _Probed(position, one.name, EndpointFacts(), shut_out)
     try:
         facts = probe(one, wanted)
     except EndpointError as error:

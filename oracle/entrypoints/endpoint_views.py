@@ -47,13 +47,19 @@ def look(app: App) -> list[EndpointView]:
 
 
 def recall(app: App) -> list[EndpointView]:
-    """Return how the endpoints were to the daemon that works on this database."""
-    views = []
+    """Return how the endpoints were to the daemon that works on this database.
+
+    That one was proven wrong is known for good, also where no daemon works.
+    """
+    views, wrong = [], app.source.proven_wrong()
+    states = app.source.endpoints.states()
     for endpoint in app.source.endpoints:
         kept = app.facts.recall(endpoint.label)
         head = kept.get("head", "")
         number = int(head) if head.isdecimal() else None
-        views.append(EndpointView(endpoint.name, number, kept.get("state", _UNKNOWN)))
+        said = kept.get("state", _UNKNOWN)
+        state = states[endpoint.name] if endpoint.name in wrong else said
+        views.append(EndpointView(endpoint.name, number, state))
     return views
 
 

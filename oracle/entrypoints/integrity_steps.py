@@ -9,6 +9,7 @@ from oracle.services.indexing import Pace
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.integrity.counting import Counts, Question, compare_counters
 from oracle.services.integrity.mending import Mended, Mender, mend_next
+from oracle.services.integrity.quarantining import note_proven_wrong
 from oracle.services.integrity.rereading import Reread, Rereader, reread_next
 from oracle.services.integrity.surveying import integrity_census
 from oracle.services.leasing import renew
@@ -29,6 +30,19 @@ _SURVEY_RESTS = 100
 _REST_SECONDS = 60.0
 
 Facts = Mapping[str, object] | None
+
+
+def why_unaudited(app: App) -> str | None:
+    """Return which blocks came from endpoints proven wrong alone; None: there are no such."""
+    with app.store.reading() as unit:
+        quarantine = unit.facts.quarantine
+        blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
+    if not blocks:
+        return None
+    return (
+        f"{blocks} blocks came from {', '.join(wrong)} alone, proven wrong, and no other endpoint "
+        "was asked about them yet: name one in [chain] endpoints"
+    )
 
 
 @dataclass(slots=True)
@@ -73,10 +87,15 @@ class IntegrityWork:
             "the chain allows: they are read again before anything is reported"
         )
 
+    def keep_quarantine(self) -> None:
+        """Write down who was found out while blocks were read: the next process must know."""
+        note_proven_wrong(self.app.chain, self.app.store, self._manner())
+
     def audit(self) -> Facts:
         """Ask a second endpoint about final blocks, where the head does not need us.
 
-        That nobody answers makes the daemon no less ready: it is told, and tried again later.
+        What came from one alone that was proven wrong does not wait for that. That nobody answers
+        makes the daemon no less ready: it is told, and tried again later.
         """
         app, heads = self.app, self.pace.heads
         if heads is None or not self.mender.is_sound or self.pace.clock() < self._rests_until:
@@ -85,7 +104,8 @@ class IntegrityWork:
             cursor = unit.cursor.get()
         self.auditor.again = one_of(app.config.verify)
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
-        if not self.auditor.has_turn(is_caught_up=is_caught_up):
+        is_urgent = is_caught_up or bool(app.chain.proven_wrong())
+        if not self.auditor.has_turn(is_caught_up=is_urgent):
             return None
         try:
             done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())

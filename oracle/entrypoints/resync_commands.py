@@ -133,8 +133,8 @@ def _lines(found: Backfilled) -> Iterator[str]:
     if found.unserved:
         yield f"{found.unserved} rows of ours were not served now; they stay"
     if found.differing:
-        told = f"{found.differing} rows were served in OTHER WORDS than ours, which stay"
-        yield f"{told}: `qos-oracle resync verify --repair` finds out who is right"
+        other = f"{found.differing} rows were served in OTHER WORDS than ours, which stay"
+        yield f"{other}: `qos-oracle resync verify --repair` finds out who is right"
     blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
     if found.refolded is None:
         yield f"{blocks}: {found.served} logs served, none was missing"

@@ -16,6 +16,7 @@ from oracle.chain.failures import NoneAnswersError
 from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
 from oracle.entrypoints.awaiting import Stop, await_chain, await_lease
+from oracle.entrypoints.integrity_steps import why_unaudited
 from oracle.entrypoints.introducing import check_contract, introduce
 from oracle.entrypoints.lease_keeping import give_back, leading
 from oracle.entrypoints.options import (
@@ -112,9 +113,12 @@ def run(
             run_once(steps_of(work))
             with app.store.reading() as unit:
                 closed = latching.why_stopped(unit)
+            doubt = why_unaudited(app)
         if closed is not None:
             # It has not caught up, and whoever asked for that must hear it.
             raise FatalError(f"not caught up: {closed}")
+        if doubt is not None:
+            raise FatalError(f"not sure: {doubt}")
 
 
 class _Sends(NamedTuple):
@@ -222,6 +226,8 @@ def migrate(
 def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     """Check everything that can be checked before the first turn."""
     app.store.fence(epoch)
+    # Who led before may have found out somebody since this process began.
+    app.recall_quarantine()
     app.identify()
     work = Work(app, epoch, Watch(Beats(time.monotonic)))
     closed = latching.show(app.store)

@@ -25,6 +25,12 @@ def situation(seen: Overview, chain: ChainView, settings: ReportSettings | None)
         yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
     if seen.refusal is not None:
         yield "REFUSED", f"{seen.refusal.words}; `qos-oracle resync refusal`"
+    for endpoint, reason in seen.wrong.items():
+        todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
+        yield "PROVEN WRONG", f"{endpoint}: {reason}; it is asked nothing; {todo}"
+    if seen.suspect:
+        words = "came from it alone, and another endpoint is still to be asked about them"
+        yield "UNAUDITED", f"{seen.suspect} blocks {words}; no kickout rests on them meanwhile"
     yield _index(seen, chain)
     if settings is not None:
         yield _last_report(seen, chain, settings.heartbeat_seconds)

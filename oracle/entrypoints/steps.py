@@ -88,6 +88,7 @@ class Work:
         finally:
             # Where nothing can be written, the lag grows all the same.
             self._show()
+            self.integrity.keep_quarantine()
         if done is None:
             return self._waited()
         return _told(done)

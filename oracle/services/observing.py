@@ -51,6 +51,8 @@ class Overview:
     `senders`: who ever sent, and why he rests, where he does. `refusal`: a block that is not taken
     in. `held`: reports that wait for a
     human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
+    `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
+    of them gave and no other was asked about.
     """
 
     chain_id: int | None
@@ -78,6 +80,8 @@ class Overview:
     held: tuple[Gate, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    suspect: int = 0
 
 
 def overview(store: Store) -> Overview:
@@ -116,6 +120,8 @@ def overview(store: Store) -> Overview:
             held=tuple(holding(unit)),
             push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(unit.rounds.live_kicks()),
+            wrong=unit.facts.quarantine.reasons(),
+            suspect=_suspect(unit),
         )
 
 
@@ -225,6 +231,11 @@ def _levels(unit: Unit) -> dict[str, int]:
     scope = unit.coverage.current()
     levels = {} if scope is None else unit.coverage.blocks_by_level(scope.id)
     return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
+
+
+def _suspect(unit: Unit) -> int:
+    scope = unit.coverage.current()
+    return 0 if scope is None else unit.facts.quarantine.blocks(scope.id)
 
 
 def _due(unit: Unit) -> int:

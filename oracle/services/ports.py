@@ -75,6 +75,18 @@ class Chain(Protocol):
         """Do not use it until it shows our final block of this height and hash."""
         ...
 
+    def convict(self, endpoint: str, why: str) -> None:
+        """Do not ask it anything until an operator readmits it: it was proven wrong."""
+        ...
+
+    def proven_wrong(self) -> Mapping[str, str]:
+        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        ...
+
+    def is_vouched(self) -> bool:
+        """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
+        ...
+
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""
         ...

@@ -96,6 +96,11 @@ def proof_of(unit: Unit, spell: KickoutDue, entries: Sequence[ScoreEntry], level
     if scope is None or holes:
         words = f"block {holes[0].first if holes else first} was never read"
         return Proof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
+    doubted = unit.facts.quarantine.spans(scope.id, BlockRange(first, last))
+    alone = [each for span in doubted for each in _inside(blocks, span.first, span.last)]
+    if alone:
+        words = f"{len(alone)} blocks behind it, from {alone[0]} on, came from an endpoint alone"
+        return Proof(level, obstacle=f"{words} that was proven wrong: the audit asks another one")
     known = unit.verified_blocks.between(first, last)
     for span in unit.coverage.spans(scope.id, first, last):
         for number in _inside(blocks, span.first, span.last):

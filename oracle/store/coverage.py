@@ -118,7 +118,7 @@ class CoverageRoom:
         if first is None or last is None:
             chosen = select(coverage).where(coverage.c.scope == scope_id)
             rows = self._connection.execute(chosen.order_by(coverage.c.first_block))
-            return [_covered_of(row) for row in rows]
+            return [covered_of(row) for row in rows]
         touching = self._touching(scope_id, first, last)
         return [
             replace(each, first=max(first, each.first), last=min(last, each.last))
@@ -139,7 +139,7 @@ class CoverageRoom:
         """Return the first interval inside `first` to `last`, or its part; None: there is none."""
         asked = {"asked": scope_id, "first": first, "beyond": last}
         # The one that begins before the range may end before it as well.
-        for each in map(_covered_of, self._connection.execute(_TOUCHING.limit(2), asked)):
+        for each in map(covered_of, self._connection.execute(_TOUCHING.limit(2), asked)):
             if each.last >= first:
                 return replace(each, first=max(first, each.first), last=min(last, each.last))
         return None
@@ -185,7 +185,7 @@ class CoverageRoom:
             .limit(most)
         )
         found: Covered | None = None
-        for each in map(_covered_of, self._connection.execute(chosen)):
+        for each in map(covered_of, self._connection.execute(chosen)):
             if found is None:
                 found = replace(each, first=max(blocks.first, each.first))
             elif (each.first, each.endpoint) == (found.last + 1, found.endpoint):
@@ -202,12 +202,12 @@ class CoverageRoom:
         row = self._connection.execute(chosen).one_or_none()
         if row is None or row.first_block > blocks.last:
             return None
-        each = _covered_of(row)
+        each = covered_of(row)
         return replace(each, first=max(blocks.first, each.first), last=min(blocks.last, each.last))
 
     def blocks_below(self, scope_id: bytes, level: Level, first: int) -> int:
         """Count the blocks from `first` on that were read below this level."""
-        rows = map(_covered_of, self._connection.execute(_below(scope_id, level, first)))
+        rows = map(covered_of, self._connection.execute(_below(scope_id, level, first)))
         return sum(each.last - max(first, each.first) + 1 for each in rows)
 
     def cut_above(self, number: int) -> None:
@@ -236,7 +236,7 @@ class CoverageRoom:
         """Return the intervals that overlap the range or end right beside it, ascending."""
         asked = {"asked": scope_id, "first": first, "beyond": last + 1}
         rows = self._connection.execute(_TOUCHING, asked)
-        return [each for each in map(_covered_of, rows) if each.last >= first - 1]
+        return [each for each in map(covered_of, rows) if each.last >= first - 1]
 
     def _remove(self, scope_id: bytes, first: int) -> None:
         here = (coverage.c.scope == scope_id) & (coverage.c.first_block == first)
@@ -260,7 +260,8 @@ def _row_of(scope_id: bytes, each: Covered) -> Row:
     )
 
 
-def _covered_of(row: Any) -> Covered:  # noqa: ANN401  a row of any driver
+def covered_of(row: Any) -> Covered:  # noqa: ANN401  a row of any driver
+    """Return the interval that a row of `coverage` is."""
     return Covered(
         first=row.first_block,
         last=row.last_block,

@@ -9,11 +9,14 @@ from sqlalchemy import Connection, delete, or_, select
 
 from oracle.store.bulk import upsert
 from oracle.store.integrity_tables import rpc_fact
+from oracle.store.quarantine import QuarantineRoom
 
 
 class FactRoom:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        # Of endpoints: who was proven wrong, which no time makes old.
+        self.quarantine = QuarantineRoom(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
         """Return what is known under this name; None: nothing, or too old at `now`."""

@@ -49,6 +49,12 @@ QUARANTINED = Gauge(
     ["endpoint"],
     registry=REGISTRY,
 )
+PROVEN_WRONG = Gauge(
+    "oracle_endpoint_proven_wrong",
+    "1 from when it was proven to have lied until an operator readmits it.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
 USABLE = Gauge(
     "oracle_endpoints_usable", "Endpoints that would be given work now.", registry=REGISTRY
 )
@@ -100,5 +106,6 @@ WEBSOCKET_FAILURES = Counter(
 def know(endpoint: str) -> None:
     """Let alerts see a zero of this endpoint before the first of anything."""
     QUARANTINED.labels(endpoint).set(0)
+    PROVEN_WRONG.labels(endpoint).set(0)
     for check in CHECKS:
         INCONSISTENT.labels(endpoint, check)

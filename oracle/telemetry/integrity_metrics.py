@@ -20,6 +20,11 @@ AUDITED = Gauge(
 UNCOVERED = Gauge(
     "oracle_uncovered_blocks", "Blocks up to the folded one that were not read.", registry=REGISTRY
 )
+SUSPECT = Gauge(
+    "oracle_suspect_blocks",
+    "Blocks that an endpoint proven wrong gave, and that no other one was asked about yet.",
+    registry=REGISTRY,
+)
 DEAD_LETTERS = Gauge(
     "oracle_dead_letters", "Logs and calls that could not be read.", registry=REGISTRY
 )
@@ -56,6 +61,7 @@ class IntegrityCensus:
     audited: int = 0
     uncovered: int = 0
     dead_letters: int = 0
+    suspect: int = 0
 
 
 def show(census: IntegrityCensus) -> None:
@@ -66,3 +72,4 @@ def show(census: IntegrityCensus) -> None:
     AUDITED.set(census.audited)
     UNCOVERED.set(census.uncovered)
     DEAD_LETTERS.set(census.dead_letters)
+    SUSPECT.set(census.suspect)

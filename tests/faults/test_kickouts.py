@@ -8,6 +8,7 @@ import pytest
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.source import Source
+from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
 from oracle.fakechain.clock import VirtualClock
 from oracle.services.accusing import proof_behind
@@ -87,6 +88,27 @@ def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: 
         (spell,) = unit.kickouts.open()
         proof = proof_behind(unit, RULES, spell, prover.level())
     assert (proof.unproven, proof.reason) == ((), None)
+
+
+def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_office: Office):
+    office = sqlite_office
+    due(office)
+    with office.store.transaction() as unit:
+        scope = unit.coverage.current()
+        assert scope is not None
+        (giver,) = {span.endpoint for span in unit.coverage.spans(scope.id)}
+        unit.facts.quarantine.add(giver, "a lie")
+    assert office.repeat(plan_kick) == []
+    with office.store.transaction() as unit:
+        (spell,) = unit.kickouts.open()
+        reason = proof_behind(unit, RULES, spell, Level.PROVEN).reason
+        assert "came from an endpoint alone that was proven wrong" in str(reason)
+        # Another one said the same of all of them.
+        unit.coverage.note_audit(scope.id, BlockRange(0, 2**40), "another", 1)
+
+    did = [step.did for step in office.repeat(plan_kick)]
+
+    assert did[-1] == "kickout proposal planned"
 
 
 def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office: Office):

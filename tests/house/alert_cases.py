@@ -48,6 +48,10 @@ CASES = (
     _case(
         "OracleEndpointQuarantined", 'oracle_endpoint_quarantined{endpoint="a"}', "1x10", "0x10"
     ),
+    _case(
+        "OracleEndpointProvenWrong", 'oracle_endpoint_proven_wrong{endpoint="a"}', "1x10", "0x10"
+    ),
+    _case("OracleSuspectBlocks", "oracle_suspect_blocks", "7x30", "7x5 0x25", minute=25),
     _case("OracleEndpointsDown", "oracle_endpoints_usable", "0x10", "1x10"),
     _case(
         "OracleEndpointInconsistent",

@@ -1,7 +1,9 @@
 """The endpoints of one chain, each with its health and its standing, in the order of settings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import structlog
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
@@ -51,6 +53,8 @@ class Roll:
     def __init__(self, endpoints: Sequence[Endpoint], clock: Clock) -> None:
         self._clock = clock
         self._members: dict[Endpoint, Member] = {}
+        # Who was proven wrong, by name, and of what.
+        self._convicted: dict[str, str] = {}
         names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
             host = endpoint.name.partition("://")[2]
@@ -98,6 +102,47 @@ class Roll:
             return (1 if standing.ask_at is None else 2), 0.0
 
         return sorted(members, key=place)
+
+    def convict(self, name: str, reason: str) -> None:
+        """Quarantine who was proven wrong until it is readmitted.
+
+        One that is not used any more, as the settings of an earlier run named it, is passed over.
+        """
+        if self._shut_out(name, reason):
+            structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
+
+    def recall(self, reasons: Mapping[str, str]) -> None:
+        """Take up who was proven wrong, as it stands in the database, and who no longer is."""
+        for name in self._convicted.keys() - reasons.keys():
+            del self._convicted[name]
+            self.of(name).standing.readmit(self._clock())
+            self._show(name, is_out=False)
+        for name, reason in reasons.items():
+            self._shut_out(name, reason)
+
+    def proven_wrong(self) -> dict[str, str]:
+        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        return dict(self._convicted)
+
+    def _shut_out(self, name: str, reason: str) -> bool:
+        known = {member.endpoint.name for member in self._members.values()}
+        if name not in known or name in self._convicted:
+            return False
+        self._convicted[name] = reason
+        told = "proven wrong, `qos-oracle endpoint readmit` lets it in again"
+        self.of(name).standing.convict(f"{told}: {reason}")
+        self._show(name, is_out=True)
+        return True
+
+    def _show(self, name: str, *, is_out: bool) -> None:
+        label = self.of(name).endpoint.label
+        metrics.QUARANTINED.labels(label).set(is_out)
+        metrics.PROVEN_WRONG.labels(label).set(is_out)
+        self.count_usable()
+
+    def count_usable(self) -> None:
+        """Let the metrics know how many would be given work."""
+        metrics.USABLE.set(sum(member.is_usable() for member in self._members.values()))
 
     def wait_at_most(self, seconds: float) -> None:
         """Let every breaker be tried so long after its last failure."""

@@ -38,6 +38,8 @@ class Standing:
     proven_at: float = -math.inf
     was_proven: bool = False
     quarantined: str | None = None
+    # Nothing that it shows by itself ends the quarantine: it was proven wrong.
+    until_readmitted: bool = False
     look_again_at: float = 0.0
     # What it must show, besides the usual, to be released.
     release: Anchor | None = None
@@ -79,7 +81,8 @@ class Standing:
     @property
     def is_a_stranger(self) -> bool:
         """Whether it is quarantined, and never was seen to be on our chain."""
-        return self.quarantined is not None and not self.was_proven
+        is_out = self.quarantined is not None and not self.until_readmitted
+        return is_out and not self.was_proven
 
     def prove(self, now: float) -> None:
         """Note that its chain is ours."""
@@ -90,10 +93,23 @@ class Standing:
         self.proven_at = -math.inf
 
     def quarantine(self, reason: str, now: float, release: Anchor | None) -> None:
-        """Shut it out."""
+        """Shut it out; who was proven wrong is out for that."""
+        if self.until_readmitted:
+            return
         self.quarantined, self.release = reason, release
         self.unprove()
         self.look_later(now)
+
+    def convict(self, reason: str) -> None:
+        """Shut it out until an operator readmits it: it was proven wrong."""
+        self.quarantined, self.until_readmitted = reason, True
+        self.unprove()
+
+    def readmit(self, now: float) -> None:
+        """Let it in again after that, as one that its chain is not known of."""
+        self.until_readmitted = False
+        self.release_now(now)
+        self.unprove()
 
     def look_later(self, now: float) -> None:
         """Look at it again in a while."""
@@ -101,7 +117,8 @@ class Standing:
 
     def is_to_be_released(self, now: float) -> bool:
         """Tell whether to look at it again."""
-        return self.quarantined is not None and now >= self.look_again_at
+        may_pass = self.quarantined is not None and not self.until_readmitted
+        return may_pass and now >= self.look_again_at
 
     def release_now(self, now: float) -> None:
         """Let it in again, behind the others at first."""

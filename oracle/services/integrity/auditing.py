@@ -5,7 +5,7 @@ final block says. What differs is proven by receipts where that can be; the bett
 wins, and the state is folded anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -17,14 +17,17 @@ from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from oracle.services.folding import Folder
-from oracle.services.integrity.comparing import Difference, check_or_blame, compare
-from oracle.services.integrity.repairing import proven_in, put_right, settled
+from oracle.services.integrity.comparing import check_or_blame, compare
+from oracle.services.integrity.judging import Audited, Task, judged
+from oracle.services.integrity.quarantining import note_proven_wrong
 from oracle.services.ports import Chain
-from oracle.services.refolding import Manner, Refolded
+from oracle.services.refolding import Manner
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
 from oracle.telemetry import integrity_metrics as metrics
 from oracle.telemetry.verify_metrics import MISSING_LOGS
+
+__all__ = ["AGAIN", "Audited", "Auditor", "audit_next"]
 
 # Blocks of one question.
 WINDOW = 1_000
@@ -32,45 +35,18 @@ WINDOW = 1_000
 AGAIN = 100
 # While we are behind the head, only every so many turns are ours.
 BEHIND = 20
-# Blocks of one window whose receipts are asked for to settle a difference.
-_MOST_PROOFS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """One window that a second endpoint was asked about.
+class Due(NamedTuple):
+    """Blocks to ask about, who gave them, and whether that was done before.
 
-    `giver` gave it at first, `auditor` says otherwise where there is a `difference`. `at_fault`
-    is who was found to be wrong, None: nobody, or it could not be proven. `repaired` None:
-    nothing was put right. `again`: the window was audited before. `left` are blocks of which
-    only we have something, and nobody has proven or disproven it.
+    `is_suspect`: who gave them was proven wrong.
     """
 
     blocks: BlockRange
     giver: str
-    auditor: str
-    difference: Difference
-    at_fault: str | None = None
-    repaired: Refolded | None = None
     again: bool = False
-    left: tuple[int, ...] = ()
-
-    @property
-    def result(self) -> str:
-        """Return what came of it: equal, repaired, denied (the auditor is wrong) or unproven."""
-        if not self.difference:
-            return "equal"
-        if self.repaired is not None:
-            return "repaired"
-        return "unproven" if self.at_fault is None else "denied"
-
-
-class Due(NamedTuple):
-    """Blocks to ask about, who gave them, and whether that was done before."""
-
-    blocks: BlockRange
-    giver: str
-    again: bool
+    is_suspect: bool = False
 
 
 @dataclass(slots=True)
@@ -78,19 +54,22 @@ class Auditor:
     """What the audit remembers between its turns; its progress is the coverage's own.
 
     `window` and `again` as above. `ahead` is the block from which it looks: what could not be
-    settled is left for the next process. `patience` is how many seconds a turn waits for an
-    answer, which is then looked for in later turns; None: until it is there.
+    settled is left for the next process; `suspect_ahead` the same for what came from endpoints
+    that were proven wrong. `patience` is how many seconds a turn waits for an answer, which is
+    then looked for in later turns; None: until it is there.
     """
 
     window: int = WINDOW
     again: int = AGAIN
     ahead: int = 0
+    suspect_ahead: int = 0
     patience: float | None = None
     # What an endpoint was asked, and has not answered yet.
     _asked: tuple[Due, Future[Window]] | None = None
     _turns: int = 0
     _sampled: int = -1
     _at_fault: dict[str, int] = field(default_factory=dict)
+    _wrong: frozenset[str] = frozenset()
 
     def has_turn(self, *, is_caught_up: bool) -> bool:
         """Tell whether to audit now: at the head always, on the way there seldom."""
@@ -119,6 +98,19 @@ class Auditor:
         (due, future), self._asked = self._asked, None
         return due, future.result()
 
+    def leave(self, due: Due, blocks: BlockRange) -> None:
+        """Look above these blocks from now on: nothing could be settled."""
+        if due.is_suspect:
+            self.suspect_ahead = max(self.suspect_ahead, blocks.last + 1)
+        else:
+            self.ahead = max(self.ahead, blocks.last + 1)
+
+    def knows(self, wrong: Iterable[str]) -> None:
+        """Begin with the oldest block again where somebody else was proven wrong since."""
+        names = frozenset(wrong)
+        if names != self._wrong:
+            self._wrong, self.ahead, self.suspect_ahead = names, 0, 0
+
     def found_at_fault(self, endpoint: str, rows: int) -> int:
         """Count the rows that an endpoint was wrong about; return all of this process."""
         self._at_fault[endpoint] = self._at_fault.get(endpoint, 0) + rows
@@ -146,36 +138,28 @@ def audit_next(
     Raises:
         TransientError: the other endpoint gives no whole answer now, or is on another chain.
     """
-    possible = len(chain.endpoint_names()) > 1
-    metrics.AUDIT_POSSIBLE.set(possible)
-    if not possible:
-        return None
+    asked = chain.endpoint_names()
+    fit = len(asked) - len(chain.proven_wrong().keys() & set(asked))
+    metrics.AUDIT_POSSIBLE.set(fit > 1)
     if not auditor.is_waiting:
         with store.reading() as unit:
-            due = _due(unit, folder, auditor)
+            due = None if not fit else _suspect(unit, folder, auditor)
+            if due is None and fit > 1:
+                due = _due(unit, folder, auditor)
         if due is None:
             return None
         auditor.ask(due, _question(chain, due))
     answered = auditor.answered()
     if answered is None:
         return None
-    return _compared(_Task(chain, store, folder, auditor, manner), *answered)
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    chain: Chain
-    store: Store
-    folder: Folder
-    auditor: Auditor
-    manner: Manner
+    return _compared(Task(chain, store, folder, manner), auditor, *answered)
 
 
 def _question(chain: Chain, due: Due) -> Callable[[], Window]:
     return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
 
 
-def _compared(task: _Task, due: Due, window: Window) -> Audited:
+def _compared(task: Task, auditor: Auditor, due: Due, window: Window) -> Audited:
     """Compare what an endpoint said with what we hold, and write down what came of it."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as unit:
@@ -183,16 +167,31 @@ def _compared(task: _Task, due: Due, window: Window) -> Audited:
         difference = compare(unit, window)
     found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
-        found = _judged(task, found)
-        _blame(chain, task.auditor, found)
+        found = judged(task, found)
+        _blame(task, auditor, found)
     metrics.AUDITS.labels(found.result).inc()
     if found.result == "unproven" or found.left:
-        task.auditor.ahead = max(task.auditor.ahead, found.blocks.last + 1)
+        auditor.leave(due, found.blocks)
         return found
     with task.manner.transaction(store) as unit:
         at = _cursor(unit).number
         unit.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
     return found
+
+
+def _suspect(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
+    """Return the oldest blocks that one proven wrong gave alone; None: there are none.
+
+    However few they are, and up to our newest one: nothing rests on them until another was asked.
+    """
+    quarantine, cursor = unit.facts.quarantine, unit.cursor.get()
+    wrong = quarantine.reasons()
+    auditor.knows(wrong)
+    if not wrong or cursor is None or auditor.suspect_ahead > cursor.number:
+        return None
+    rest = BlockRange(auditor.suspect_ahead, cursor.number)
+    span = quarantine.unaudited(folder.scope.id, rest, auditor.window)
+    return None if span is None else Due(span.blocks, span.endpoint, is_suspect=True)
 
 
 def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
@@ -208,7 +207,7 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
         auditor.ahead = final + 1 if span is None else span.first
         # What grows is waited for: one question for each whole window.
         if span is not None and (len(span.blocks) == auditor.window or span.last < final):
-            return Due(span.blocks, span.endpoint, again=False)
+            return Due(span.blocks, span.endpoint)
     sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
     if sampled is None:
         return None
@@ -216,66 +215,8 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
     return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
 
 
-def _judged(task: _Task, found: Audited) -> Audited:
-    """Find out who is right about each block that differs, and put our rows right."""
-    chain, folder, manner = task.chain, task.folder, task.manner
-    found = _shortened(chain, found)
-    proofs = _proofs(chain, found)
-    repair, refolded = Difference(), None
-    with folder.following(None), manner.transaction(task.store) as unit:
-        cursor = _cursor(unit)
-        # What our side has proven stands, unless a newer proof says otherwise.
-        proven = proven_in(unit, folder.scope, found.blocks)
-        for number, window in proofs.items():
-            check_or_blame(chain, unit, cursor, window)
-            repair.add(compare(unit, window))
-            unit.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
-        repair.add(settled(found.difference, (), proven | proofs.keys()))
-        if repair:
-            refolded = put_right(unit, folder, cursor, repair, manner)
-    folder.forget()
-    kept = {row.block for row in [*found.difference.extra, *found.difference.other]}
-    left = tuple(sorted(kept - proven - proofs.keys()))
-    found = replace(found, left=left)
-    if refolded is not None:
-        return replace(found, difference=repair, at_fault=found.giver, repaired=refolded)
-    is_proven = proven | proofs.keys() >= set(found.difference.blocks)
-    return replace(found, at_fault=found.auditor if is_proven else None)
-
-
-def _shortened(chain: Chain, found: Audited) -> Audited:
-    """Leave for the next turn what lies above the last block whose receipts are asked for now."""
-    asked = found.difference.blocks[:_MOST_PROOFS]
-    if chain.level_allowed() < Level.PROVEN or asked == found.difference.blocks:
-        return found
-    blocks = BlockRange(found.blocks.first, asked[-1])
-    return replace(found, blocks=blocks, difference=found.difference.up_to(blocks.last))
-
-
-def _proofs(chain: Chain, found: Audited) -> dict[int, Window]:
-    """Return the differing blocks as their receipts prove them, by whoever can."""
-    if chain.level_allowed() < Level.PROVEN:
-        return {}
-    proofs = {number: _proof(chain, number, found) for number in found.difference.blocks}
-    return {number: window for number, window in proofs.items() if window is not None}
-
-
-def _proof(chain: Chain, number: int, found: Audited) -> Window | None:
-    names = chain.endpoint_names()
-    # The giver may be out of the settings by now; whoever is not at odds may know as well.
-    sides = [name for name in (found.auditor, found.giver) if name in names]
-    for endpoint in [*sides, *(name for name in names if name not in sides)]:
-        try:
-            window = chain.verified(BlockRange(number, number), Level.PROVEN, endpoint)
-        except TransientError:
-            continue
-        if window.level >= Level.PROVEN or number in window.proven:
-            return window
-    return None
-
-
-def _blame(chain: Chain, auditor: Auditor, found: Audited) -> None:
-    """Let whoever was wrong rest, and count what was."""
+def _blame(task: Task, auditor: Auditor, found: Audited) -> None:
+    """Let whoever was wrong rest, or be asked nothing more, and count what was."""
     if not found.at_fault:
         return
     told = found.difference
@@ -284,7 +225,11 @@ def _blame(chain: Chain, auditor: Auditor, found: Audited) -> None:
     rows = len(told.missing) + len(told.extra) + len(told.other)
     count = auditor.found_at_fault(found.at_fault, rows)
     blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
+    chain = task.chain
     chain.blame(found.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
+    if found.proven_wrong:
+        chain.convict(found.at_fault, found.proven_wrong)
+        note_proven_wrong(chain, task.store, task.manner)
 
 
 def _cursor(unit: Unit) -> Cursor:

@@ -18,4 +18,5 @@ def integrity_census(store: Store, folder: Folder) -> IntegrityCensus | None:
             audited=unit.coverage.audited_blocks(scope),
             uncovered=max(0, cursor.number - identity.start_block + 1 - sum(covered.values())),
             dead_letters=unit.dead_letters.count_open(),
+            suspect=unit.facts.quarantine.blocks(scope),
         )

@@ -17,6 +17,7 @@ from oracle.errors import InputError
 from oracle.services.covering import note_proven
 from oracle.services.folding import Folder
 from oracle.services.integrity.comparing import Difference, check_same_chain, compare
+from oracle.services.integrity.quarantining import lie_of, note_proven_wrong, ours_differ
 from oracle.services.integrity.repairing import proven_in, put_right, settled
 from oracle.services.ports import Chain
 from oracle.services.refolding import Manner, Refolded
@@ -179,6 +180,8 @@ class _Run:
         with self.folder.following(None), self.manner.transaction(self.store) as unit:
             cursor = _cursor_over(unit, self.asked.blocks)
             ours = proven_in(unit, self.folder.scope, self.asked.blocks)
+            for window in seen if self.chain.is_vouched() else ():
+                self._quarantine(unit, window, cursor.final_number or 0)
             repair = settled(difference, proven, ours)
             if repair:
                 refolded = put_right(unit, self.folder, cursor, repair, self.manner)
@@ -188,10 +191,20 @@ class _Run:
         self.folder.forget()
         return refolded, difference.rows - repair.rows
 
+    def _quarantine(self, unit: Unit, window: Window, final: int) -> None:
+        """Write down who gave us what is proven wrong now, of blocks up to the final one."""
+        for number in sorted(_proven(window)):
+            if number > final or not ours_differ(unit, self.folder, number, window):
+                continue
+            for span in unit.coverage.spans(self.folder.scope.id, number, number):
+                if span.endpoint not in {"", window.endpoint}:
+                    unit.facts.quarantine.add(span.endpoint, lie_of([number]))
+
     def finished(self) -> None:
         """Forget how far it came: the next run begins anew."""
         if self.manner.dry_run:
             return
+        note_proven_wrong(self.chain, self.store, self.manner)
         with self.manner.transaction(self.store) as unit:
             unit.progress.clear(self._key)
 

@@ -22,6 +22,7 @@ ROWS = (
                 (
                     now("oracle_endpoints_usable", legend="usable"),
                     now("oracle_endpoint_quarantined", "endpoint", legend="out: {{endpoint}}"),
+                    now("oracle_endpoint_proven_wrong", "endpoint", legend="lied: {{endpoint}}"),
                 ),
             ),
             Panel(
@@ -120,6 +121,7 @@ ROWS = (
                     rate("oracle_verified_blocks_total", "level"),
                     rate("oracle_audits_total", "result"),
                     now("oracle_audit_possible", legend="audit possible"),
+                    now("oracle_suspect_blocks", legend="blocks of a liar alone"),
                 ),
             ),
             Panel(
