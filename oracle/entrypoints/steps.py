@@ -12,6 +12,7 @@ from oracle.entrypoints.integrity_steps import (
     ASIDE_SECONDS,
     COUNTERS_TURN_SECONDS,
     IntegrityWork,
+    why_unaudited,
 )
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
@@ -103,7 +104,7 @@ class Work:
             refusal = refusal_in(unit)
         self.watch.refused = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
-        self.watch.unsure = self.integrity.why_unsure()
+        self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app)
         vigil = self.pace.vigil
         self.watch.is_in_doubt = vigil.is_open()
         self.watch.dispute = vigil.held_up(self.pace.clock())

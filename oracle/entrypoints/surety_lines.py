@@ -6,6 +6,18 @@ from oracle.domain.verification import Level
 
 def told_of_surety(app: App) -> list[tuple[str, str]]:
     """Say what can be proven of history now, and how many blocks were read below that."""
+    return [*_witnesses(app), *_proof(app)]
+
+
+def _witnesses(app: App) -> list[tuple[str, str]]:
+    """Say that nobody could contradict, where that is so: a whole chain may be made up."""
+    if len(app.source.endpoint_names()) > 1:
+        return []
+    told = "there is one endpoint, and a chain of its own making would fit itself"
+    return [("witness", f"unwitnessed: {told}; name a second in [chain] endpoints")]
+
+
+def _proof(app: App) -> list[tuple[str, str]]:
     level = app.source.level_of_history()
     if level < Level.BLOOMED:
         return [("proof", "the headers prove nothing of history: it rests on endpoints' words")]

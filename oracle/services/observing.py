@@ -22,6 +22,7 @@ from oracle.domain.views import (
     status_of,
 )
 from oracle.services.accusing import due_spells
+from oracle.services.integrity.disputing import Dispute, disputes_in
 from oracle.services.refusing import refusal_in
 from oracle.services.ruling import folded_by
 from oracle.services.timing.gating import holding
@@ -49,8 +50,8 @@ class Overview:
     None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
     `senders`: who ever sent, and why he rests, where he does. `refusal`: a block that is not taken
-    in. `held`: reports that wait for a
-    human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
+    in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that wait
+    for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
     `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
     of them gave and no other was asked about.
     """
@@ -77,6 +78,7 @@ class Overview:
     dead_letters: int = 0
     senders: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: Refusal | None = None
+    disputes: tuple[Dispute, ...] = ()
     held: tuple[Gate, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
@@ -117,6 +119,7 @@ def overview(store: Store) -> Overview:
                 for account in unit.outbox.counts.accounts()
             },
             refusal=refusal_in(unit),
+            disputes=tuple(disputes_in(unit)),
             held=tuple(holding(unit)),
             push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(unit.rounds.live_kicks()),

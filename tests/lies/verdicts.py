@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
+from tests.lies.cells import Company
 from tests.lies.playing import Played, Tried
 
 
@@ -29,7 +30,9 @@ _WHAT = re.compile(
     r"\b(block|blocks|logs?|receipts?|root|bloom|header|hash|sender|signature|time|transactions?)\b"
 )
 # What says that not everything is proven: lines of `status`, and of the log.
-_UNPROVEN = re.compile(r"\b(unproven|unaudited|UNPROVEN|UNAUDITED|not proven|unwitnessed)\b")
+_UNPROVEN = re.compile(r"(?i)\b(unproven|unaudited)\b")
+# The same, where there is nobody who could contradict.
+_UNWITNESSED = re.compile(r"\bunwitnessed\b")
 _PORT = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -56,6 +59,8 @@ def _of(played: Played, tried: Tried) -> Verdict:
 
 def says_unproven(played: Played, tried: Tried) -> bool:
     """Tell whether a person who looks would know that something here is not proven."""
+    if played.cell.company is Company.ALONE and _UNWITNESSED.search(played.status):
+        return True
     return bool(_UNPROVEN.search(played.status) or _UNPROVEN.search(last_words(tried)))
 
 
