@@ -23,6 +23,7 @@ from oracle.chain.verifying.callers import calls_of_blocks
 from oracle.chain.verifying.ladder import Ladder
 from oracle.chain.verifying.sealed import Sealed, chained, newest, sealed
 from oracle.chain.verifying.senders import Senders
+from oracle.chain.verifying.trust import Trait
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
@@ -123,19 +124,30 @@ class Fetcher:
         return bool(self.reader.selectors) or self.ladder.of_history(top) >= Level.BLOOMED
 
     def _seamed(self, endpoint: Endpoint, order: Order) -> _Found:
-        """Read logs by range; of the headers the seams and what logs are compared with."""
-        blocks = order.blocks
+        """Read logs by range; of the headers the seams and what logs are compared with.
+
+        A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
+        to leave logs out is not asked for ranges any more.
+        """
+        blocks, habits = order.blocks, self.query.habits.of(endpoint.name)
+        if habits.omits:
+            return self._linked(endpoint, _few(order))
         logs = self.query.logs(endpoint, blocks, order.manner)
+        sample = _sample(blocks, logs) if order.top and habits.is_sample() else set()
         wanted = {blocks.first, blocks.last}
         is_checked = order.top >= Level.SEAMED
         wanted |= {log.block for log in logs if is_checked or log.time == UNKNOWN_TIME}
         if order.top >= Level.PROVEN:
             wanted |= _some_of(_silent(blocks, logs))
+        wanted |= sample
         known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
             # Not there, or a height that the chain skipped: the links tell.
-            few = BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1))
-            return self._linked(endpoint, replace(order, blocks=few))
+            return self._linked(endpoint, _few(order))
+        sampled = [one.block for one in known if one.block.number in sample]
+        _compare(endpoint.name, logs, known)
+        if sampled and self.query.omits(endpoint, blocks, sampled, logs):
+            return self._linked(endpoint, _few(order))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
 
     def _linked(self, endpoint: Endpoint, order: Order) -> _Found:
@@ -148,8 +160,10 @@ class Fetcher:
         last = chain[-1].block
         blocks = BlockRange(first, last.number)
         logs = None
-        if order.with_headers:
-            logs = self.query.pinned(endpoint, [one.block for one in chain])
+        if order.with_headers or self.query.habits.of(endpoint.name).omits:
+            is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(Trait.RECEIPTS)
+            asked = [one.block for one in chain]
+            logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
         pinned = logs is not None
         if logs is None:
             logs = self.query.logs(endpoint, blocks, order.manner)
@@ -247,6 +261,18 @@ def _silent(blocks: BlockRange, logs: Sequence[Log]) -> range:
 def _some_of(heights: range) -> set[int]:
     """Return a few of these heights, far apart: one of them may have transactions."""
     return set(heights[:: max(1, len(heights) // LOOKED_AT)])
+
+
+def _sample(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
+    """Return heights to be read in a second way: most behind the last log, where answers end."""
+    behind = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
+    return _some_of(behind) | _some_of(range(blocks.first, blocks.last + 1))
+
+
+def _few(order: Order) -> Order:
+    """Return the order of as many of its first blocks as are read with all headers at once."""
+    first, last = order.blocks.first, order.blocks.last
+    return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
 
 
 def _await(endpoint: Endpoint, last: int) -> None:

@@ -37,6 +37,8 @@ from oracle.domain.verification import Level
 # Rounds through the endpoints for one window: nobody understands, a trait is lost, and once more.
 _ROUNDS = 4
 _MAX_BLOCKS = "max_blocks"
+# At how many logs its answers stop without a word; that its ranges leave logs out.
+MOST_LOGS, OMITS = "most_logs", "omits_logs"
 
 
 @dataclass(slots=True)
@@ -202,7 +204,7 @@ class Windows:
             self.trust.settle()
             self._lies.look_again(tried.contradictions, window.endpoint)
         self._last = window.endpoint
-        self._keep_limit(window.endpoint)
+        self._keep_habits(window.endpoint)
         return window
 
     def _proves(self, endpoint: Endpoint, number: int) -> bool:
@@ -239,12 +241,27 @@ class Windows:
 
     def _recalled(self, endpoint: str) -> Habits:
         kept = {} if self._keeper is None else self._keeper.recall(endpoint)
-        limit = kept.get(_MAX_BLOCKS, "")
-        return Habits(Sizer(limit=int(limit)) if limit.isdecimal() else Sizer())
+        limit, most = kept.get(_MAX_BLOCKS, ""), kept.get(MOST_LOGS, "")
+        return Habits(
+            Sizer(limit=int(limit)) if limit.isdecimal() else Sizer(),
+            most_logs=int(most) if most.isdecimal() else None,
+            omits=kept.get(OMITS) == "1",
+            kept={name: kept[name] for name in (_MAX_BLOCKS, MOST_LOGS, OMITS) if name in kept},
+        )
 
-    def _keep_limit(self, endpoint: str) -> None:
-        habits = self._habits.of(endpoint)
-        limit = habits.sizer.limit
-        if self._keeper is not None and habits.sizer.is_limited and habits.kept_limit != limit:
-            habits.kept_limit = limit
-            self._keeper.keep(endpoint, _MAX_BLOCKS, str(limit), DAY)
+    def _keep_habits(self, endpoint: str) -> None:
+        habits, learned = self._habits.of(endpoint), dict[str, str]()
+        if habits.sizer.is_limited:
+            learned[_MAX_BLOCKS] = str(habits.sizer.limit)
+        if habits.most_logs is not None:
+            learned[MOST_LOGS] = str(habits.most_logs)
+        if habits.omits:
+            learned[OMITS] = "1"
+        for name, value in learned.items():
+            if habits.kept.get(name) == value:
+                continue
+            habits.kept[name] = value
+            if name != _MAX_BLOCKS:
+                self._endpoints.note_inconsistent(endpoint, "logs")
+            if self._keeper is not None:
+                self._keeper.keep(endpoint, name, value, DAY)

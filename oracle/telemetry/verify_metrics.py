@@ -22,6 +22,12 @@ MISSING_LOGS = Counter(
     ["endpoint"],
     registry=REGISTRY,
 )
+LOGS_CUT_OFF = Counter(
+    "oracle_endpoint_logs_cut_off_total",
+    "Times that an endpoint was found to leave logs out of an answer without a word.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
 UNPROVEN_SENDERS = Counter(
     "oracle_verify_unproven_senders_total",
     "Calls whose sender is the endpoint's word alone: no signature of a known kind proves it.",

@@ -56,6 +56,11 @@ ROWS = (
                     ),
                     rise("oracle_duplicate_logs_total", "endpoint", legend="twice: {{endpoint}}"),
                     rise(
+                        "oracle_endpoint_logs_cut_off_total",
+                        "endpoint",
+                        legend="cut off: {{endpoint}}",
+                    ),
+                    rise(
                         "oracle_verify_unproven_senders_total",
                         "endpoint",
                         legend="unproven sender: {{endpoint}}",
