@@ -20,7 +20,8 @@ def _witnesses(app: App) -> list[tuple[str, str]]:
 def _proof(app: App) -> list[tuple[str, str]]:
     level = app.source.level_of_history()
     if level < Level.BLOOMED:
-        return [("proof", "the headers prove nothing of history: it rests on endpoints' words")]
+        told = "the headers prove nothing of it yet, or [verify] does not ask for it"
+        return [("proof", f"history rests on endpoints' words: {told}")]
     with app.store.reading() as unit:
         below = unit.coverage.blocks_below(app.folder.scope.id, level, 0)
     told = f"every block of history can be read as {level.name.lower()}"

@@ -15,6 +15,9 @@ from oracle.services.refusing import refusal_in, remembered
 from oracle.services.suspecting import ENOUGH, Sight
 from oracle.telemetry.verify_metrics import WITNESSED_WINDOWS
 
+# What one endpoint's headers prove against it, whatever the others say.
+_UNFIT = "its own headers do not link, or have other hashes"
+
 
 class OutvotedError(TransientError):
     """Who gave a window was found wrong about its last block: the others are to be asked."""
@@ -70,12 +73,14 @@ def _judge(sight: Sight, window: Window) -> None:
         wrong, why = [name for name in shown if shown[name] not in believed], "is outvoted"
     else:
         wrong = [name for name in shown if not sight.chain.is_linked(name, window.range)]
-        why = "its own headers do not link, or have other hashes"
+        why = _UNFIT
     right = {shown[name] for name in shown.keys() - set(wrong)}
     if len(right) != 1:
         raise _refused(sight, number, shown, ours)
     for name in wrong:
         sight.chain.put_aside(name, f"shows another block {number}: {why}", number)
+        if why == _UNFIT:
+            sight.chain.blame(name, f"shows another block {number}: {why}")
     if giver in wrong:
         raise OutvotedError(f"{giver} shows another block {number}: {why}")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.fakechain import block_faults
+from oracle.fakechain import block_faults, log_faults
 from oracle.fakechain.blocks import Json
 from oracle.fakechain.faults import Fault
 from tests.faults.a_chain import AChain
@@ -49,6 +49,23 @@ def test_a_refusal_is_remembered_in_its_words_until_an_endpoint_proves_the_block
     assert "resync refusal --accept" in shown
     assert (explained, site.rows()) == ((0, ""), site.truth())
     assert "no block is refused" in after
+
+
+def test_what_a_block_was_refused_by_is_believed_although_nothing_else_is_known(
+    a_chain: AChain, site: Site
+):
+    """What is known of a chain grows old in a day, and what is refused does not."""
+    first = grown(a_chain, 30)[-1]
+    grown(a_chain, 10)
+    hide(a_chain, all_succeeded(first.number))
+    refused = site.once(0)
+    # No samples any more: it gives none but of the refused block and those above it.
+    hide(a_chain, log_faults.omits_logs(methods="eth_getBlockReceipts"))
+
+    told = site.once(0)
+
+    assert told == refused
+    assert refused[0] == 1
 
 
 def test_an_operator_lets_a_refused_block_pass_as_it_is_given(a_chain: AChain, site: Site):

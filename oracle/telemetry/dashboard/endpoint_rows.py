@@ -112,6 +112,19 @@ ROWS = (
                 least=-1,
             ),
             Panel(
+                "Refused, and below what can be reached",
+                COUNT,
+                (
+                    now("oracle_block_refused", legend="refused"),
+                    now("oracle_blocks_below_level", legend="below the level"),
+                ),
+            ),
+            Panel(
+                "Windows of history, by a second endpoint",
+                COUNT,
+                (rise("oracle_witnessed_windows_total", "result"),),
+            ),
+            Panel(
                 "Blocks read, by proof",
                 COUNT,
                 (
