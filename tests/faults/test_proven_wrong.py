@@ -1,9 +1,6 @@
 """Who was proven wrong is asked nothing more; what it alone had said is asked about elsewhere."""
 
-import json
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +9,17 @@ from oracle.chain.verifying.policy import LEAST, Policy
 from oracle.chain.verifying.trust import Trust
 from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
-from oracle.entrypoints.cli import run
-from oracle.fakechain import block_faults, log_faults, transport_faults
-from oracle.fakechain.blocks import Block
+from oracle.fakechain import block_faults, log_faults
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.integrity.quarantining import note_proven_wrong
 from oracle.services.integrity.verifying import Asked, verify
 from oracle.services.refolding import Manner
-from oracle.store.store import Store
-from tests.entrypoints.daemon import starting
-from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
-from tests.faults.daemons import config, settings
 from tests.faults.endpoints_seen import asked_for, labels, shown
 from tests.faults.honest import whole
 from tests.faults.indexer import Indexer
+from tests.faults.lying import a_block, change, leave_out
 from tests.faults.reading import hide, is_log, made_busy
 from tests.faults.speaking import task_created
 
@@ -35,30 +27,6 @@ from tests.faults.speaking import task_created
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
     return made_busy(a_chain)
-
-
-def a_block(busy: AChain) -> Block:
-    """A final one with a log of ours."""
-    return busy.back(20)
-
-
-def leave_out(busy: AChain, place: int = 0) -> Block:
-    """Let an endpoint never tell of one block's log."""
-    at = a_block(busy)
-    hide(busy, log_faults.omits_logs(is_log(at)), place)
-    return at
-
-
-def change(busy: AChain, place: int = 0) -> Block:
-    """Let an endpoint say another thing in one block's log."""
-    at = a_block(busy)
-
-    def other(log: dict[str, Any]) -> None:
-        if is_log(at)(log):
-            log["data"] = log["data"][:-2] + "99"
-
-    hide(busy, log_faults.spoiled_log("other data", other), place)
-    return at
 
 
 def learned(indexer: Indexer, place: int = 1) -> Indexer:
@@ -225,116 +193,3 @@ def test_what_it_had_audited_is_not_audited(busy: AChain, open_indexer: OpenInde
         before = unit.coverage.audited_blocks(scope)
         unit.facts.quarantine.add(indexer.source.endpoint_names()[1], "a lie")
         assert (before > 0, unit.coverage.audited_blocks(scope)) == (True, 0)
-
-
-# --- what an operator sees ---
-
-
-def told(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
-    capsys.readouterr()
-    code = run(list(command))
-    said = capsys.readouterr()
-    return code, said.out + said.err
-
-
-@pytest.fixture
-def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A configuration whose first endpoint was found out by `run --once`."""
-    change(busy)
-    path = config(busy, tmp_path)
-    code, said = told(capsys, "run", "--once", "--config", str(path))
-    assert (code, "endpoint_proven_wrong" in said) == (0, True)
-    return path
-
-
-def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
-    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
-):
-    liar, at = busy.urls[0], ("--config", str(caught))
-
-    code, said = told(capsys, "status", *at)
-    assert (code, f"PROVEN WRONG  {liar}: gave 1 logs" in said) == (0, True)
-    status = json.loads(told(capsys, "status", "--json", *at)[1])
-    assert list(status["endpoints_proven_wrong"]) == [liar]
-    assert status["suspect_blocks"] == 0
-    assert status["endpoints"][0]["state"].startswith("quarantined: proven wrong")
-    before = len(busy.provider.asked)
-    code, said = told(capsys, "endpoint", "probe", *at)
-    assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
-    last = str(busy.head.number - 10)
-    verifying = ("resync", "verify", "--from", "0", "--to", last)
-    assert told(capsys, *verifying, *at)[0] == 0
-    busy.live(2)
-    assert told(capsys, "run", "--once", *at)[0] == 0
-    assert len(busy.provider.asked) == before
-    assert told(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
-
-    code, said = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
-    assert (code, "would be asked again" in said) == (0, True)
-    code, said = told(capsys, "endpoint", "readmit", liar, "--json", *at)
-    assert (code, json.loads(said)["readmitted"]) == (0, True)
-    assert told(capsys, "endpoint", "readmit", liar, *at)[0] == 2
-    busy.provider.faults.clear()
-    assert told(capsys, "run", "--once", *at)[0] == 0
-    assert len(busy.provider.asked) > before
-    assert told(capsys, "endpoint", "probe", *at)[0] == 0
-
-
-def only_the_liar(busy: AChain, caught: Path) -> None:
-    """Take the honest one out of the settings."""
-    alone = settings(busy, caught.parent)
-    alone["chain"]["endpoints"] = busy.urls[:1]
-    write(alone, caught)
-
-
-def test_where_only_the_liar_is_left_nothing_is_asked_and_the_way_out_is_named(
-    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
-):
-    only_the_liar(busy, caught)
-    before = len(busy.provider.asked)
-
-    for _ in range(2):
-        code, said = told(capsys, "run", "--once", "--config", str(caught))
-        assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
-    assert len(busy.provider.asked) == before
-
-
-def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitted(
-    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
-):
-    only_the_liar(busy, caught)
-    busy.provider.faults.clear()
-
-    with starting(caught) as running:
-        running.url = running.wait_for("waiting")["web"]
-        running.wait_for_text(
-            "/readyz", f"{busy.urls[0]}: quarantined: proven wrong, `qos-oracle endpoint readmit`"
-        )
-        assert told(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0] == 0
-        running.url = running.wait_for("started")["web"]
-        running.wait_until_ready()
-
-
-def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
-    busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    path = config(busy, tmp_path)
-    at = ("--config", str(path))
-    assert told(capsys, "run", "--once", *at)[0] == 0
-    store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
-    with closing(store), store.transaction() as unit:
-        unit.facts.quarantine.add(busy.urls[0], "a lie")
-    silent = hide(busy, transport_faults.status(503, methods=log_faults.EVERYWHERE), 1)
-
-    def suspects() -> int:
-        return int(json.loads(told(capsys, "status", "--json", *at)[1])["suspect_blocks"])
-
-    before = suspects()
-    assert before == busy.head.number + 1
-    for _ in range(2):
-        code, said = told(capsys, "run", "--once", *at)
-        assert (code, f"not sure: {before} blocks came from {busy.urls[0]}" in said) == (1, True)
-    assert "UNAUDITED" in told(capsys, "status", *at)[1]
-    busy.providers[1].faults.remove(silent)
-    assert told(capsys, "run", "--once", *at)[0] == 0
-    assert suspects() == 0
