@@ -55,6 +55,8 @@ class ScriptedChain:
     # How far it can prove what it says, and the names of its one or two endpoints.
     most_level: Level = Level.PROVEN
     names: tuple[str, ...] = ("first", "second")
+    # What every block of its history reaches; its windows say SEAMED.
+    history_level: Level = Level.SEAMED
     # What its contracts count, and the parts of it that were asked for.
     counts: dict[str, int] = field(default_factory=dict)
     scopes_asked: list[Scope] = field(default_factory=list)
@@ -194,6 +196,19 @@ class ScriptedChain:
             for seen in (view._seen(),)
             if name != than
         ]
+
+    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+        told = [one for one in self.witness(number, than) if one.block is not None]
+        return (told[0].endpoint, told[0].block) if told and told[0].block else None
+
+    def is_linked(self, endpoint: str, _blocks: BlockRange) -> bool:
+        return endpoint in self.names
+
+    def calibrate(self) -> None:
+        pass
+
+    def level_of_history(self) -> Level:
+        return self.history_level
 
     def put_aside(self, endpoint: str, why: str, _newest: int) -> None:
         self.put_away.append((endpoint, why))

@@ -116,6 +116,8 @@ class ReadingRooms:
             finality_seconds=told.finality_seconds,
             reader=self.reader,
         )
+        for endpoint in source.endpoints:
+            endpoint.most_bytes = told.most_answer_mib * 2**20
         source.prove_by(policy_of(self.config.verify), Trust(keeper=self.facts))
         if told.anchor_block is not None and told.anchor_hash is not None:
             source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")

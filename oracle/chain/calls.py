@@ -5,11 +5,11 @@ sent straight to a contract are seen: a call that another contract makes is in n
 creation calls nobody (decision 0075).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 from weakref import WeakSet
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from oracle.chain.answers import (
     Hex20,
@@ -118,10 +118,17 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 
 def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, StatusAnswer]:
     """Return receipts by transaction: by the block where that is served, else one by one."""
-    if _gives_blocks(endpoint, calls[0].block):
-        blocks = sorted({call.block for call in calls})
-        found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
-        return {entry.transaction_hash.lower(): entry for each in found for entry in each or ()}
+    try:
+        if _gives_blocks(endpoint, calls[0].block):
+            blocks = sorted({call.block for call in calls})
+            found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
+            return {
+                entry.transaction_hash.lower(): entry for each in found for entry in each or ()
+            }
+    except EndpointError as error:
+        # Of a block that holds more than one answer may.
+        if error.kind is not Kind.TOO_LARGE:
+            raise
     params = [[call.tx_hash] for call in calls]
     one_by_one = endpoint.batch("eth_getTransactionReceipt", params, StatusAnswer)
     return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
@@ -144,19 +151,25 @@ def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
     return endpoint in _GIVING
 
 
-def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader) -> list[Call]:
+# Sees a call beside the transaction as it was given: see verifying/senders.py.
+Sent = dict[str, object]
+See = Callable[[Call, Sent], None]
+
+
+def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader, see: See) -> list[Call]:
     """Fetch the transactions of these logs; that they succeeded, the logs prove.
 
     Raises:
-        EndpointError: one is missing, or is not the one that made its log.
+        EndpointError: one is missing, or is not the one that made its log, or `see` says so.
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]
-    answers = endpoint.batch("eth_getTransactionByHash", params, TransactionAnswer)
-    calls = [
-        _call(endpoint.name, log, answer)
-        for log, answer in zip(by_hash.values(), answers, strict=True)
-    ]
+    answers = endpoint.batch("eth_getTransactionByHash", params, Sent)
+    calls = []
+    for log, answer in zip(by_hash.values(), answers, strict=True):
+        call = _call(endpoint.name, log, answer)
+        see(call, answer or {})
+        calls.append(call)
     dead = reader.read(logs, calls).dead
     if dead:
         # An input that is not the call's: another endpoint may know the right one.
@@ -165,9 +178,13 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader) -> list[Ca
     return calls
 
 
-def _call(endpoint: str, log: Log, answer: TransactionAnswer | None) -> Call:
-    if answer is None:
+def _call(endpoint: str, log: Log, sent: Sent | None) -> Call:
+    if sent is None:
         raise EndpointError(endpoint, Kind.NOT_THERE, f"no transaction {log.tx_hash}")
+    try:
+        answer = convert(sent, TransactionAnswer)
+    except ValidationError as error:
+        raise EndpointError(endpoint, Kind.INVALID, f"{log.tx_hash}: {error}") from None
     if answer.hash.lower() != log.tx_hash or (answer.block_hash or "").lower() != log.block_hash:
         raise EndpointError(endpoint, Kind.INVALID, f"another transaction for {log.tx_hash}")
     if (answer.to or "").lower() != log.address:

@@ -22,6 +22,7 @@ from oracle.chain.failures import (
     EndpointError,
     Fault,
     Kind,
+    above_limit,
     from_body,
     from_fault,
     from_status,
@@ -37,7 +38,7 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
 # An answer that has begun must be whole by so many times as long.
 _WHOLE = 3
-# Above it the answer counts as too large, and a smaller range is asked for.
+# Above it the answer counts as too large, and less is asked for; [chain] most_answer_mib.
 MOST_BYTES = 64 * 1024 * 1024
 # Where batches begin; an endpoint that refuses them gets smaller ones from then on.
 BATCH = 100
@@ -101,8 +102,7 @@ class Endpoint:
         self.tags: tuple[str, ...] = TAGS
         # The highest block that it has called finalized.
         self.finalized: BlockRef | None = None
-        # Counts of logs that looked like a silent limit and were none.
-        self.whole_counts: set[int] = set()
+        self.most_bytes = MOST_BYTES
         self._batch = BATCH
         self._numbers = itertools.count(1)
         self._session = requests.Session()
@@ -174,7 +174,7 @@ class Endpoint:
         is_small = size <= _LEAST_THROTTLED
         if error.kind in _NOT_FOR_BATCHES or (is_small and error.kind is Kind.SLOW):
             raise error
-        if not is_small or error.of_batch or error.kind is Kind.TOO_LARGE:
+        if not error.is_ours and (not is_small or error.of_batch or error.kind is Kind.TOO_LARGE):
             self._batch = size // 2
         return size // 2
 
@@ -238,7 +238,7 @@ class Endpoint:
                     stream=True,
                 ) as answered,
             ):
-                body = body_of(answered.raw, MOST_BYTES, until)
+                body = body_of(answered.raw, self.most_bytes, until)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             RPC_ERRORS.labels(method).inc()
             # The cause names the whole URL: it must not be shown with the traceback either.
@@ -247,8 +247,9 @@ class Endpoint:
         if failure is not None:
             RPC_ERRORS.labels(method).inc()
             raise failure
-        if len(body) > MOST_BYTES:
-            raise self._fault(method, Kind.TOO_LARGE, f"more than {MOST_BYTES} bytes")
+        if len(body) > self.most_bytes:
+            RPC_ERRORS.labels(method).inc()
+            raise above_limit(self.name, self.most_bytes)
         return body.lstrip()
 
     def _decoded(self, method: str, body: bytes, shape: Any) -> Any:  # noqa: ANN401  # a type made at run time
@@ -259,13 +260,12 @@ class Endpoint:
             raise from_body(self.name, method, body, str(error)) from None
 
     def _result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
+        if reply.error is None and reply.result is not msgspec.UNSET:
+            return reply.result
+        RPC_ERRORS.labels(method).inc()
         if reply.error is not None:
-            RPC_ERRORS.labels(method).inc()
             raise from_fault(self.name, reply.error)
-        if reply.result is msgspec.UNSET:
-            RPC_ERRORS.labels(method).inc()
-            raise from_body(self.name, method, body, "neither result nor error")
-        return reply.result
+        raise from_body(self.name, method, body, "neither result nor error")
 
     def _fault(self, method: str, kind: Kind, words: str) -> EndpointError:
         RPC_ERRORS.labels(method).inc()

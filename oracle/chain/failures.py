@@ -31,7 +31,7 @@ class EndpointError(TransientError):
     `retry_after` in seconds, where it said so; `blocks` is the most that it takes in one range,
     where it said so; `suggested` the range that it would answer, first and last block, as it
     wrote it: equal to the asked one, inverted or outside of it as it may be (chain.md 3.7).
-    `of_batch`: one answer to a whole batch.
+    `of_batch`: one answer to a whole batch. `is_ours`: it is our own limit that it exceeds.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class EndpointError(TransientError):
         self.blocks = blocks
         self.suggested: tuple[int, int] | None = None
         self.of_batch = False
+        self.is_ours = False
 
 
 class NoneAnswersError(InputError):
@@ -66,6 +67,14 @@ class Fault(msgspec.Struct):
     def is_by_code(self) -> bool:
         """Tell whether its words alone say nothing that we know."""
         return kind_of(0, self.message or "") is Kind.UNKNOWN and self.code != _TOO_MANY
+
+
+def above_limit(endpoint: str, most: int) -> EndpointError:
+    """Tell that an answer has more than the `most` bytes that we read, whatever it says."""
+    words = f"an answer of more than [chain] most_answer_mib = {most / 2**20:g}"
+    error = EndpointError(endpoint, Kind.TOO_LARGE, words)
+    error.is_ours = True
+    return error
 
 
 def from_transport(endpoint: str, error: Exception) -> EndpointError:

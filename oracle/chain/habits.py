@@ -3,6 +3,7 @@
 What a method costs, which it serves, and at which count its answers stop without a word.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
@@ -11,8 +12,10 @@ from oracle.chain.ranges import Sizer
 
 # So often is asked for what is refused by an error that may mean anything.
 _TRIES = 3
-# Where endpoints are known to stop without a word.
-_ROUND_COUNTS = frozenset({100, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000})
+# Of so many answers with logs the largest counts: an endpoint may stop sooner than it used to.
+_RECENT = 32
+# One of so many windows of history is read in a second way, by the hashes of some blocks.
+_SAMPLED = 8
 
 
 @dataclass(slots=True)
@@ -21,20 +24,23 @@ class Habits:
 
     `pins`: serves logs by the hash of their block (EIP-234). `admits`: answers with an error for
     a block that it does not know, and not as if it were empty. `gives_receipts`: serves
-    `eth_getBlockReceipts`.
+    `eth_getBlockReceipts`. `most_logs`: the count at which its answers were found to stop
+    without a word. `omits`: its ranges left logs out that it gave by the hash of their block.
     """
 
     sizer: Sizer = field(default_factory=Sizer)
     pins: bool | None = None
     admits: bool | None = None
     gives_receipts: bool | None = None
-    # The limit that was written down for the next run.
-    kept_limit: int | None = None
+    most_logs: int | None = None
+    omits: bool = False
+    # What was written down for the next run.
+    kept: dict[str, str] = field(default_factory=dict)
     _unpinned: int = 0
+    _windows: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
-    _largest: int = 0
-    # Counts that looked like a limit and were none.
-    _whole: set[int] = field(default_factory=set)
+    # How many logs the last answers held, but for the empty ones.
+    _counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT))
 
     def was_not_pinned(self) -> None:
         """Note an error in place of logs by hash; who never gave any is not asked for ever."""
@@ -44,19 +50,31 @@ class Habits:
                 self.pins = False
 
     def may_be_cut_off(self, count: int) -> bool:
-        """Tell whether an answer of so many logs looks cut off: a round number, or the largest.
+        """Tell whether an answer of so many logs may be cut off: it is the largest of late.
 
-        The largest count is suspicious when it comes a second time.
+        The first time as well, and no verdict lasts: only who gave more of late can give more.
         """
         with self._lock:
-            again = count == self._largest and count > 0
-            self._largest = max(self._largest, count)
-            return (again or count in _ROUND_COUNTS) and count not in self._whole
+            if not count:
+                return False
+            largest = max(self._counts, default=0)
+            self._counts.append(count)
+            is_limit = self.most_logs is not None and count >= self.most_logs
+            return is_limit or count >= largest
 
-    def was_whole(self, count: int) -> None:
-        """Remember that this count was no limit."""
+    def was_cut_off(self, count: int) -> bool:
+        """Note that an answer of so many logs was; tell whether that is new."""
         with self._lock:
-            self._whole.add(count)
+            is_new = self.most_logs is None or count < self.most_logs
+            if is_new:
+                self.most_logs = count
+            return is_new
+
+    def is_sample(self) -> bool:
+        """Tell whether to read this window in a second way: the first one, and then some."""
+        with self._lock:
+            self._windows += 1
+            return self._windows % _SAMPLED == 1
 
 
 class EveryHabit:

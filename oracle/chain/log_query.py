@@ -1,23 +1,26 @@
 """Asks one endpoint for logs, until it has given all of them (chain.md 3.7).
 
 A range that is refused is cut in two, whatever the reason given, down to one block; one block
-that is still too much comes out of its receipts. A count that looks like a silent limit is
-compared with that of the two halves.
+that is still too much comes out of its receipts, or is asked for topic by topic. A count that
+may be a silent limit is compared with that of the two halves, or of one block's receipts.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import structlog
 
 from oracle.chain.answers import LogAnswer
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import DIVISIBLE, EndpointError, Kind
 from oracle.chain.habits import EveryHabit
 from oracle.chain.logs import Filter, checked
+from oracle.chain.verifying.ascent import note_missing
 from oracle.chain.verifying.receipts import receipts
 from oracle.chain.verifying.sealed import Sealed, all_of
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.logs import Log
-from oracle.telemetry.verify_metrics import DUPLICATE_LOGS, WINDOW_SPLITS
+from oracle.telemetry.verify_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
 
 # How many answers of one range may come too late before we give up: each costs its time limit.
 _PATIENCE = 2
@@ -66,7 +69,7 @@ class LogQuery:
             if not _may_divide(error, manner):
                 raise
             if len(blocks) == 1:
-                return self._from_receipts(endpoint, blocks, error)
+                return self._of_block(endpoint, blocks, error)
             WINDOW_SPLITS.labels(error.kind).inc()
             size = habits.sizer.refused(blocks, error)
             return self._in_parts(endpoint, blocks, size, manner)
@@ -76,12 +79,15 @@ class LogQuery:
             return self._compared(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
         halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
-        if len(halves) == len(logs):
-            habits.was_whole(len(logs))
-        return halves
+        return self._fuller(endpoint, blocks, logs, halves)
 
-    def pinned(self, endpoint: Endpoint, blocks: Sequence[BlockRef]) -> list[Log] | None:
+    def pinned(
+        self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
+    ) -> list[Log] | None:
         """Return the logs of these very blocks, by their hashes; None: it does not serve that now.
+
+        Where no proof is to come, a block whose count may be a limit is compared with its
+        receipts.
 
         Raises:
             EndpointError: it does not know one of the blocks, or the answer is wrong.
@@ -102,14 +108,49 @@ class LogQuery:
         habits.pins = True
         logs: list[Log] = []
         for block, answer in zip(blocks, answers, strict=True):
-            if answer is None:
-                raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no logs of {block.number}")
-            found = self._checked(endpoint, answer, BlockRange(block.number, block.number))
-            if any(log.block_hash != block.hash for log in found):
-                words = f"logs of another block {block.number}"
-                raise EndpointError(endpoint.name, Kind.INVALID, words)
+            found = self._of_hash(endpoint, block, answer)
+            if not is_proof_to_come and habits.may_be_cut_off(len(found)):
+                found = self._compared(endpoint, BlockRange(block.number, block.number), found)
             logs += found
         return logs
+
+    def _of_hash(
+        self, endpoint: Endpoint, block: BlockRef, answer: list[LogAnswer] | None
+    ) -> list[Log]:
+        if answer is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no logs of {block.number}")
+        found = self._checked(endpoint, answer, BlockRange(block.number, block.number))
+        if any(log.block_hash != block.hash for log in found):
+            words = f"logs of another block {block.number}"
+            raise EndpointError(endpoint.name, Kind.INVALID, words)
+        return found
+
+    def omits(
+        self,
+        endpoint: Endpoint,
+        blocks: BlockRange,
+        sample: Sequence[BlockRef],
+        logs: Sequence[Log],
+    ) -> bool:
+        """Tell whether the logs of a range lack some that the endpoint gives by blocks' hashes.
+
+        Where it serves none by hash, that cannot be told.
+
+        Raises:
+            EndpointError: it does not know one of the blocks, its chain has just changed, or the
+                answer is wrong.
+        """
+        there = self.pinned(endpoint, sample)
+        if there is None or not _missing(there, logs):
+            return False
+        # Or they were of another fork.
+        missing = _missing(there, self._asked(endpoint, blocks))
+        if not missing:
+            words = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        self.habits.of(endpoint.name).omits = True
+        self._found_out(endpoint, missing, "read by range")
+        return True
 
     def admits(self, endpoint: Endpoint) -> bool:
         """Tell whether it says of a block that it does not know it; asks once.
@@ -136,9 +177,12 @@ class LogQuery:
         parts = (self.logs(endpoint, part, manner) for part in blocks.chunks(size))
         return [log for part in parts for log in part]
 
-    def _asked(self, endpoint: Endpoint, blocks: BlockRange) -> list[Log]:
+    def _asked(
+        self, endpoint: Endpoint, blocks: BlockRange, wanted: Filter | None = None
+    ) -> list[Log]:
         began = self.clock()
-        answers = endpoint.call("eth_getLogs", self.wanted.params(blocks), list[LogAnswer])
+        params = (wanted or self.wanted).params(blocks)
+        answers = endpoint.call("eth_getLogs", params, list[LogAnswer])
         if answers is None:
             raise EndpointError(endpoint.name, Kind.INVALID, "eth_getLogs: null")
         sizer = self.habits.of(endpoint.name).sizer
@@ -146,13 +190,71 @@ class LogQuery:
         return self._checked(endpoint, answers, blocks)
 
     def _compared(self, endpoint: Endpoint, block: BlockRange, logs: list[Log]) -> list[Log]:
-        """Take the logs of one block from its receipts, if they can be had: they may be more."""
+        """Compare the logs of one block with its receipts, if they can be had: they may be more.
+
+        Where they cannot, nothing shows; nor is the block proven then.
+        """
         try:
             there = self._from_receipts(endpoint, block, _NO_REFUSAL)
         except EndpointError:
             return logs
-        self.habits.of(endpoint.name).was_whole(len(there))
-        return there if len(there) > len(logs) else logs
+        return self._fuller(endpoint, block, logs, there) if len(there) > len(logs) else logs
+
+    def _fuller(
+        self, endpoint: Endpoint, blocks: BlockRange, logs: list[Log], again: list[Log]
+    ) -> list[Log]:
+        """Return what was read again in another way; the first answer must be a part of it.
+
+        Raises:
+            EndpointError: it is not: something changed meanwhile, or the endpoint contradicts
+                itself.
+        """
+        if _missing(logs, again):
+            words = f"gave other logs of blocks {blocks.first} to {blocks.last} when asked again"
+            raise EndpointError(endpoint.name, Kind.INVALID, words)
+        missing = _missing(again, logs)
+        if missing and self.habits.of(endpoint.name).was_cut_off(len(logs)):
+            self._found_out(endpoint, missing, f"in an answer of {len(logs)}")
+        return again
+
+    def _found_out(self, endpoint: Endpoint, missing: Sequence[Log], where: str) -> None:
+        LOGS_CUT_OFF.labels(endpoint.name).inc()
+        note_missing(endpoint.name, len(missing))
+        structlog.get_logger().warning(
+            "endpoint_leaves_logs_out",
+            endpoint=endpoint.name,
+            missing=len(missing),
+            first_block=missing[0].block,
+            where=where,
+        )
+
+    def _of_block(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Get the logs of one block that are too many for one answer in other ways."""
+        try:
+            return self._from_receipts(endpoint, block, refusal)
+        except EndpointError as error:
+            if refusal.kind is not Kind.TOO_LARGE:
+                raise
+            return self._by_topic(endpoint, block, error)
+
+    def _by_topic(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Ask for each kind of log by itself, and give up at the first that is too much."""
+        logs: list[Log] = []
+        try:
+            for topic in sorted(self.wanted.topics):
+                one = replace(self.wanted, topics=frozenset({topic}))
+                logs += self._asked(endpoint, block, one)
+        except EndpointError:
+            raise refusal from None
+        if len({log.block_hash for log in logs}) > 1:
+            words = f"changed block {block.first} while its logs were read"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        WINDOW_SPLITS.labels("by topic").inc()
+        return sorted(logs, key=lambda log: log.index)
 
     def _from_receipts(
         self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
@@ -183,6 +285,12 @@ class LogQuery:
         if len(logs) < len(answers):
             DUPLICATE_LOGS.labels(endpoint.name).inc(len(answers) - len(logs))
         return logs
+
+
+def _missing(logs: Sequence[Log], among: Sequence[Log]) -> list[Log]:
+    """Return the logs that are not among the others."""
+    there = {(log.block_hash, log.index) for log in among}
+    return [log for log in logs if (log.block_hash, log.index) not in there]
 
 
 def _may_divide(error: EndpointError, manner: Manner) -> bool:

@@ -8,9 +8,11 @@ from oracle.domain.block import BlockRange
 # Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
 WANTED_LOGS = 6_000
 FIRST_BLOCKS = 500
-_MOST_BLOCKS = 100_000
+MOST_BLOCKS = 100_000
 # With all headers, a window is one batch of them.
 MOST_WITH_HEADERS = 100
+# And of history, where logs are asked for by range, a few batches: an answer stays small.
+MOST_LINKED = 500
 # Headers of a window of history without logs that are looked at all the same.
 LOOKED_AT = 16
 _QUICK_SECONDS = 2.0
@@ -29,26 +31,24 @@ class Sizer:
     was heard to take; it is only ever tightened, and by its own words alone.
     """
 
-    def __init__(self, wanted_logs: int = WANTED_LOGS, limit: int = _MOST_BLOCKS) -> None:
+    def __init__(self, wanted_logs: int = WANTED_LOGS, limit: int = MOST_BLOCKS) -> None:
         self._wanted_logs = wanted_logs
         self._lock = Lock()
         self._blocks = FIRST_BLOCKS
-        self.limit = max(1, min(limit, _MOST_BLOCKS))
+        self.limit = max(1, min(limit, MOST_BLOCKS))
         self._density = 0.0
 
     @property
     def is_limited(self) -> bool:
         """Whether the endpoint has named a limit."""
-        return self.limit < _MOST_BLOCKS
+        return self.limit < MOST_BLOCKS
 
-    def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
-        """Return the first part of the range that is worth one request."""
+    def cut(self, blocks: BlockRange, *, most: int) -> BlockRange:
+        """Return the first part of the range that is worth one request: at most so many blocks."""
         with self._lock:
-            size = min(self._blocks, self.limit)
+            size = min(self._blocks, self.limit, most)
             if self._density:
                 size = min(size, max(1, int(self._wanted_logs / self._density)))
-            if with_headers:
-                size = min(size, MOST_WITH_HEADERS)
         return BlockRange(blocks.first, min(blocks.last, blocks.first + size - 1))
 
     def answered(self, blocks: BlockRange, logs: int, seconds: float) -> None:
@@ -59,7 +59,7 @@ class Sizer:
             if seconds > _LATE_SECONDS:
                 self._blocks = max(1, min(self._blocks, len(blocks)) * 4 // 5)
             elif seconds < _QUICK_SECONDS and len(blocks) >= self._blocks:
-                self._blocks = min(_MOST_BLOCKS, self._blocks + max(_STEP, self._blocks // 10))
+                self._blocks = min(MOST_BLOCKS, self._blocks + max(_STEP, self._blocks // 10))
 
     def refused(self, blocks: BlockRange, error: EndpointError) -> int:
         """Learn from a refusal; return how many blocks to ask for instead, fewer than before."""

@@ -25,7 +25,7 @@ from oracle.chain.verifying.policy import Policy
 from oracle.chain.verifying.trust import Trait, Trust
 from oracle.chain.window import Window
 from oracle.chain.windows import Windows
-from oracle.chain.witnesses import Witness, witnesses
+from oracle.chain.witnesses import Witness, Witnesses
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
@@ -56,6 +56,7 @@ class Source:
         finality = Finality(finality_depth, finality_seconds)
         self.tracker = HeadTracker(endpoints, finality, clock)
         self._outvoted = Repeating("endpoint_outvoted")
+        self._witnesses = Witnesses(endpoints, clock)
         self._windows = Windows(endpoints, reader, Policy(), Trust(clock))
         self._ahead = ReadAhead(
             lambda blocks: self._windows.window(blocks, with_headers=False),
@@ -217,7 +218,18 @@ class Source:
         Raises:
             InputError: an endpoint is on another chain.
         """
-        return witnesses(self._endpoints, number, than)
+        return self._witnesses.all(number, than)
+
+    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+        """Return who else shows which block at this height; None: nobody does now.
+
+        The others are asked in turn until one tells; who is silent is left alone for a minute.
+        """
+        return self._witnesses.second(number, than)
+
+    def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
+        """See `Windows.is_linked`."""
+        return self._windows.is_linked(endpoint, blocks)
 
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
         """Let those work for a while who outvoted it; `newest` is their highest block."""
@@ -259,6 +271,14 @@ class Source:
     def level_allowed(self) -> Level:
         """Return the highest level that settings and calibration allow now; asks no endpoint."""
         return self._windows.allowed()
+
+    def calibrate(self) -> None:
+        """Take samples of what the chain's headers are worth, where they are wanted."""
+        self._windows.calibrate()
+
+    def level_of_history(self) -> Level:
+        """Return the level that every block of history reaches now; asks no endpoint."""
+        return self._windows.of_history()
 
     def narrowed(self, scope: Scope) -> "Source":
         """Return the same chain, asked for less; it uses the same endpoints."""

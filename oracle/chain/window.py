@@ -1,7 +1,8 @@
 """Fetches one window from one endpoint and checks it whole (chain.md 3.9).
 
-Two ways: seamed, for history, where only seams and blocks with logs are looked at, and linked,
-for what may still change, where every header is read and logs are asked for by block hash.
+Two ways: seamed, where only seams and blocks with logs are looked at, for history of a chain whose
+headers prove nothing; and linked, where every header is read. There the logs of what may still
+change are asked for by block hash, and those of history by range.
 """
 
 from collections import Counter
@@ -15,12 +16,14 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header
 from oracle.chain.log_query import LogQuery, Manner
 from oracle.chain.logs import UNKNOWN_TIME
-from oracle.chain.ranges import LOOKED_AT, MOST_WITH_HEADERS
+from oracle.chain.ranges import LOOKED_AT, MOST_LINKED, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
 from oracle.chain.verifying.ascent import Ascent, Reached
 from oracle.chain.verifying.callers import calls_of_blocks
 from oracle.chain.verifying.ladder import Ladder
 from oracle.chain.verifying.sealed import Sealed, chained, newest, sealed
+from oracle.chain.verifying.senders import Senders
+from oracle.chain.verifying.trust import Trait
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
@@ -100,37 +103,67 @@ class Fetcher:
         """
         _await(endpoint, order.blocks.last)
         if order.top >= Level.BLOOMED:
-            self.ladder.scan(endpoint)
-        if order.with_headers or self.reader.selectors:
+            self.ladder.sampler.scan(endpoint)
+        if order.with_headers or self.reads_headers(order.top):
             found = self._linked(endpoint, order)
         else:
             found = self._seamed(endpoint, order)
         return self._climbed(endpoint, order, found)
 
+    def calibrate(self, endpoint: Endpoint) -> None:
+        """Find out what the chain's headers are worth, before any window is read.
+
+        Raises:
+            EndpointError: it does not give its newest headers.
+        """
+        _await(endpoint, 0)
+        self.ladder.sampler.scan(endpoint)
+
+    def reads_headers(self, top: Level) -> bool:
+        """Tell whether every header of history is read for this level, as far as it is known."""
+        return bool(self.reader.selectors) or self.ladder.of_history(top) >= Level.BLOOMED
+
     def _seamed(self, endpoint: Endpoint, order: Order) -> _Found:
-        """Read logs by range; of the headers the seams and what logs are compared with."""
-        blocks = order.blocks
+        """Read logs by range; of the headers the seams and what logs are compared with.
+
+        A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
+        to leave logs out is not asked for ranges any more.
+        """
+        blocks, habits = order.blocks, self.query.habits.of(endpoint.name)
+        if habits.omits:
+            return self._linked(endpoint, _few(order))
         logs = self.query.logs(endpoint, blocks, order.manner)
+        sample = _sample(blocks, logs) if order.top and habits.is_sample() else set()
         wanted = {blocks.first, blocks.last}
         is_checked = order.top >= Level.SEAMED
         wanted |= {log.block for log in logs if is_checked or log.time == UNKNOWN_TIME}
         if order.top >= Level.PROVEN:
             wanted |= _some_of(_silent(blocks, logs))
+        wanted |= sample
         known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
             # Not there, or a height that the chain skipped: the links tell.
-            few = BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1))
-            return self._linked(endpoint, replace(order, blocks=few))
+            return self._linked(endpoint, _few(order))
+        sampled = [one.block for one in known if one.block.number in sample]
+        _compare(endpoint.name, logs, known)
+        if sampled and self.query.omits(endpoint, blocks, sampled, logs):
+            return self._linked(endpoint, _few(order))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
 
     def _linked(self, endpoint: Endpoint, order: Order) -> _Found:
         """Read every header, its transactions where calls are watched, and the logs."""
-        chain = self._chain(endpoint, order.blocks)
+        most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
+        first = order.blocks.first
+        # What was cut before the chain's headers were known to be worth reading is cut again.
+        wanted = BlockRange(first, min(order.blocks.last, first + most - 1))
+        chain = self._chain(endpoint, wanted)
         last = chain[-1].block
-        blocks = BlockRange(order.blocks.first, last.number)
+        blocks = BlockRange(first, last.number)
         logs = None
-        if order.with_headers:
-            logs = self.query.pinned(endpoint, [one.block for one in chain])
+        if order.with_headers or self.query.habits.of(endpoint.name).omits:
+            is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(Trait.RECEIPTS)
+            asked = [one.block for one in chain]
+            logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
         pinned = logs is not None
         if logs is None:
             logs = self.query.logs(endpoint, blocks, order.manner)
@@ -148,18 +181,23 @@ class Fetcher:
 
     def _climbed(self, endpoint: Endpoint, order: Order, found: _Found) -> Window:
         _compare(endpoint.name, found.logs, found.blocks)
-        calls = self._watched(endpoint, found)
+        senders = Senders(endpoint.name, self.ladder.trust)
+        watched = self._watched(endpoint, found, senders)
         ascent = Ascent(
             endpoint,
             found.blocks,
             found.logs,
             order.top,
             pinned=found.pinned,
+            is_whole=found.is_whole,
             must=_to_prove(order, found),
-            calls=calls,
+            calls=watched,
         )
         reached = self.ladder.climb(ascent)
         logs = reached.all_logs() if reached.repaired else found.logs
+        calls = _settled(endpoint, watched or {}, reached)
+        calls += self._needed(endpoint, logs, calls, senders)
+        reached.leave_unproven(senders.unproven)
         if reached.repaired:
             self.weigh(endpoint, found.logs, logs)
         window = Window(
@@ -168,7 +206,7 @@ class Fetcher:
             found.blocks[-1].block,
             [one.block for one in found.blocks] if order.with_headers else [],
             logs,
-            self._calls(endpoint, logs, calls or {}, reached),
+            sorted(calls, key=lambda call: (call.block, call.tx)),
             reached.level if found.is_whole else Level.SEAMED,
             endpoint.name,
             reached.proven,
@@ -176,25 +214,31 @@ class Fetcher:
         _count(window, reached)
         return window
 
-    def _watched(self, endpoint: Endpoint, found: _Found) -> dict[int, list[Call]] | None:
+    def _watched(
+        self, endpoint: Endpoint, found: _Found, senders: Senders
+    ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
-        return calls_of_blocks(endpoint, found.blocks, selectors) if selectors else None
+        if not selectors:
+            return None
+        return calls_of_blocks(endpoint, found.blocks, selectors, senders.see)
 
-    def _calls(
-        self,
-        endpoint: Endpoint,
-        logs: list[Log],
-        watched: Mapping[int, list[Call]],
-        reached: Reached,
+    def _needed(
+        self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: Senders
     ) -> list[Call]:
-        """Add the calls that single logs are only understood with to the watched ones."""
-        calls = [call for number in sorted(watched) for call in watched[number]]
-        settle(endpoint, [call for call in calls if call.block not in reached.settled])
-        needing = self.reader.call_topics
-        needed = calls_of(endpoint, [log for log in logs if log.topics[0] in needing], self.reader)
-        have = {call.tx_hash for call in calls}
-        calls += [call for call in needed if call.tx_hash not in have]
-        return sorted(calls, key=lambda call: (call.block, call.tx))
+        """Return the calls that single logs are only understood with, but for those we have."""
+        needing, known = self.reader.call_topics, {call.tx_hash for call in have}
+        chosen = [log for log in logs if log.topics[0] in needing]
+        needed = calls_of(endpoint, chosen, self.reader, senders.see)
+        return [call for call in needed if call.tx_hash not in known]
+
+
+def _settled(
+    endpoint: Endpoint, watched: Mapping[int, list[Call]], reached: Reached
+) -> list[Call]:
+    """Return the watched calls, of each of which is known whether it succeeded."""
+    calls = [call for number in sorted(watched) for call in watched[number]]
+    settle(endpoint, [call for call in calls if call.block not in reached.settled])
+    return calls
 
 
 def _to_prove(order: Order, found: _Found) -> Collection[int]:
@@ -217,6 +261,18 @@ def _silent(blocks: BlockRange, logs: Sequence[Log]) -> range:
 def _some_of(heights: range) -> set[int]:
     """Return a few of these heights, far apart: one of them may have transactions."""
     return set(heights[:: max(1, len(heights) // LOOKED_AT)])
+
+
+def _sample(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
+    """Return heights to be read in a second way: most behind the last log, where answers end."""
+    behind = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
+    return _some_of(behind) | _some_of(range(blocks.first, blocks.last + 1))
+
+
+def _few(order: Order) -> Order:
+    """Return the order of as many of its first blocks as are read with all headers at once."""
+    first, last = order.blocks.first, order.blocks.last
+    return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
 
 
 def _await(endpoint: Endpoint, last: int) -> None:

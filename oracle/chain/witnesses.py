@@ -1,11 +1,18 @@
-"""What each endpoint says of one height: who judges a fork needs more than one word (3.6)."""
+"""Asks endpoints which block stands at a height: nobody is believed alone (chain.md 3.6)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from oracle.chain.answers import SealedAnswer, block_ref
 from oracle.chain.endpoints import Endpoints
 from oracle.chain.failures import EndpointError
 from oracle.chain.headers import headers
 from oracle.domain.block import BlockRef
+
+# A second opinion of history must come so soon, or that endpoint is left alone for a while: who
+# hangs would cost as much with every window.
+_WITHIN_SECONDS = 5.0
+_REST_SECONDS = 60.0
 
 
 class Witness(NamedTuple):
@@ -19,22 +26,47 @@ class Witness(NamedTuple):
     head: BlockRef
 
 
-def witnesses(endpoints: Endpoints, number: int, than: str | None) -> list[Witness]:
-    """Ask every endpoint but `than`; who is silent is left out, who is quarantined is not asked.
+class Witnesses:
+    """Used by one thread at a time; `clock` counts seconds."""
 
-    Raises:
-        InputError: an endpoint is on another chain.
-    """
-    found = []
-    unasked = {than, *endpoints.quarantined()}
-    for endpoint in endpoints:
-        if endpoint.name in unasked:
-            continue
-        try:
-            endpoints.prove(endpoint)
-            head, block = headers(endpoint, ["latest", number])
-        except EndpointError:
-            continue
-        if head is not None:
-            found.append(Witness(endpoint.name, block, head))
-    return found
+    def __init__(self, endpoints: Endpoints, clock: Callable[[], float]) -> None:
+        self._endpoints = endpoints
+        self._clock = clock
+        # Who gave no answer in time, and until when nobody waits for it again.
+        self._rests: dict[str, float] = {}
+
+    def all(self, number: int, than: str | None) -> list[Witness]:
+        """See `Source.witness`."""
+        found = []
+        unasked = {than, *self._endpoints.quarantined()}
+        for endpoint in self._endpoints:
+            if endpoint.name in unasked:
+                continue
+            try:
+                self._endpoints.prove(endpoint)
+                head, block = headers(endpoint, ["latest", number])
+            except EndpointError:
+                continue
+            if head is not None:
+                found.append(Witness(endpoint.name, block, head))
+        return found
+
+    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+        """See `Source.second`."""
+        now = self._clock()
+        for endpoint in self._endpoints.others(than):
+            if now < self._rests.get(endpoint.name, now):
+                continue
+            try:
+                self._endpoints.prove(endpoint)
+                params = [hex(number), False]
+                answer = endpoint.call(
+                    "eth_getBlockByNumber", params, SealedAnswer, within=_WITHIN_SECONDS
+                )
+                block = None if answer is None else block_ref(endpoint.name, answer)
+            except EndpointError:
+                self._rests[endpoint.name] = self._clock() + _REST_SECONDS
+                continue
+            if block is not None and block.number == number:
+                return endpoint.name, block
+        return None

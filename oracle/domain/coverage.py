@@ -1,8 +1,8 @@
 """Which blocks were read for what, how sure we are of it, and who said so (chain.md 3.4, 3.9)."""
 
 import json
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Self
@@ -70,3 +70,33 @@ class Covered:
     def blocks(self) -> BlockRange:
         """Return the blocks as a range."""
         return BlockRange(self.first, self.last)
+
+
+def outside(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
+    """Yield what is left of `old` where `covered` does not stand."""
+    for each in old:
+        if each.first < covered.first:
+            yield replace(each, last=min(each.last, covered.first - 1))
+        if each.last > covered.last:
+            yield replace(each, first=max(each.first, covered.last + 1))
+
+
+def joined(ascending: Iterable[Covered]) -> Iterator[Covered]:
+    """Make one of neighbours that are alike; it was audited when the last of them was."""
+    waiting: Covered | None = None
+    for each in ascending:
+        if waiting is not None and _kind(each) == _kind(waiting):
+            at = max(waiting.audited_at or 0, each.audited_at or 0)
+            waiting = replace(
+                waiting, last=each.last, audited_at=None if each.audited_by is None else at
+            )
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = each
+    if waiting is not None:
+        yield waiting
+
+
+def _kind(each: Covered) -> tuple[Level, str, str | None]:
+    return each.level, each.endpoint, each.audited_by

@@ -68,6 +68,7 @@ def status_answer(
         "endpoints_proven_wrong": dict(seen.wrong),
         "suspect_blocks": seen.suspect,
         "levels": dict(seen.levels),
+        "refused": None if seen.refusal is None else seen.refusal.words,
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
         "dead_letters": seen.dead_letters,
         "anomalies": seen.anomalies,

@@ -11,6 +11,7 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.logs import Filter
 from oracle.chain.prober import Prober
 from oracle.chain.providers.probe import Wanted, probe
+from oracle.chain.windows import MOST_LOGS, OMITS
 from oracle.domain.ids import Hash
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
@@ -40,17 +41,34 @@ _ADVICE = {
 }
 _OTHER_CHAIN = "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
 _NO_HISTORY = "name another one as well that keeps its history"
+_CAPPED = "it is asked for less, and a proof or another endpoint must tell"
 
 endpoint = typer.Typer(no_args_is_help=True)
 
 
 class _Probed(NamedTuple):
-    """One endpoint by its position in the settings; `fault` says why it is unfit."""
+    """One endpoint by its position in the settings; `fault` says why it is unfit.
+
+    `most_logs` and `omits_logs` are what the daemon found out while it read, of late.
+    """
 
     position: int
     name: str
     facts: EndpointFacts
     fault: str | None
+    most_logs: int | None = None
+    omits_logs: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Whether it fits, in words, and what has to be borne with it."""
+        if self.fault is not None:
+            return self.fault
+        if self.omits_logs:
+            return f"fit, but its ranges leave logs out without a word; {_CAPPED}"
+        if self.most_logs is not None:
+            return f"fit, but stops at {self.most_logs} logs without a word; {_CAPPED}"
+        return "fit"
 
 
 def register(app: typer.Typer) -> None:
@@ -79,14 +97,15 @@ def probe_endpoints(
         chosen = _chosen(list(app.source.endpoints), position)
         states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
         shut_out = {name: states[name] for name in wrong}
-        found = [_probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen]
+        probed = (_probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen)
+        found = [_with_habits(app, one) for one in probed]
     if as_json:
         print_json([_answer(one, found) for one in found])
     else:
         print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT)
         typer.echo()
         for one in found:
-            typer.echo(f"{one.position}  {one.name}: {escaped(one.fault or 'fit')}")
+            typer.echo(f"{one.position}  {one.name}: {escaped(one.verdict)}")
     if any(one.fault for one in found):
         raise typer.Exit(1)
 
@@ -158,6 +177,17 @@ def _probed(position: int, one: Endpoint, wanted: Wanted, shut_out: str | None) 
     return _Probed(position, one.name, facts, _unfit(facts, wanted.first))
 
 
+def _with_habits(app: App, one: _Probed) -> _Probed:
+    """Add what the daemon wrote down of it in the database, if there is one."""
+    if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
+        return one
+    kept = app.facts.recall(one.name)
+    most = kept.get(MOST_LOGS, "")
+    return one._replace(
+        most_logs=int(most) if most.isdecimal() else None, omits_logs=kept.get(OMITS) == "1"
+    )
+
+
 def _unfit(facts: EndpointFacts, first: int) -> str | None:
     """Return why it does not fit, and what to do; None: it fits."""
     if facts.fault is not None:
@@ -214,5 +244,7 @@ def _answer(one: _Probed, found: list[_Probed]) -> dict[str, object]:
         "batch": facts.batch,
         "oldest_logs": facts.oldest_logs,
         "anchor": facts.anchor,
+        "most_logs": one.most_logs,
+        "omits_logs": one.omits_logs,
         "fault": one.fault,
     }

@@ -8,8 +8,10 @@ from oracle.errors import TransientError
 from oracle.services.indexing import Pace
 from oracle.services.integrity.auditing import Audited, Auditor, audit_next
 from oracle.services.integrity.counting import Counts, Question, compare_counters
+from oracle.services.integrity.disputing import disputes_in
 from oracle.services.integrity.mending import Mended, Mender, mend_next
 from oracle.services.integrity.quarantining import note_proven_wrong
+from oracle.services.integrity.rereading import Reread, Rereader, reread_next
 from oracle.services.integrity.surveying import integrity_census
 from oracle.services.leasing import renew
 from oracle.services.refolding import Manner
@@ -25,6 +27,8 @@ ASIDE_SECONDS = 0.2
 # What counting for the metrics took is followed by so many times as long without it: a year of
 # coverage takes seconds, and meanwhile nothing is folded.
 _SURVEY_RESTS = 100
+# Blocks that no header proves are audited so many at a time.
+_UNPROVEN_BLOCKS = 100
 # An endpoint that gives the audit no answer is left alone for a while.
 _REST_SECONDS = 60.0
 
@@ -32,12 +36,16 @@ Facts = Mapping[str, object] | None
 
 
 def why_unaudited(app: App) -> str | None:
-    """Return which blocks came from endpoints proven wrong alone; None: there are no such."""
+    """Return which blocks nobody should rest on; None: there are no such.
+
+    They came from endpoints proven wrong alone, or two endpoints differ about them.
+    """
     with app.store.reading() as unit:
         quarantine = unit.facts.quarantine
         blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
+        disputes = disputes_in(unit)
     if not blocks:
-        return None
+        return next((each.words for each in disputes), None)
     return (
         f"{blocks} blocks came from {', '.join(wrong)} alone, proven wrong, and no other endpoint "
         "was asked about them yet: name one in [chain] endpoints"
@@ -53,6 +61,7 @@ class IntegrityWork:
     pace: Pace
     mender: Mender = field(default_factory=Mender)
     auditor: Auditor = field(default_factory=Auditor)
+    rereader: Rereader = field(default_factory=Rereader)
     counters: Question = field(default_factory=Question)
     _rests_until: float = 0.0
     # When the contracts are asked next.
@@ -65,6 +74,25 @@ class IntegrityWork:
         app = self.app
         done = mend_next(app.chain, app.store, app.folder, self.mender, self._manner())
         return None if done is None else _mended(done)
+
+    def reread(self) -> Facts:
+        """Read the next blocks again that can be read more surely than they were."""
+        app = self.app
+        done = reread_next(app.chain, app.store, app.folder, self.rereader, self._manner())
+        return None if done is None else _reread(done)
+
+    def why_unsure(self) -> str | None:
+        """Return why nothing may be reported of what is folded yet; None: it may."""
+        app = self.app
+        with app.store.reading() as unit:
+            due = self.rereader.due(app.chain, unit, app.folder)
+            left = 0 if due is None else self.rereader.count(unit, app.folder)
+        if due is None:
+            return None
+        return (
+            f"{left} blocks from {due.first} on were read less surely than [verify] asks for and "
+            "the chain allows: they are read again before anything is reported"
+        )
 
     def keep_quarantine(self) -> None:
         """Write down who was found out while blocks were read: the next process must know."""
@@ -82,6 +110,7 @@ class IntegrityWork:
         with app.store.reading() as unit:
             cursor = unit.cursor.get()
         self.auditor.again = one_of(app.config.verify)
+        self.auditor.least = self._least()
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
         is_urgent = is_caught_up or bool(app.chain.proven_wrong())
         if not self.auditor.has_turn(is_caught_up=is_urgent):
@@ -93,6 +122,16 @@ class IntegrityWork:
             self._rests_until = self.pace.clock() + _REST_SECONDS
             return {"did": "put off the audit", "reason": str(error)}
         return None if done is None else _audited(done)
+
+    def _least(self) -> int:
+        """Return of how many new blocks at least a second endpoint is asked.
+
+        Where the headers prove what is read, of whole windows. Where they do not, its word is all
+        there is beside the giver's: then soon, and at once where nobody comes back to it.
+        """
+        if self.app.chain.is_vouched():
+            return self.auditor.window
+        return 1 if self.auditor.patience is None else _UNPROVEN_BLOCKS
 
     def compare(self) -> Facts:
         """Compare what the contracts count with what we counted."""
@@ -136,6 +175,18 @@ def _mended(done: Mended) -> Mapping[str, object]:
         facts |= {"did": "folded anew", "logs": done.refolded.logs, "same": done.refolded.same}
         # Before anything is sent: these periods would be reported otherwise now.
         facts["differing"] = list(done.refolded.differing)
+    return facts
+
+
+def _reread(done: Reread) -> Mapping[str, object]:
+    facts: dict[str, object] = {
+        "did": "read again",
+        "blocks": f"{done.blocks.first}..{done.blocks.last}",
+        "level": done.level.name.lower(),
+        "left": done.left,
+    }
+    if done.rows:
+        facts |= {"rows": done.rows, "repaired": done.repaired is not None}
     return facts
 
 

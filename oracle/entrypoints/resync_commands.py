@@ -10,7 +10,7 @@ import typer
 
 from oracle.domain.block import BlockRange
 from oracle.domain.logs import Call, Log
-from oracle.entrypoints import deadletter_commands, resync_checks
+from oracle.entrypoints import deadletter_commands, refusal_commands, resync_checks
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -33,6 +33,7 @@ resync = typer.Typer(no_args_is_help=True)
 def register(app: typer.Typer) -> None:
     """Put `resync` on the command line."""
     resync_checks.register(resync)
+    refusal_commands.register(resync)
     deadletter_commands.register(resync)
     app.add_typer(
         resync, name="resync", help="Go back, fold anew, fetch blocks again, or look for gaps."

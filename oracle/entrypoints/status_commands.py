@@ -23,6 +23,7 @@ from oracle.entrypoints.options import (
 )
 from oracle.entrypoints.purse import Purse, purse_of_dispatcher
 from oracle.entrypoints.status_lines import shown_time, situation, standstill
+from oracle.entrypoints.surety_lines import told_of_surety
 from oracle.errors import InputError
 from oracle.services.observing import NodeRow, Overview, node_rows, overview
 from oracle.services.ruling import shown
@@ -56,6 +57,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         seen, purse = overview(app.store), purse_of_dispatcher(app)
         looked = ask_chain(app, None if seen.folded is None else seen.folded.number)
         is_on, endpoints = app.dispatch_settings is not None, recall(app)
+        surety = told_of_surety(app)
         settings = None if app.config.oracle.address is None else app.report_settings
     if as_json:
         print_json(status_answer(seen, purse, endpoints, looked))
@@ -63,6 +65,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     for name, value in chain(
         standstill(endpoints),
         situation(seen, looked, settings),
+        surety,
         _of_reading(seen, endpoints),
         _lines(seen, purse, is_on=is_on),
     ):

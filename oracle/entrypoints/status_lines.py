@@ -23,9 +23,13 @@ def situation(seen: Overview, chain: ChainView, settings: ReportSettings | None)
     """
     for latch in seen.latches:
         yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+    if seen.refusal is not None:
+        yield "REFUSED", f"{seen.refusal.words}; `qos-oracle resync refusal`"
     for endpoint, reason in seen.wrong.items():
         todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
         yield "PROVEN WRONG", f"{endpoint}: {reason}; it is asked nothing; {todo}"
+    for dispute in seen.disputes:
+        yield "UNPROVEN", dispute.words
     if seen.suspect:
         words = "came from it alone, and another endpoint is still to be asked about them"
         yield "UNAUDITED", f"{seen.suspect} blocks {words}; no kickout rests on them meanwhile"

@@ -12,6 +12,7 @@ from oracle.entrypoints.integrity_steps import (
     ASIDE_SECONDS,
     COUNTERS_TURN_SECONDS,
     IntegrityWork,
+    why_unaudited,
 )
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
@@ -30,12 +31,14 @@ from oracle.services.overtaken import compare_again, compare_at_start
 from oracle.services.planning import plan_push
 from oracle.services.publishing import publish_next
 from oracle.services.reconciling import reconcile
+from oracle.services.refusing import refusal_in
 from oracle.services.rewinding import Rewound
 from oracle.services.sending.signing import why_resting
 from oracle.services.signing_elsewhere import watch_key
 from oracle.services.timing.starting import first_hole
 from oracle.services.timing.waiting import why_waiting
 from oracle.telemetry import metrics
+from oracle.telemetry.verify_metrics import REFUSED
 
 _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
@@ -74,6 +77,9 @@ class Work:
         if mended is not None:
             return mended
         try:
+            reread = None if is_latched else self.integrity.reread()
+            if reread is not None:
+                return reread
             done = index_next(app.chain, app.store, app.folder, self.pace)
             if isinstance(done, Indexed):
                 self.watch.stands_at(done.cursor)
@@ -95,6 +101,10 @@ class Work:
         with self.app.store.reading() as unit:
             self.watch.latch = why_stopped(unit)
             self.watch.hole = None if self.integrity.mender.is_sound else first_hole(unit)
+            refusal = refusal_in(unit)
+        self.watch.refused = None if refusal is None else refusal.words
+        REFUSED.set(refusal is not None)
+        self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app)
         vigil = self.pace.vigil
         self.watch.is_in_doubt = vigil.is_open()
         self.watch.dispute = vigil.held_up(self.pace.clock())
@@ -139,6 +149,8 @@ class Work:
             return None
         if not self.is_reconciled:
             self.compare()
+        if self.integrity.why_unsure() is not None:
+            return None
         self._wait_for_report(desk)
         alarm = watch_key(desk, heads)
         if alarm is not None:
@@ -156,7 +168,7 @@ class Work:
     def dispatch(self) -> Facts:
         """Start what was drawn: plan, or take the next step with all that can be taken along."""
         desk, heads = self.starts, self.pace.heads
-        if desk is None or heads is None:
+        if desk is None or heads is None or self.integrity.why_unsure() is not None:
             return None
         if not self.is_reconciled:
             self.compare()

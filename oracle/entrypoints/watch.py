@@ -38,6 +38,9 @@ class Watch:
     dispute: str | None = None
     # The lowest block that was never read; None: there is none.
     hole: int | None = None
+    # The block that nobody gives as it must be; and why what was read is not sure enough yet.
+    refused: str | None = None
+    unsure: str | None = None
     # Why the next report waits for a human; None: none does.
     held: str | None = None
     # Who of us sends nothing until a person says so, and why.
@@ -103,7 +106,7 @@ class Watch:
         if self.standby_of is not None:
             # The leader indexes, into the same database.
             return [*failing, *silent]
-        return [*self._held(), *failing, *silent, *self._behind()]
+        return [*self._held(), *self._unsure(), *failing, *silent, *self._behind()]
 
     def _held(self) -> list[str]:
         """Return what keeps the index from going on, though every loop turns."""
@@ -127,6 +130,12 @@ class Watch:
             if age > READY_WITHIN_SECONDS:
                 found.append(f"heads: the last look that worked is {age:.0f} s old")
         return found
+
+    def _unsure(self) -> list[str]:
+        """Return what is not believed, or not yet."""
+        told = [] if self.refused is None else [f"{self.refused}: `qos-oracle resync refusal`"]
+        told += [] if self.unsure is None else [self.unsure]
+        return [f"index: {words}" for words in told]
 
     def _behind(self) -> list[str]:
         lag = self.lag_blocks

@@ -135,6 +135,18 @@ def every_second() -> Callable[[Asked], bool]:
     return when
 
 
+def after(answers: int) -> Callable[[Asked], bool]:
+    """Return a `when` for all questions but the first so many that it sees."""
+    lock, seen = Lock(), [0]
+
+    def when(_asked: Asked) -> bool:
+        with lock:
+            seen[0] += 1
+            return seen[0] > answers
+
+    return when
+
+
 def cached(**limits: Unpack[Limits]) -> Fault:
     """Give the first answer for ever, also when the chain has gone another way (safe PR#2955).
 

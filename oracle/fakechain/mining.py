@@ -1,6 +1,7 @@
 """Makes true blocks: hash, roots and blooms are those of what a block says it holds.
 
-Only the signatures are made up, and what nobody can check: the state's root and the gas.
+Only what nobody can check is made up: the state's root and the gas. Signatures are an account's
+own where we have its key (`accounts`), else there are none.
 """
 
 from functools import cached_property
@@ -10,8 +11,9 @@ from typing_extensions import override
 from oracle.chain.proof.bloom import bloom, written
 from oracle.chain.proof.keccak import keccak
 from oracle.chain.proof.receipts import leaf, log_hex
-from oracle.chain.proof.rlp import encoded, encoded_bytes, encoded_int, encoded_list
+from oracle.chain.proof.rlp import EMPTY, encoded, encoded_bytes, encoded_int, encoded_list
 from oracle.chain.proof.trie import EMPTY_ROOT, root
+from oracle.fakechain.accounts import signed_by
 from oracle.fakechain.blocks import DYNAMIC, LEGACY, ZERO_HASH, Block, Json, Said, Tx
 
 _ZERO_ADDRESS = "0x" + "00" * 20
@@ -126,12 +128,11 @@ class MinedBlock(Block):
 
     def _transaction(self, place: int) -> Json:
         tx = self._txs[place]
-        r, s = _signature(tx, self._chain_id)
-        signed: Json = {"r": hex(r), "s": hex(s), "chainId": hex(self._chain_id)}
-        if tx.kind == LEGACY:
-            signed |= {"v": hex(35 + 2 * self._chain_id), "gasPrice": hex(_BASE_FEE)}
-        else:
-            signed |= {"v": "0x0", "yParity": "0x0", "accessList": [], "gasPrice": hex(_BASE_FEE)}
+        v, r, s = _signature(tx, self._chain_id)
+        signed: Json = {"r": hex(r), "s": hex(s), "v": hex(v), "gasPrice": hex(_BASE_FEE)}
+        signed["chainId"] = hex(self._chain_id)
+        if tx.kind != LEGACY:
+            signed |= {"yParity": hex(v), "accessList": []}
         if tx.kind == DYNAMIC:
             signed |= {"maxFeePerGas": hex(_BASE_FEE), "maxPriorityFeePerGas": "0x0"}
         return {
@@ -222,16 +223,19 @@ def _unsigned(tx: Tx, chain_id: int) -> list[bytes]:
     ]
 
 
-def _signature(tx: Tx, chain_id: int) -> tuple[int, int]:
-    """Return numbers shaped like a signature's: nobody's key made them."""
-    hashed = keccak(encoded_list([bytes.fromhex(tx.sender[2:]), *_unsigned(tx, chain_id)]))
-    return int.from_bytes(hashed[:31], "big") + 1, int.from_bytes(hashed[1:], "big") + 1
+def _signature(tx: Tx, chain_id: int) -> tuple[int, int, int]:
+    """Return v, r and s; v of a legacy transaction holds the chain id (EIP-155)."""
+    fields = _unsigned(tx, chain_id)
+    if tx.kind == LEGACY:
+        content = encoded_list([*fields, encoded_int(chain_id), EMPTY, EMPTY])
+        parity, r, s = signed_by(tx.sender, content)
+        return 35 + 2 * chain_id + parity, r, s
+    return signed_by(tx.sender, bytes([tx.kind]) + encoded_list(fields))
 
 
 def _signed(tx: Tx, chain_id: int) -> bytes:
-    r, s = _signature(tx, chain_id)
-    parity = encoded_int(35 + 2 * chain_id if tx.kind == LEGACY else 0)
-    content = encoded_list([*_unsigned(tx, chain_id), parity, encoded_int(r), encoded_int(s)])
+    signature = map(encoded_int, _signature(tx, chain_id))
+    content = encoded_list([*_unsigned(tx, chain_id), *signature])
     return bytes([tx.kind]) + content if tx.kind else content
 
 

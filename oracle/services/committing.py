@@ -17,6 +17,7 @@ from oracle.errors import FatalError, TransientError
 from oracle.services.assigning import with_draws
 from oracle.services.covering import note_window
 from oracle.services.folding import AtStop, Folder, Stretch
+from oracle.services.refusing import explained
 from oracle.services.versioning import note_folded
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
@@ -79,6 +80,7 @@ def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], f
             unit.blocks.save(arrival.window.headers or [arrival.window.last])
             unit.dead_letters.append(arrival.said.dead)
             note_window(unit, folder.scope, arrival.window)
+            explained(unit, arrival.window.range)
             if arrival.cursor is None:
                 note_folded(unit, folder.reader)
             check_final(unit, arrival.newer_final)

@@ -9,9 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
+from oracle.chain.source import Window
+from oracle.chain.verifying.refusals import RefusalError
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.report import Report
 from oracle.errors import FatalError, TransientError
@@ -19,9 +22,11 @@ from oracle.services.committing import Arrival, check_final, commit, newer_final
 from oracle.services.folding import Folder
 from oracle.services.latching import Latched
 from oracle.services.ports import Chain
+from oracle.services.refusing import remembered
 from oracle.services.rewinding import Rewound, Seam, rewind_if_forked
 from oracle.services.suspecting import Sight, Vigil
 from oracle.services.watching import keep_watch
+from oracle.services.witnessing import OutvotedError, check_witness
 from oracle.store.cursor import Cursor
 from oracle.store.store import Store, Unit
 
@@ -98,12 +103,22 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done |
     """Take in the next window, or go back where the chain has left our blocks.
 
     Returns None at the head, where the endpoint has not come as far as we have, and while it is
-    in doubt, or denied, that our blocks are the chain's.
+    in doubt, or denied, that our blocks are the chain's. Who was found wrong about where a window
+    ends has lost its place: the others tell, of the heads as well.
 
     Raises:
         TransientError: the chain gave no answer or one that contradicts itself.
         FatalError: another process wrote into the database.
     """
+    for _ in chain.endpoint_names()[1:]:
+        try:
+            return _turn(chain, store, folder, pace)
+        except OutvotedError:
+            pace.heads = None
+    return _turn(chain, store, folder, pace)
+
+
+def _turn(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None:
     with store.reading() as unit:
         cursor, first = unit.cursor.get(), _first_block(unit)
     started = pace.clock()
@@ -117,8 +132,8 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done |
     if heads.latest.number < first:
         return _at_the_head(sight, folder, heads)
     history = _history(heads, near) if quiet is None else min(quiet, _history(heads, near))
-    blocks, with_headers = _asked(heads, first, history, pace.most_blocks)
-    window = chain.window(blocks, with_headers=with_headers)
+    asked = _asked(heads, first, history, pace.most_blocks)
+    window = _window(sight, cursor, heads, asked)
     if cursor is not None and window.first_parent != cursor.hash:
         seam = Seam(window.first_parent, window.endpoint)
         return rewind_if_forked(sight, folder, heads, seam)
@@ -142,6 +157,28 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done |
         fold_seconds=written.folded_at - fetched,
         commit_seconds=committed - written.folded_at,
     )
+
+
+class _Asked(NamedTuple):
+    """What to ask the chain for."""
+
+    blocks: BlockRange
+    with_headers: bool
+
+
+def _window(sight: Sight, cursor: Cursor | None, heads: Heads, asked: _Asked) -> Window:
+    """Return the next window, of which final blocks are witnessed by a second endpoint.
+
+    A block that is refused is remembered, and told again.
+    """
+    try:
+        window = sight.chain.window(asked.blocks, with_headers=asked.with_headers)
+    except RefusalError as error:
+        raise remembered(sight.store, error.refusal) from error
+    is_ours = cursor is None or window.first_parent == cursor.hash
+    if is_ours and window.last.number <= heads.final.number:
+        check_witness(sight, window)
+    return window
 
 
 def _first_block(unit: Unit) -> int:
@@ -202,14 +239,14 @@ def _history(heads: Heads, near: int) -> int:
     return min(heads.final.number, heads.latest.number - near)
 
 
-def _asked(heads: Heads, first: int, history: int, most: int) -> tuple[BlockRange, bool]:
+def _asked(heads: Heads, first: int, history: int, most: int) -> _Asked:
     """Return the blocks to ask for, and whether all their headers are wanted.
 
     They are above the final block, where forks happen, within the anchor window of the newest
     one, where periods end (decision 8), and wherever nodes are drawn.
     """
     last = history if first <= history else heads.latest.number
-    return BlockRange(first, min(last, first + most - 1)), first > history
+    return _Asked(BlockRange(first, min(last, first + most - 1)), first > history)
 
 
 def _counted(said: Decoded) -> Mapping[str, int]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from oracle.chain.verifying.refusals import Refusal
 from oracle.domain.block import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.lanes import lane_of
@@ -21,6 +22,8 @@ from oracle.domain.views import (
     status_of,
 )
 from oracle.services.accusing import due_spells
+from oracle.services.integrity.disputing import Dispute, disputes_in
+from oracle.services.refusing import refusal_in
 from oracle.services.ruling import folded_by
 from oracle.services.timing.gating import holding
 from oracle.store.gates import Gate
@@ -46,8 +49,9 @@ class Overview:
     that stands the longest, None: none does. `lease` names who works on the database,
     None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
-    `senders`: who ever sent, and why he rests, where he does. `held`: reports that wait for a
-    human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
+    `senders`: who ever sent, and why he rests, where he does. `refusal`: a block that is not taken
+    in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that wait
+    for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
     `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
     of them gave and no other was asked about.
     """
@@ -73,6 +77,8 @@ class Overview:
     levels: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     senders: Mapping[Account, Pause | None] = field(default_factory=dict)
+    refusal: Refusal | None = None
+    disputes: tuple[Dispute, ...] = ()
     held: tuple[Gate, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
@@ -112,6 +118,8 @@ def overview(store: Store) -> Overview:
                 account: unit.outbox.senders.paused_because(account)
                 for account in unit.outbox.counts.accounts()
             },
+            refusal=refusal_in(unit),
+            disputes=tuple(disputes_in(unit)),
             held=tuple(holding(unit)),
             push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(unit.rounds.live_kicks()),

@@ -52,6 +52,14 @@ class Chain(Protocol):
         """
         ...
 
+    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+        """Return who else than this endpoint shows which block there; None: nobody does now."""
+        ...
+
+    def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
+        """Tell whether the endpoint's headers from before to after the range hash and link."""
+        ...
+
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
         """Let the others work for a while: they outvoted it about a block that may change.
 
@@ -104,6 +112,17 @@ class Chain(Protocol):
 
     def level_allowed(self) -> Level:
         """Return the highest level that settings and calibration allow now; asks nobody."""
+        ...
+
+    def calibrate(self) -> None:
+        """Find out what the chain's headers are worth, where that is not known."""
+        ...
+
+    def level_of_history(self) -> Level:
+        """Return the level that every block of history reaches now; asks nobody.
+
+        Below BLOOMED the chain's headers are not, or not yet, known to prove anything.
+        """
         ...
 
     def narrowed(self, scope: Scope) -> "Chain":

@@ -54,6 +54,8 @@ class Chain(Section):
     # On top of the depth: so many seconds of block time.
     finality_seconds: int = Field(default=0, ge=0)
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
+    # The largest answer of an endpoint that is read: what is larger is asked for in parts.
+    most_answer_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
     def _anchor_is_whole(self) -> Self:

@@ -29,6 +29,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "finality_depth",
         "finality_seconds",
         "poll_seconds",
+        "most_answer_mib",
     ),
     "network": (
         "profile",

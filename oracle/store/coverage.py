@@ -1,13 +1,13 @@
 """The ledger of what was read: for each scope disjoint intervals of blocks (chain.md 3.4)."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, select, update
 
 from oracle.domain.block import BlockRange
-from oracle.domain.coverage import Covered, Scope
+from oracle.domain.coverage import Covered, Scope, joined, outside
 from oracle.domain.verification import Level
 from oracle.store.bulk import Row, upsert
 from oracle.store.integrity_tables import coverage, scope
@@ -99,7 +99,7 @@ class CoverageRoom:
         Neighbours that are alike become one.
         """
         old = self._touching(scope_id, covered.first, covered.last)
-        new = list(_joined(sorted([*_outside(old, covered), covered], key=_first)))
+        new = list(joined(sorted([*outside(old, covered), covered], key=attrgetter("first"))))
         firsts = {each.first for each in new}
         for each in old:
             if each.first not in firsts:
@@ -196,6 +196,20 @@ class CoverageRoom:
             return None
         return replace(found, last=min(blocks.last, found.last, found.first + most - 1))
 
+    def lowest_below(self, scope_id: bytes, level: Level, blocks: BlockRange) -> Covered | None:
+        """Return the first interval of the range, or its part, below this level; None: none is."""
+        chosen = _below(scope_id, level, blocks.first).order_by(coverage.c.first_block).limit(1)
+        row = self._connection.execute(chosen).one_or_none()
+        if row is None or row.first_block > blocks.last:
+            return None
+        each = covered_of(row)
+        return replace(each, first=max(blocks.first, each.first), last=min(blocks.last, each.last))
+
+    def blocks_below(self, scope_id: bytes, level: Level, first: int) -> int:
+        """Count the blocks from `first` on that were read below this level."""
+        rows = map(covered_of, self._connection.execute(_below(scope_id, level, first)))
+        return sum(each.last - max(first, each.first) + 1 for each in rows)
+
     def cut_above(self, number: int) -> None:
         """Forget what was read above block `number`, in every scope."""
         self._connection.execute(delete(coverage).where(coverage.c.first_block > number))
@@ -229,38 +243,9 @@ class CoverageRoom:
         self._connection.execute(delete(coverage).where(here))
 
 
-def _first(each: Covered) -> int:
-    return each.first
-
-
-def _outside(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
-    """Yield what is left of `old` where `covered` does not stand."""
-    for each in old:
-        if each.first < covered.first:
-            yield replace(each, last=min(each.last, covered.first - 1))
-        if each.last > covered.last:
-            yield replace(each, first=max(each.first, covered.last + 1))
-
-
-def _joined(ascending: Iterable[Covered]) -> Iterator[Covered]:
-    """Make one of neighbours that are alike; it was audited when the last of them was."""
-    waiting: Covered | None = None
-    for each in ascending:
-        if waiting is not None and _kind(each) == _kind(waiting):
-            at = max(waiting.audited_at or 0, each.audited_at or 0)
-            waiting = replace(
-                waiting, last=each.last, audited_at=None if each.audited_by is None else at
-            )
-            continue
-        if waiting is not None:
-            yield waiting
-        waiting = each
-    if waiting is not None:
-        yield waiting
-
-
-def _kind(each: Covered) -> tuple[Level, str, str | None]:
-    return each.level, each.endpoint, each.audited_by
+def _below(scope_id: bytes, level: Level, first: int) -> Select[Any]:
+    here = (coverage.c.scope == scope_id) & (coverage.c.last_block >= first)
+    return select(coverage).where(here, coverage.c.level < level.value)
 
 
 def _row_of(scope_id: bytes, each: Covered) -> Row:

@@ -70,12 +70,13 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# What `check` may be: what a header says of its block, and what is said of a head.
+# What `check` may be: what a header says of its block, who signed a call, what is said of a head.
 CHECKS = (
     "bloom",
     "receipts_root",
     "transactions_root",
     "header_hash",
+    "sender",
     "logs",
     "fork",
     "finalized above latest",

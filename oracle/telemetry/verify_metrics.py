@@ -22,6 +22,18 @@ MISSING_LOGS = Counter(
     ["endpoint"],
     registry=REGISTRY,
 )
+LOGS_CUT_OFF = Counter(
+    "oracle_endpoint_logs_cut_off_total",
+    "Times that an endpoint was found to leave logs out of an answer without a word.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+UNPROVEN_SENDERS = Counter(
+    "oracle_verify_unproven_senders_total",
+    "Calls whose sender is the endpoint's word alone: no signature of a known kind proves it.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
 DUPLICATE_LOGS = Counter(
     "oracle_duplicate_logs_total",
     "Logs that an endpoint gave twice.",
@@ -47,5 +59,24 @@ DEMOTED = Counter(
     "oracle_chain_trust_lost_total",
     "How often something proven before turned out not to be so.",
     ["trait"],
+    registry=REGISTRY,
+)
+WITNESSED_WINDOWS = Counter(
+    "oracle_witnessed_windows_total",
+    "Windows of history, by what a second endpoint said of their last block.",
+    ["result"],
+    registry=REGISTRY,
+)
+for _result in ("agreed", "disputed", "alone", "unanswered"):
+    # Alerts see a zero before the first.
+    WITNESSED_WINDOWS.labels(_result)
+REFUSED = Gauge(
+    "oracle_block_refused",
+    "1 while a block is not taken in, because what is said of it cannot be true.",
+    registry=REGISTRY,
+)
+BELOW_LEVEL = Gauge(
+    "oracle_blocks_below_level",
+    "Blocks that were read less surely than [verify] asks for and the chain allows.",
     registry=REGISTRY,
 )

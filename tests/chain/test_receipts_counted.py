@@ -41,3 +41,28 @@ def test_every_log_has_its_place_in_the_block(counted: str):
         ["0x2", "0x3", "0x4"],
         ["0x5"],
     ]
+
+
+def test_what_is_written_beside_a_log_is_no_proof_of_its_place():
+    tree = Tree()
+    tree.mine([speaking(1), speaking(2)])
+    provider = Provider(tree)
+    elsewhere = {
+        "logIndex": "0x7",
+        "transactionIndex": "0x5",
+        "transactionHash": "0x" + "dd" * 32,
+    }
+    provider.faults.append(
+        spoiled_logs(
+            "elsewhere", lambda logs: [{**log, **elsewhere} for log in logs], methods=RECEIPTS
+        )
+    )
+    with serving(provider) as served:
+        endpoint = Endpoint(served.url)
+        ((_, given),) = receipts(endpoint, Habits(), [all_of(endpoint, [1])[1]])
+
+    assert [
+        (log.log_index, log.transaction_index, log.transaction_hash == receipt.transaction_hash)
+        for receipt in given
+        for log in receipt.logs
+    ] == [("0x0", "0x0", True), ("0x1", "0x1", True), ("0x2", "0x1", True)]

@@ -17,6 +17,13 @@ def whole(source: Source, first: int, last: int) -> list[Window]:
     return windows
 
 
+def ranges_asked(served: Served) -> int:
+    """How many ranges of logs were asked for; those by hash are a sample."""
+    return sum(
+        method == "eth_getLogs" and "fromBlock" in params[0] for method, params in served.asked
+    )
+
+
 def places(windows: list[Window]) -> list[tuple[int, int]]:
     return [(log.block, log.index) for window in windows for log in window.logs]
 

@@ -10,13 +10,14 @@ from oracle.chain.abi import load
 from oracle.domain import contract_events as of_oracle, events as of_network
 from oracle.domain.contract_events import ContractEvent, RoundAccepted
 from oracle.domain.events import AbortReason, DomainEvent, LastStatus, TaskCreated, TaskKind
+from oracle.fakechain.accounts import account
 from oracle.fakechain.blocks import Said, Tx
 from tests.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
 
 Event = DomainEvent | ContractEvent
 
 # Whoever sends what nobody asks the sender of.
-ANYBODY = node(0xE0)
+ANYBODY = account(0xE0)
 _VERSION = ("major", "minor", "patch")
 _STATUSES = list(LastStatus)
 

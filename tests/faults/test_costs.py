@@ -165,5 +165,5 @@ def test_less_proof_costs_less():
     every = costs(reader, Policy(every_header=True), None)
 
     assert (least.empty_block, least.proof, least.history) == (2, 0, 6)
-    assert (most.proof, most.history) == (1, 40)
+    assert (most.proof, most.history) == (1, 1_006)
     assert every.history == 2_000

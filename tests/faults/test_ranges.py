@@ -107,7 +107,7 @@ def test_case_32_where_there_are_no_receipts_either_it_says_so_and_stays_there(
     with pytest.raises(TransientError, match="nor are its receipts to be had"):
         whole(history.source, told.number, told.number)
 
-    assert Counter(ranges(a_chain.provider)) - before == {(told.number, told.number): 1}
+    assert set(Counter(ranges(a_chain.provider)) - before) == {(told.number, told.number)}
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,10 @@ def test_case_48_a_true_bloom_is_believed_and_raises_the_level(
 def test_case_48_a_chain_that_stops_to_fill_its_blooms_is_followed_without_them(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock, bloom: Callable[[], Fault]
 ):
-    indexer = open_indexer(busy.urls[0], clock=clock)
+    indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    hide(busy, bloom())
+    for place in (0, 1):
+        hide(busy, bloom(), place)
     for number in range(10):
         busy.say(task_created(number))
         busy.quiet(2)

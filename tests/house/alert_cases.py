@@ -70,6 +70,7 @@ CASES = (
         "2x10",
     ),
     _case("OracleTrustLost", 'oracle_chain_trust_lost_total{trait="bloom"}', "0x5 1x5", "1x10"),
+    _case("OracleBlockRefused", "oracle_block_refused", "0x5 1x5", "0x10"),
     _case("OracleAuditUnproven", 'oracle_audits_total{result="unproven"}', "0x5 1x5", "1x10"),
     _case(
         "OracleCountersDiffer",

@@ -14,7 +14,7 @@ REPORT = BUILD / "reliability.md"
 
 _FIELD = re.compile(r"# (Build|Case|Defence|Outbox|Quick|Room|Test): (.+)")
 # Of a fault case: c (ingest) or f (publishing) and its number; of any other defence: a number, or
-# another letter and one.
+# other letters and one.
 _NAME = re.compile(r"(\d{3}|[a-z]{1,2}\d\d)(-[a-z0-9]+)+")
 
 

@@ -55,6 +55,16 @@ ROWS = (
                         legend="left out: {{endpoint}}",
                     ),
                     rise("oracle_duplicate_logs_total", "endpoint", legend="twice: {{endpoint}}"),
+                    rise(
+                        "oracle_endpoint_logs_cut_off_total",
+                        "endpoint",
+                        legend="cut off: {{endpoint}}",
+                    ),
+                    rise(
+                        "oracle_verify_unproven_senders_total",
+                        "endpoint",
+                        legend="unproven sender: {{endpoint}}",
+                    ),
                 ),
             ),
             Panel(
@@ -100,6 +110,19 @@ ROWS = (
                     rise("oracle_chain_trust_lost_total", "trait", legend="lost: {{trait}}"),
                 ),
                 least=-1,
+            ),
+            Panel(
+                "Refused, and below what can be reached",
+                COUNT,
+                (
+                    now("oracle_block_refused", legend="refused"),
+                    now("oracle_blocks_below_level", legend="below the level"),
+                ),
+            ),
+            Panel(
+                "Windows of history, by a second endpoint",
+                COUNT,
+                (rise("oracle_witnessed_windows_total", "result"),),
             ),
             Panel(
                 "Blocks read, by proof",

@@ -41,9 +41,10 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     gas: Quantity
     value: Quantity
     input: str
-    r: Quantity
-    s: Quantity
     sender: Hex20 = msgspec.field(name="from")
+    # Nobody signs what a chain itself puts into its blocks.
+    r: Quantity | None = None
+    s: Quantity | None = None
     to: Hex20 | None = None
     # None while it waits for a block.
     block_hash: Hex32 | None = None
@@ -68,10 +69,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
             ValueError: a type that is not known, a field that the type needs is missing, or
                 something in it is no hex.
         """
-        kind = int(self.type, 16)
-        if kind not in _FIELDS:
-            raise ValueError(f"a transaction of the unknown type {kind}")
-        content = encoded_list(_FIELDS[kind](self))
+        kind, content = int(self.type, 16), encoded_list(encoded_fields(self))
         return bytes([kind]) + content if kind else content
 
     def true_hash(self) -> str:
@@ -81,6 +79,18 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
             ValueError: as `leaf`.
         """
         return "0x" + keccak(self.leaf()).hex()
+
+
+def encoded_fields(one: SignedTransaction) -> list[bytes]:
+    """Return the RLP of each field of a transaction; the last three are its signature.
+
+    Raises:
+        ValueError: as `SignedTransaction.leaf`.
+    """
+    kind = int(one.type, 16)
+    if kind not in _FIELDS:
+        raise ValueError(f"a transaction of the unknown type {kind}")
+    return _FIELDS[kind](one)
 
 
 def transactions_root(transactions: Sequence[SignedTransaction]) -> str:
@@ -161,3 +171,4 @@ _FIELDS: dict[int, Callable[[SignedTransaction], list[bytes]]] = {
     3: _blob,
     4: _set_code,
 }
+KNOWN_TYPES = frozenset(_FIELDS)

@@ -13,14 +13,29 @@ from oracle.domain.verification import Level
 from oracle.telemetry.verify_metrics import MISSING_LOGS, VERIFY_FAILURES
 
 
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A block that is not as its header says; `said` is what it would have to say instead.
+
+    Two endpoints whose answers make the same of it speak of one chain, not of two lies.
+    """
+
+    trait: Trait
+    block: Sealed
+    words: str
+    said: str
+
+
 class ContradictionError(EndpointError):
     """An answer contradicts its block's header, of which the chain has proven that it is true."""
 
-    def __init__(self, endpoint: str, trait: Trait, block: Sealed, words: str) -> None:
-        super().__init__(endpoint, Kind.INVALID, f"block {block.block.number}: {words}")
-        self.trait = trait
-        self.block, self.block_hash = block.block.number, block.block.hash
-        VERIFY_FAILURES.labels(trait, endpoint).inc()
+    def __init__(self, endpoint: str, what: Contradiction) -> None:
+        self.number = what.block.block.number
+        self.trait = what.trait
+        self.block_hash = what.block.block.hash
+        self.said = what.said
+        super().__init__(endpoint, Kind.INVALID, f"block {self.number}: {what.words}")
+        VERIFY_FAILURES.labels(what.trait, endpoint).inc()
 
 
 class OmissionError(EndpointError):
@@ -43,9 +58,9 @@ class Ascent:
     """What to climb with: one endpoint's blocks and the logs that it gave for them.
 
     `blocks` are those whose headers are known. `pinned`: the logs were asked for by these very
-    hashes. `must`: blocks to be proven in any case, not only where there is something to prove.
-    `calls` are the watched calls by block, None where none are watched; whether they succeeded is
-    not known yet.
+    hashes. `is_whole`: they are all there are, each the parent of the next. `must`: blocks to be
+    proven in any case, not only where there is something to prove. `calls` are the watched calls
+    by block, None where none are watched; whether they succeeded is not known yet.
     """
 
     endpoint: Endpoint
@@ -53,6 +68,7 @@ class Ascent:
     logs: Sequence[Log]
     top: Level
     pinned: bool = False
+    is_whole: bool = False
     must: Collection[int] = ()
     calls: Mapping[int, Sequence[Call]] | None = None
 
@@ -103,6 +119,12 @@ class Reached:
     def lower(self, number: int, most: Level) -> None:
         """Let a block have come no further than this."""
         self.levels[number] = min(self.levels[number], most)
+
+    def leave_unproven(self, blocks: Iterable[int]) -> None:
+        """Let none of these blocks count as proven: something in them could not be."""
+        for number in blocks:
+            if number in self.levels:
+                self.lower(number, Level.BLOOMED)
 
     def all_logs(self) -> list[Log]:
         """Return every log, in order of (block, index)."""

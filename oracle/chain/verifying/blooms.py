@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 
 from oracle.chain.logs import Filter
 from oracle.chain.proof.bloom import mask, may_log
-from oracle.chain.verifying.ascent import Ascent, ContradictionError, OmissionError, Reached
+from oracle.chain.verifying.ascent import (
+    Ascent,
+    Contradiction,
+    ContradictionError,
+    OmissionError,
+    Reached,
+)
 from oracle.chain.verifying.comparing import may_hold_all
 from oracle.chain.verifying.sealed import Sealed
 from oracle.chain.verifying.trust import Trait, Trust
 from oracle.domain.logs import Log
 from oracle.domain.verification import Level
-
-# Blooms with more bits than this hold nearly everything: only every so many blocks are doubted.
-_SATURATED_BITS, _EVERY = 1_000, 8
 
 # Asks an endpoint other than the named one for the logs of a block; None: there is none.
 Elsewhere = Callable[[str, Sealed], list[Log] | None]
@@ -37,11 +40,13 @@ class Blooms:
         object.__setattr__(self, "_topics", tuple(map(mask, sorted(self.wanted.topics))))
 
     def may_hide(self, one: Sealed) -> bool:
-        """Tell whether to doubt that a block has no logs of ours."""
-        bits = one.bloom
-        if bits is None or not self.trust.has(Trait.BLOOM) or not self._may_log(bits):
-            return False
-        return bits.bit_count() < _SATURATED_BITS or one.block.number % _EVERY == 0
+        """Tell whether to doubt that a block has no logs of ours.
+
+        Of a chain that has no blooms nothing excludes them: there every block is doubted.
+        """
+        if not self.trust.has(Trait.BLOOM):
+            return self.trust.is_refuted(Trait.BLOOM)
+        return one.bloom is None or self._may_log(one.bloom)
 
     def sift(self, ascent: Ascent, reached: Reached) -> None:
         """Raise the blocks whose blooms agree with what was found.
@@ -55,22 +60,25 @@ class Blooms:
             if bits is None:
                 continue
             if not may_hold_all(bits, logs):
-                if not reached.is_proven(one.block.number):
+                if reached.is_proven(one.block.number) and self.trust.has(Trait.HEADER):
+                    # The log is there, and the header is the block's: its bloom is wrong.
+                    self.trust.demote(Trait.BLOOM, f"block {one.block.hash} has logs beside it")
+                    return
+                if not self.trust.is_accepted(Trait.BLOOM, one.block.hash):
                     words = "its bloom does not know a log that was given"
-                    raise ContradictionError(ascent.name, Trait.BLOOM, one, words)
-                # The log is there: then it is the bloom that is wrong.
-                self.trust.demote(Trait.BLOOM, f"block {one.block.hash} has logs beside it")
-                return
+                    said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
+                    raise ContradictionError(
+                        ascent.name, Contradiction(Trait.BLOOM, one, words, said)
+                    )
         for one in ascent.blocks:
             self._raise(ascent, one, reached)
 
     def _raise(self, ascent: Ascent, one: Sealed, reached: Reached) -> None:
         number, bits = one.block.number, one.bloom
-        if bits is None or reached.is_proven(number) or not ascent.pinned:
+        if bits is None or reached.is_proven(number) or not ascent.is_whole:
             return
         if number not in reached.logs and self._may_log(bits):
-            # Of a bloom that knows everything only some are doubted: the others say nothing.
-            other = self.elsewhere(ascent.name, one) if self.may_hide(one) else None
+            other = self.elsewhere(ascent.name, one)
             if other is None:
                 return
             if other:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from oracle.chain.calls import Selectors, SentAnswer, calls_in
+from oracle.chain.calls import See, Selectors, Sent, SentAnswer, calls_in
 from oracle.chain.endpoint import Endpoint, decoder_of
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
@@ -17,12 +17,13 @@ from oracle.domain.logs import Call
 
 
 def calls_of_blocks(
-    endpoint: Endpoint, blocks: Sequence[Sealed], selectors: Selectors
+    endpoint: Endpoint, blocks: Sequence[Sealed], selectors: Selectors, see: See
 ) -> dict[int, list[Call]]:
     """Return the watched calls by block, of blocks that were read with their transactions.
 
     Raises:
-        EndpointError: transactions that do not belong to their block, or none at all.
+        EndpointError: transactions that do not belong to their block, or none at all; or `see`
+            says so of a call.
     """
     if not selectors:
         return {}
@@ -36,13 +37,25 @@ def calls_of_blocks(
         calls = calls_in(endpoint.name, one.block, sent, selectors)
         if calls:
             found[one.block.number] = calls
+            written = decoder_of(list[msgspec.Raw]).decode(one.answer.transactions)
+            for call in calls:
+                see(call, decoder_of(Sent).decode(written[call.tx]))
     return found
+
+
+def root_of_sent(one: Sealed) -> str:
+    """Return the root that the block's transactions make, which must have their true names.
+
+    What is no root at all is returned where they cannot be written, or one has another's name.
+    """
+    try:
+        sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
+        are_named = all(tx.hash.lower() == tx.true_hash() for tx in sent)
+        return transactions_root(sent) if are_named else "misnamed"
+    except (msgspec.DecodeError, ValueError):
+        return "unwritable"
 
 
 def is_complete(one: Sealed) -> bool:
     """Tell whether the block's transactions make the root of its header."""
-    try:
-        sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
-        return transactions_root(sent) == one.transactions_root
-    except (msgspec.DecodeError, ValueError):
-        return False
+    return root_of_sent(one) == one.transactions_root

@@ -12,13 +12,18 @@ from oracle.chain.verifying.trust import Trait
 from oracle.domain.logs import Log
 
 
-def is_hashed_right(one: Sealed) -> bool:
-    """Tell whether the header, whole as it must be, makes the block's hash."""
+def hash_of(one: Sealed) -> str:
+    """Return the hash that this header makes; nothing where it is not whole, or not readable."""
     whole = one.whole_header
     try:
-        return whole is not None and header_hash(whole) == one.block.hash
+        return "unwritable" if whole is None else header_hash(whole)
     except ValueError:
-        return False
+        return "unwritable"
+
+
+def is_hashed_right(one: Sealed) -> bool:
+    """Tell whether the header, whole as it must be, makes the block's hash."""
+    return hash_of(one) == one.block.hash
 
 
 def root_of(given: Receipts) -> str:
@@ -51,10 +56,11 @@ def may_hold_all(bits: int, logs: Iterable[Log]) -> bool:
 def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
     """Tell whether these are all of the receipts' logs that are wanted; quick, and may say no.
 
-    A no may come from mere spelling: upper case, for example.
+    `given` are those of the whole block, in order. A no may come from mere spelling: upper case,
+    for example.
     """
     place, topics = 0, {(topic,) for topic in wanted.topics}
-    for receipt in given:
+    for tx, receipt in enumerate(given):
         for log in receipt.logs:
             if log.address not in wanted.addresses or log.topics[:1] not in topics:
                 if wanted.passes(log):
@@ -68,6 +74,7 @@ def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
                 or ours.topics != log.topics
                 or ours.address != log.address
                 or ours.index != int(log.log_index, 16)
+                or ours.tx != tx
                 or ours.tx_hash != receipt.transaction_hash
             ):
                 return False

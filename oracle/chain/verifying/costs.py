@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from oracle.chain.facts import EndpointFacts
-from oracle.chain.ranges import FIRST_BLOCKS, LOOKED_AT, MOST_WITH_HEADERS
+from oracle.chain.ranges import FIRST_BLOCKS, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
 from oracle.chain.verifying.policy import Policy
 from oracle.domain.verification import Level
@@ -64,9 +64,9 @@ def _history(policy: Policy, *, by_hash: bool, watches: bool) -> int:
         windows = _BLOCKS // MOST_WITH_HEADERS
         logs = _BLOCKS if policy.every_header and by_hash else 2 * windows
         return _BLOCKS + logs
-    windows = _BLOCKS // FIRST_BLOCKS
-    looked_at = 0
-    if policy.top(is_history=True) >= Level.PROVEN:
-        # Headers far apart, and the receipts of one block: who has forgotten is not believed.
-        looked_at = LOOKED_AT + 1
-    return windows * (1 + _SEAMS + looked_at)
+    windows, top = _BLOCKS // FIRST_BLOCKS, policy.top(is_history=True)
+    if top < Level.BLOOMED:
+        return windows * (1 + _SEAMS)
+    # Every header, the last one again after the logs, and the receipts of one block: who has
+    # forgotten is not believed.
+    return _BLOCKS + windows * (2 + (top >= Level.PROVEN))

@@ -10,21 +10,23 @@ from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.habits import EveryHabit
 from oracle.chain.logs import Filter, checked
-from oracle.chain.verifying.ascent import Ascent, ContradictionError, Reached, note_missing
+from oracle.chain.verifying.ascent import (
+    Ascent,
+    Contradiction,
+    ContradictionError,
+    Reached,
+    note_missing,
+)
 from oracle.chain.verifying.blooms import Blooms
-from oracle.chain.verifying.callers import is_complete
-from oracle.chain.verifying.comparing import are_all, is_hashed_right, judged, root_of
+from oracle.chain.verifying.callers import root_of_sent
+from oracle.chain.verifying.comparing import are_all, hash_of, root_of
 from oracle.chain.verifying.receipts import Receipts, receipts
-from oracle.chain.verifying.sealed import Sealed, sealed
-from oracle.chain.verifying.trust import SAMPLES, Trait, Trust
+from oracle.chain.verifying.sampling import Sampler
+from oracle.chain.verifying.sealed import Sealed
+from oracle.chain.verifying.trust import Trait, Trust
 from oracle.domain.block import BlockRange
 from oracle.domain.logs import Log
 from oracle.domain.verification import Level
-
-# Samples are fetched so many at a time: most often the first ones tell.
-_SAMPLED_TOGETHER = 10
-# How many of the newest headers are looked at: one batch.
-_SCANNED, _SCANNED_WHOLE = 100, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,9 @@ class Ladder:
     trust: Trust
     habits: EveryHabit
     blooms: Blooms
+    sampler: Sampler
     # Called with an endpoint and what it was found out by.
     accuse: Callable[[Endpoint, str], None]
-    # Whether blocks are read with their transactions.
-    reads_whole: bool = False
-
-    @property
-    def traits(self) -> frozenset[Trait]:
-        """What there is to prove of the chain."""
-        kinds = {Trait.RECEIPTS, Trait.BLOOM, Trait.HEADER}
-        return frozenset(kinds | {Trait.TRANSACTIONS} if self.reads_whole else kinds)
 
     def allowed(self, top: Level) -> Level:
         """Return the highest level that can be reached now, of those up to `top`."""
@@ -53,6 +48,20 @@ class Ladder:
         if top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
             return Level.BLOOMED
         return min(top, Level.PINNED)
+
+    def of_history(self, top: Level) -> Level:
+        """Return the level that every block of history reaches now, of those up to `top`.
+
+        BLOOMED or more asks for every header: a bloom that excludes our contracts is as good as
+        the receipts, and where the chain has none, every block's receipts are read.
+        """
+        if top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+            return Level.BLOOMED
+        has_roots = top >= Level.PROVEN and self.trust.has(Trait.RECEIPTS)
+        if has_roots and self.trust.is_refuted(Trait.BLOOM):
+            has_calls = self.sampler.reads_whole and not self.trust.has(Trait.TRANSACTIONS)
+            return Level.BLOOMED if has_calls else Level.PROVEN
+        return min(top, Level.SEAMED)
 
     def climb(self, ascent: Ascent) -> Reached:
         """Prove what can be proven.
@@ -80,52 +89,16 @@ class Ladder:
         if not self.trust.has(Trait.HEADER):
             return
         for one in ascent.blocks:
-            if not is_hashed_right(one):
+            made = hash_of(one)
+            if made != one.block.hash:
                 words = "its header has another hash"
-                raise ContradictionError(ascent.name, Trait.HEADER, one, words)
-
-    # --- samples ---
-
-    def scan(self, endpoint: Endpoint) -> None:
-        """Take samples of the newest blocks, where they are wanted and it was not done lately.
-
-        Raises:
-            EndpointError: it does not give its newest headers.
-        """
-        if not self.trust.wants_scan(self.traits):
-            return
-        newest, most = endpoint.newest, _SCANNED_WHOLE if self.reads_whole else _SCANNED
-        last = range(max(0, newest - most + 1), newest + 1)
-        recent = sealed(endpoint, last, full=self.reads_whole)
-        chosen = [one for one in reversed(recent) if one and not one.is_without_transactions]
-        self.sample(endpoint, chosen)
-
-    def sample(self, endpoint: Endpoint, blocks: Iterable[Sealed]) -> None:
-        """Recompute what these blocks' headers say of their receipts, and remember what was right.
-
-        An endpoint that gives no receipts shows nothing.
-        """
-        fresh = [one for one in blocks if self.trust.is_new(one.block.hash, self.traits)]
-        for first in range(0, min(len(fresh), 2 * SAMPLES), _SAMPLED_TOGETHER):
-            part = fresh[first : first + _SAMPLED_TOGETHER]
-            try:
-                for one, given in receipts(endpoint, self.habits.of(endpoint.name), part):
-                    if any(receipt.logs for receipt in given):
-                        self.trust.judge(one.block.hash, self._judged(one, given))
-            except EndpointError:
-                return
-            if not self.trust.is_any_open(self.traits):
-                return
-
-    def _judged(self, one: Sealed, given: Receipts) -> dict[Trait, bool]:
-        found = judged(one, given)
-        return {**found, Trait.TRANSACTIONS: is_complete(one)} if self.reads_whole else found
+                self._contradict(ascent, Contradiction(Trait.HEADER, one, words, made))
 
     def _learn(self, ascent: Ascent, reached: Reached) -> None:
         """Take samples where they are wanted; blocks with our logs are good ones."""
-        if self.trust.is_any_open(self.traits):
+        if self.trust.is_any_open(self.sampler.traits):
             chosen = [one for one in ascent.blocks if one.block.number in reached.logs]
-            self.sample(ascent.endpoint, chosen)
+            self.sampler.learn(ascent.endpoint, chosen)
 
     # --- receipts ---
 
@@ -157,25 +130,29 @@ class Ladder:
                 chosen.append(one)
         habits = self.habits.of(ascent.name)
         for one, given in receipts(ascent.endpoint, habits, chosen):
-            if root_of(given) != one.receipts_root:
+            made = root_of(given)
+            if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"
-                raise ContradictionError(ascent.name, Trait.RECEIPTS, one, words)
+                self._contradict(ascent, Contradiction(Trait.RECEIPTS, one, words, made))
+                continue
             self._take(ascent, one, given, reached)
 
     def _take(self, ascent: Ascent, one: Sealed, given: Receipts, reached: Reached) -> None:
         """Take logs, and whether calls succeeded, from receipts that are the block's own."""
         number = one.block.number
         said = reached.logs.get(number, [])
+        calls = (ascent.calls or {}).get(number, ())
+        ours = {
+            tx for tx, receipt in enumerate(given) if any(map(self.wanted.passes, receipt.logs))
+        }
+        _see_names(ascent.name, one, given, ours.union(call.tx for call in calls))
         if not are_all(said, given, self.wanted):
             true = self._logs_in(ascent.name, one, given)
             if said != true:
                 note_missing(ascent.name, sum(log not in said for log in true))
                 self.accuse(ascent.endpoint, "logs")
                 reached.repair(number, true)
-        for call in (ascent.calls or {}).get(number, ()):
-            if call.tx >= len(given) or given[call.tx].transaction_hash.lower() != call.tx_hash:
-                words = f"receipts and transactions of block {number} differ"
-                raise EndpointError(ascent.name, Kind.INVALID, words)
+        for call in calls:
             call.succeeded = given[call.tx].succeeded
         reached.settled.add(number)
         reached.levels[number] = Level.PROVEN
@@ -198,12 +175,36 @@ class Ladder:
 
     def _count_calls(self, ascent: Ascent, reached: Reached) -> None:
         """Let no block count as proven whose transactions were not; see `callers`."""
+        is_provable = self.trust.has(Trait.TRANSACTIONS) and ascent.top >= Level.PROVEN
         for one in ascent.blocks:
-            number = one.block.number
-            if not reached.is_proven(number) or one.is_without_transactions:
+            if one.is_without_transactions:
                 continue
-            if self.trust.has(Trait.TRANSACTIONS) and not is_complete(one):
+            if not is_provable:
+                reached.lower(one.block.number, Level.BLOOMED)
+            elif (made := root_of_sent(one)) != one.transactions_root:
+                # No bloom knows of calls: a block without any is as suspicious as one with some.
                 words = "its transactions do not make the root of its header"
-                raise ContradictionError(ascent.name, Trait.TRANSACTIONS, one, words)
-            if not self.trust.has(Trait.TRANSACTIONS):
-                reached.lower(number, Level.BLOOMED)
+                self._contradict(ascent, Contradiction(Trait.TRANSACTIONS, one, words, made))
+                reached.lower(one.block.number, Level.BLOOMED)
+
+    def _contradict(self, ascent: Ascent, what: Contradiction) -> None:
+        """Refuse the window, unless an operator takes the block as it is given."""
+        if not self.trust.is_accepted(what.trait, what.block.block.hash):
+            raise ContradictionError(ascent.name, what)
+
+
+def _see_names(endpoint: str, one: Sealed, given: Receipts, places: Iterable[int]) -> None:
+    """See that receipts at these places are named as the block's transactions are.
+
+    Raises:
+        EndpointError: they are not, or there are none.
+    """
+    try:
+        names = one.tx_hashes()
+    except ValueError as error:
+        raise EndpointError(endpoint, Kind.INVALID, str(error)) from None
+    for tx in places:
+        told = tx < min(len(given), len(names)) and (given[tx].transaction_hash, names[tx])
+        if not told or told[0].lower() != told[1].lower():
+            words = f"receipts and transactions of block {one.block.number} differ"
+            raise EndpointError(endpoint, Kind.INVALID, words)

@@ -61,8 +61,8 @@ class Lies:
         named = {endpoint.name: endpoint for endpoint in self.endpoints}
         accused = named[error.endpoint]
         try:
-            if self.proves(named[by], error.block):
-                self.proves(accused, error.block)
+            if self.proves(named[by], error.number):
+                self.proves(accused, error.number)
         except ContradictionError as again:
             if (again.endpoint, again.trait) == (error.endpoint, error.trait):
                 self.endpoints.roll.convict(error.endpoint, f"{again.words}; asked twice")

@@ -1,13 +1,19 @@
-"""Fetches the receipts of whole blocks: in batches where served, else of each transaction."""
+"""Fetches the receipts of whole blocks: in batches where served, else of each transaction.
+
+So too where those of one block are more than one answer may be: slowly, and in bounded parts.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
+
+import structlog
 
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.habits import Habits
 from oracle.chain.proof.receipts import ProvenReceipt
 from oracle.chain.verifying.sealed import Sealed
+from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 
 # Blocks in one batch: full ones come to a few megabytes.
 _TOGETHER = 25
@@ -37,6 +43,8 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
         try:
             given = _of_blocks(endpoint, blocks)
         except EndpointError as error:
+            if error.kind is Kind.TOO_LARGE:
+                return _in_parts(endpoint, habits, blocks)
             if habits.gives_receipts or error.kind not in _NOT_SERVED:
                 raise
         else:
@@ -45,6 +53,23 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
     one_by_one = [_one_by_one(endpoint, block) for block in blocks]
     habits.gives_receipts = False
     return one_by_one
+
+
+def _in_parts(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list[Receipts]:
+    """Halve what is too large, down to the transactions of one block."""
+    if len(blocks) > 1:
+        half = len(blocks) // 2
+        parts = (blocks[:half], blocks[half:])
+        return [given for part in parts for given in _given(endpoint, habits, part)]
+    (block,) = blocks
+    WINDOW_SPLITS.labels("one block's receipts").inc()
+    structlog.get_logger().info(
+        "block_read_by_transaction",
+        endpoint=endpoint.name,
+        block=block.block.number,
+        what="receipts",
+    )
+    return [_one_by_one(endpoint, block)]
 
 
 def _of_blocks(endpoint: Endpoint, blocks: Sequence[Sealed]) -> list[Receipts]:
@@ -88,14 +113,15 @@ def _in_order(endpoint: Endpoint, block: Sealed, given: Receipts) -> Receipts:
 
 
 def _counted_through(given: Receipts) -> Receipts:
-    """Give logs their place in the block where each receipt counts its own from 0 (Ganache 7).
+    """Give logs the place that they have: that of their receipt, and the next in the block.
 
-    The order of execution alone, which the root proves, says what place a log has.
+    The order of execution alone, which the root proves, says it; what is written beside a log is
+    in no root, and some write the place in the receipt (Ganache 7).
     """
-    speaking = [receipt for receipt in given if receipt.logs]
-    if any(int(receipt.logs[0].log_index, 16) for receipt in speaking[1:]):
-        return given
-    logs = [log for receipt in speaking for log in receipt.logs]
-    for place, log in enumerate(logs):
-        log.log_index = hex(place)
+    place = 0
+    for tx, receipt in enumerate(given):
+        for log in receipt.logs:
+            log.log_index, log.transaction_index = hex(place), hex(tx)
+            log.transaction_hash = receipt.transaction_hash
+            place += 1
     return given

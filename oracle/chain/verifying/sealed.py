@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import msgspec
+import structlog
 
 from oracle.chain.answers import SealedAnswer, block_ref
 from oracle.chain.endpoint import Endpoint
@@ -13,8 +14,16 @@ from oracle.chain.headers import take_newest
 from oracle.chain.proof.header_hash import HeaderAnswer
 from oracle.chain.proof.trie import EMPTY_ROOT
 from oracle.domain.block import BlockRange, BlockRef
+from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 
+_METHOD = "eth_getBlockByNumber"
 NO_RECEIPTS = "0x" + EMPTY_ROOT.hex()
+
+
+class _Hashed(msgspec.Struct, gc=False):
+    """What names a transaction of a block that was read with all of them."""
+
+    hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +70,16 @@ class Sealed:
             return None
 
     def tx_hashes(self) -> list[str]:
-        """Return the hashes of its transactions, in order.
+        """Return the hashes of its transactions, in order, whether it came with those or whole.
 
         Raises:
             ValueError: the block came with something else.
         """
         try:
-            return msgspec.json.decode(self.answer.transactions, type=list[str])
+            sent = msgspec.json.decode(self.answer.transactions, type=list[str | _Hashed])
         except msgspec.DecodeError as error:
             raise ValueError(f"transactions of block {self.block.number}: {error}") from None
+        return [one if isinstance(one, str) else one.hash for one in sent]
 
 
 def _text(written: object) -> str:
@@ -88,7 +98,12 @@ def sealed(
     """
     asked = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), full] for number in asked]
-    answers = endpoint.batch("eth_getBlockByNumber", params, SealedAnswer)
+    try:
+        answers = endpoint.batch(_METHOD, params, SealedAnswer)
+    except EndpointError as error:
+        if error.kind is not Kind.TOO_LARGE or not full:
+            raise
+        answers = [_with_transactions(endpoint, number) for number in asked]
     found: list[Sealed | None] = []
     for number, answer in zip(asked, answers, strict=True):
         block = None if answer is None else block_ref(endpoint.name, answer)
@@ -96,6 +111,35 @@ def sealed(
             raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {number}")
         found.append(None if block is None or answer is None else Sealed(block, answer))
     return found
+
+
+def _with_transactions(endpoint: Endpoint, number: int) -> SealedAnswer | None:
+    """Return a block with its transactions, one by one where they are more than one answer holds.
+
+    Raises:
+        EndpointError: no usable answer, or a transaction that it does not have.
+    """
+    try:
+        return endpoint.call(_METHOD, [hex(number), True], SealedAnswer)
+    except EndpointError as error:
+        if error.kind is not Kind.TOO_LARGE:
+            raise
+    WINDOW_SPLITS.labels("one block's transactions").inc()
+    structlog.get_logger().info(
+        "block_read_by_transaction", endpoint=endpoint.name, block=number, what="transactions"
+    )
+    answer = endpoint.call(_METHOD, [hex(number), False], SealedAnswer)
+    if answer is None:
+        return None
+    params = [
+        [tx_hash] for tx_hash in Sealed(block_ref(endpoint.name, answer), answer).tx_hashes()
+    ]
+    sent = endpoint.batch("eth_getTransactionByHash", params, dict[str, object])
+    if None in sent:
+        words = f"transactions of block {number} are gone, or not there yet"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+    answer.transactions = msgspec.Raw(msgspec.json.encode(sent))
+    return answer
 
 
 def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, Sealed]:

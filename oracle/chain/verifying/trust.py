@@ -8,32 +8,35 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import RLock
+from threading import Lock, RLock
 
 import structlog
 
 from oracle.chain.providers.facts import DAY, FactKeeper
+from oracle.chain.verifying.refusals import ACCEPTED, REFUSAL, Refusal
 from oracle.telemetry.verify_metrics import DEMOTED, TRUST
 
-# So many blocks with logs must be right, all of them.
+# So many blocks with logs must be right; or so many wrong, and none right, of all that was
+# looked at, before it is how the chain is.
 SAMPLES = 20
 # Until what was found wrong is tried again, in seconds.
 RETRY_SECONDS = 3600.0
 # Until the newest blocks are looked through again for samples, where there were too few.
 _SCAN_SECONDS = 600.0
-# One block that contradicts, as told by so many endpoints, or so often by one, is the chain's way.
-_WITNESSES, _TIMES = 2, 3
+# So many endpoints that contradict a seal of one block by the same words are believed.
+_WITNESSES = 2
 # Facts of the chain, and not of an endpoint, stand under this name.
 _CHAIN = ""
 
 
 class Trait(StrEnum):
-    """What a header says of its block."""
+    """What a header says of its block, and a signature of who sent a transaction."""
 
     BLOOM = "bloom"
     RECEIPTS = "receipts_root"
     TRANSACTIONS = "transactions_root"
     HEADER = "header_hash"
+    SENDER = "sender"
 
 
 for _trait in Trait:
@@ -43,14 +46,15 @@ for _trait in Trait:
 
 @dataclass(slots=True)
 class _State:
-    """`right` counts samples that were; `tried_at` is when one was wrong, None: none was."""
+    """The blocks, by hash, of which it came out right and wrong; one that was right stays so.
 
-    right: int = 0
+    `tried_at` is when it was found to be wrong of the chain, None: it was not.
+    """
+
+    right: set[str] = field(default_factory=set)
+    wrong: set[str] = field(default_factory=set)
+    is_proven: bool = False
     tried_at: float | None = None
-
-    @property
-    def is_proven(self) -> bool:
-        return self.tried_at is None and self.right >= SAMPLES
 
     def number(self) -> int:
         """Return what the metric shows."""
@@ -61,15 +65,21 @@ class _State:
 
 @dataclass(slots=True)
 class Trust:
-    """Counts samples, and forgets a trait that was wrong; used by several threads."""
+    """Counts samples, and forgets a trait that the chain does not have; used by several threads.
+
+    A seal that comes out right of twenty blocks is no accident: who contradicts it afterwards, or
+    did before, speaks for himself. Only endpoints that say the same of one block can take it back.
+    """
 
     clock: Callable[[], float] = time.monotonic
     keeper: FactKeeper | None = None
+    # Held while the newest blocks are looked through: whoever comes meanwhile waits for it.
+    scanning: Lock = field(default_factory=Lock, repr=False)
     _states: dict[Trait, _State] = field(default_factory=dict)
-    # The blocks sampled: none counts twice.
-    _seen: set[tuple[Trait, str]] = field(default_factory=set)
-    # Who contradicted itself, by trait and block.
-    _doubts: dict[tuple[Trait, str], list[str]] = field(default_factory=dict)
+    # What each endpoint said against a seal, by trait and block.
+    _doubts: dict[tuple[Trait, str], dict[str, str]] = field(default_factory=dict)
+    # The blocks that an operator takes as they are given, though a seal of theirs is wrong.
+    _accepted: set[tuple[Trait, str]] = field(default_factory=set)
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
 
@@ -78,21 +88,26 @@ class Trust:
         for trait in Trait:
             said = kept.get(_key(trait))
             tried_at = self.clock() if said == "wrong" else None
-            self._states[trait] = _State(SAMPLES if said == "right" else 0, tried_at)
+            self._states[trait] = _State(is_proven=said == "right", tried_at=tried_at)
             self._show(trait)
+        self._recall_refusals(kept)
 
     def has(self, trait: Trait) -> bool:
-        """Tell whether this was proven of the chain, and never wrong since."""
+        """Tell whether this was proven of the chain, and never taken back since."""
         with self._lock:
             return self._states[trait].is_proven
 
+    def is_refuted(self, trait: Trait) -> bool:
+        """Tell whether the chain was found not to have this."""
+        with self._lock:
+            return self._states[trait].tried_at is not None
+
     def is_open(self, trait: Trait) -> bool:
-        """Tell whether samples are wanted: neither proven, nor wrong of late."""
+        """Tell whether samples are wanted: neither proven, nor found wrong of late."""
         with self._lock:
             state = self._states[trait]
             if state.tried_at is not None and self.clock() - state.tried_at >= RETRY_SECONDS:
                 self._states[trait] = state = _State()
-                self._seen = {seen for seen in self._seen if seen[0] != trait}
             return state.tried_at is None and not state.is_proven
 
     def is_any_open(self, traits: Iterable[Trait]) -> bool:
@@ -100,46 +115,74 @@ class Trust:
         return any(self.is_open(trait) for trait in traits)
 
     def wants_scan(self, traits: Iterable[Trait]) -> bool:
-        """Tell whether to look for samples now; whoever is told yes does it."""
+        """Tell whether to look through the newest blocks for samples now; see `scanned`."""
         with self._lock:
-            now = self.clock()
-            is_due = self._scanned_at is None or now - self._scanned_at >= _SCAN_SECONDS
-            if not is_due or not self.is_any_open(traits):
-                return False
-            self._scanned_at = now
-            return True
+            at = self._scanned_at
+            is_due = at is None or self.clock() - at >= _SCAN_SECONDS
+            return is_due and self.is_any_open(traits)
+
+    def scanned(self) -> None:
+        """Note that the newest blocks were looked through."""
+        self._scanned_at = self.clock()
 
     def is_new(self, block_hash: str, traits: Iterable[Trait]) -> bool:
         """Tell whether this block was no sample yet of something that samples are wanted for."""
         with self._lock:
-            return any(self.is_open(t) and (t, block_hash) not in self._seen for t in traits)
+            return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in traits)
 
     def judge(self, block_hash: str, found: Mapping[Trait, bool]) -> None:
-        """Take one sample in: which traits of a block with logs came out right."""
+        """Take one sample in: which traits of a block with logs came out right, by anyone."""
         with self._lock:
             for trait, is_right in found.items():
-                if self.is_open(trait) and (trait, block_hash) not in self._seen:
-                    self._seen.add((trait, block_hash))
-                    self._count(trait, is_right=is_right)
+                if self.is_open(trait) and not self._is_seen(trait, block_hash):
+                    self._count(trait, block_hash, is_right=is_right)
 
-    def doubt(self, trait: Trait, block_hash: str, endpoint: str) -> bool:
-        """Note that an endpoint contradicted a proven trait; tell whether the trait is lost now.
+    def conclude(self) -> None:
+        """Give up what no sample shows to be right, after a look at the newest and at old blocks.
 
-        It is, where a second endpoint says the same of the block, or the only one says it again
-        and again: then it is not a lie, but how the chain is.
+        Where some are right, it is not the chain that is wrong: more samples will tell.
         """
         with self._lock:
-            told = self._doubts.setdefault((trait, block_hash), [])
-            told.append(endpoint)
-            if len(set(told)) < _WITNESSES and len(told) < _TIMES:
+            for trait, state in self._states.items():
+                if self.is_open(trait) and not state.right and len(state.wrong) >= SAMPLES:
+                    self.demote(trait, f"none of {len(state.wrong)} blocks with logs makes it")
+
+    def doubt(self, trait: Trait, block_hash: str, endpoint: str, said: str) -> bool:
+        """Note that an endpoint contradicted a proven trait; tell whether the trait is lost now.
+
+        It is, where a second endpoint says the very same of the block: then it is not a lie, but
+        how the chain is. One alone may say it for ever.
+        """
+        with self._lock:
+            told = self._doubts.setdefault((trait, block_hash), {})
+            told[endpoint] = said
+            alike = sorted(name for name, words in told.items() if words == said)
+            if len(alike) < _WITNESSES:
                 return False
-            self.demote(trait, f"block {block_hash}, says {', '.join(sorted(set(told)))}")
+            self.demote(trait, f"block {block_hash}, say {', '.join(alike)}")
             return True
 
     def settle(self) -> None:
         """Forget doubts: another endpoint has proven that they were lies."""
         with self._lock:
             self._doubts.clear()
+
+    def hold(self, trait: Trait) -> None:
+        """Take a trait for proven: a block was refused by it, and nobody has explained that."""
+        with self._lock:
+            if not self._states[trait].is_proven:
+                self._states[trait] = _State(is_proven=True)
+                self._show(trait)
+
+    def accept(self, trait: Trait, block_hash: str) -> None:
+        """Let a block pass though this seal of its is wrong: an operator has said so."""
+        with self._lock:
+            self._accepted.add((trait, block_hash))
+
+    def is_accepted(self, trait: Trait, block_hash: str) -> bool:
+        """Tell whether an operator lets this block pass."""
+        with self._lock:
+            return (trait, block_hash) in self._accepted
 
     def demote(self, trait: Trait, why: str) -> None:
         """Believe this trait no more, until samples are taken again."""
@@ -154,16 +197,25 @@ class Trust:
                 "the chain's headers are not what they were", trait=trait.value, why=why
             )
 
-    def _count(self, trait: Trait, *, is_right: bool) -> None:
+    def _recall_refusals(self, kept: Mapping[str, str]) -> None:
+        """Hold on to what a block was refused by, and to what an operator has accepted."""
+        if REFUSAL in kept and (check := Refusal.from_json(kept[REFUSAL]).check) in set(Trait):
+            self.hold(Trait(check))
+        for name in kept:
+            check, _, block_hash = name.removeprefix(ACCEPTED).partition(" ")
+            if name.startswith(ACCEPTED) and check in set(Trait):
+                self.accept(Trait(check), block_hash)
+
+    def _is_seen(self, trait: Trait, block_hash: str) -> bool:
         state = self._states[trait]
-        if not is_right:
-            state.right, state.tried_at = 0, self.clock()
-            self._keep(trait, "wrong", RETRY_SECONDS)
-            return
-        state.right += 1
-        if state.is_proven:
+        return block_hash in state.right or block_hash in state.wrong
+
+    def _count(self, trait: Trait, block_hash: str, *, is_right: bool) -> None:
+        state = self._states[trait]
+        (state.right if is_right else state.wrong).add(block_hash)
+        if len(state.right) >= SAMPLES:
+            self._states[trait] = _State(is_proven=True)
             self._keep(trait, "right", DAY)
-        self._show(trait)
 
     def _keep(self, trait: Trait, said: str, seconds: float) -> None:
         self._show(trait)

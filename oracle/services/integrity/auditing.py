@@ -18,6 +18,7 @@ from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from oracle.services.folding import Folder
 from oracle.services.integrity.comparing import check_or_blame, compare
+from oracle.services.integrity.disputing import note_dispute
 from oracle.services.integrity.judging import Audited, Task, judged
 from oracle.services.integrity.quarantining import note_proven_wrong
 from oracle.services.ports import Chain
@@ -60,6 +61,8 @@ class Auditor:
     """
 
     window: int = WINDOW
+    # Of fewer blocks than these, where more will come, nobody is asked yet.
+    least: int = WINDOW
     again: int = AGAIN
     ahead: int = 0
     suspect_ahead: int = 0
@@ -169,6 +172,9 @@ def _compared(task: Task, auditor: Auditor, due: Due, window: Window) -> Audited
     if difference:
         found = judged(task, found)
         _blame(task, auditor, found)
+        if not chain.is_vouched():
+            with task.manner.transaction(store) as unit:
+                note_dispute(unit, replace(found, difference=difference))
     metrics.AUDITS.labels(found.result).inc()
     if found.result == "unproven" or found.left:
         auditor.leave(due, found.blocks)
@@ -205,8 +211,9 @@ def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
         span = unit.coverage.unaudited(folder.scope.id, rest, auditor.window)
         # Everything below it was asked about: nobody looks through that again.
         auditor.ahead = final + 1 if span is None else span.first
-        # What grows is waited for: one question for each whole window.
-        if span is not None and (len(span.blocks) == auditor.window or span.last < final):
+        # What grows is waited for: one question for so many blocks.
+        is_enough = span is not None and len(span.blocks) >= min(auditor.least, auditor.window)
+        if span is not None and (is_enough or span.last < final):
             return Due(span.blocks, span.endpoint)
     sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
     if sampled is None:

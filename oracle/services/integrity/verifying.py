@@ -17,6 +17,7 @@ from oracle.errors import InputError
 from oracle.services.covering import note_proven
 from oracle.services.folding import Folder
 from oracle.services.integrity.comparing import Difference, check_same_chain, compare
+from oracle.services.integrity.disputing import settle
 from oracle.services.integrity.quarantining import lie_of, note_proven_wrong, ours_differ
 from oracle.services.integrity.repairing import proven_in, put_right, settled
 from oracle.services.ports import Chain
@@ -96,7 +97,7 @@ def verify(chain: Chain, store: Store, folder: Folder, asked: Asked, manner: Man
     repaired, left = None, difference.rows
     if asked.repair and difference:
         repaired, left = run.repaired(difference, seen)
-    run.finished()
+    run.finished(is_equal=left == 0)
     return Verified(
         asked.blocks,
         Level(place.reached),
@@ -200,13 +201,18 @@ class _Run:
                 if span.endpoint not in {"", window.endpoint}:
                     unit.facts.quarantine.add(span.endpoint, lie_of([number]))
 
-    def finished(self) -> None:
-        """Forget how far it came: the next run begins anew."""
+    def finished(self, *, is_equal: bool) -> None:
+        """Forget how far it came: the next run begins anew.
+
+        What an operator has compared with whom he trusts, and is equal now, is disputed no more.
+        """
         if self.manner.dry_run:
             return
         note_proven_wrong(self.chain, self.store, self.manner)
         with self.manner.transaction(self.store) as unit:
             unit.progress.clear(self._key)
+            if is_equal and self.asked.endpoint is not None:
+                settle(unit, self.asked.blocks)
 
     def _transaction(self) -> AbstractContextManager[Unit]:
         return self.store.reading() if self.manner.dry_run else self.manner.transaction(self.store)

@@ -181,7 +181,7 @@ def test_the_root_of_no_transactions_is_that_of_nothing():
 
 def test_a_transaction_without_what_its_type_needs_is_not_proven():
     bare = SignedTransaction(
-        ZEROS, "0x0", "0x0", "0x0", "0x", "0x1", "0x1", ZEROS[:42], type="0x2"
+        ZEROS, "0x0", "0x0", "0x0", "0x", ZEROS[:42], "0x1", "0x1", type="0x2"
     )
     with pytest.raises(ValueError, match="without a field"):
         bare.leaf()

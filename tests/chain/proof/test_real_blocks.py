@@ -11,6 +11,7 @@ from eth_account import Account
 from oracle.chain.proof.bloom import bloom, written
 from oracle.chain.proof.header_hash import HeaderAnswer, header_hash
 from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
+from oracle.chain.proof.signatures import signer
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
 from tests.evm.anvil import anvil
 from tests.evm.chain import Chain
@@ -120,6 +121,12 @@ def test_every_root_of_transactions_is_that_of_its_header(blocks):
         # against EIP-4844: the side-car is no part of a block.
         if not any(one.type == "0x3" for one in signed):
             assert transactions_root(signed) == block["transactionsRoot"]
+
+
+def test_every_sender_is_who_signed(blocks):
+    for block, _ in blocks:
+        signed = msgspec.convert(block["transactions"], list[SignedTransaction])
+        assert [signer(one) for one in signed] == [one.sender.lower() for one in signed]
 
 
 def test_every_bloom_is_that_of_the_logs(blocks):

@@ -1,0 +1,60 @@
+"""Remembers blocks that two endpoints tell of differently, where no proof says who is right.
+
+Whatever stands in the database of them was taken on an endpoint's word, and another one denies it:
+that is told until an operator has them verified.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from oracle.domain.block import BlockRange
+from oracle.services.integrity.judging import Audited
+from oracle.store.store import Unit
+
+# What is known of the chain, and not of an endpoint, stands under this name.
+_CHAIN = ""
+_NAME = "disputed "
+
+
+class Dispute(msgspec.Struct, frozen=True):
+    """The blocks, who gave them, who says otherwise, and about how many rows."""
+
+    first: int
+    last: int
+    giver: str
+    auditor: str
+    rows: int
+
+    @property
+    def words(self) -> str:
+        """What to say of it, and what ends it."""
+        return (
+            f"blocks {self.first} to {self.last} are unproven: {self.giver} and {self.auditor} "
+            f"differ about {self.rows} rows, and no proof says who is right; `qos-oracle resync "
+            f"verify --from {self.first} --to {self.last} --endpoint NAME --repair` asks whom you "
+            "trust"
+        )
+
+
+def note_dispute(unit: Unit, found: Audited) -> None:
+    """Write down what an audit found; the first word about the blocks stays."""
+    blocks = found.difference.blocks
+    told = Dispute(blocks[0], blocks[-1], found.giver, found.auditor, found.difference.rows)
+    if any(each.first <= told.first <= each.last for each in disputes_in(unit)):
+        return
+    unit.facts.set(_CHAIN, {f"{_NAME}{told.first}": msgspec.json.encode(told).decode()}, None)
+
+
+def disputes_in(unit: Unit) -> list[Dispute]:
+    """Return what nobody has settled, by block."""
+    known: Mapping[str, str] = unit.facts.of(_CHAIN, 0)
+    told = [msgspec.json.decode(known[n], type=Dispute) for n in known if n.startswith(_NAME)]
+    return sorted(told, key=lambda each: each.first)
+
+
+def settle(unit: Unit, blocks: BlockRange) -> None:
+    """Forget disputes inside these blocks: an operator had them verified."""
+    for each in disputes_in(unit):
+        if blocks.first <= each.first and each.last <= blocks.last:
+            unit.facts.forget(_CHAIN, f"{_NAME}{each.first}")

@@ -1,0 +1,106 @@
+"""A liar's parts fit each other exactly as far as its depth says."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from oracle.chain.proof.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
+from oracle.fakechain.blocks import Block, Said, Tx
+from oracle.fakechain.forging import Depth, Lie, Told, forged
+from oracle.fakechain.provider import Provider
+from oracle.fakechain.tree import Tree
+
+ADDRESS, TOPIC = "0x" + "4e" * 20, "0x" + "11" * 32
+BLOCKS = (3, 4)
+
+
+@pytest.fixture
+def tree() -> Tree:
+    tree = Tree()
+    for number in range(6):
+        tree.say(Said(ADDRESS, (TOPIC,), f"0x{number:064x}"))
+    return tree
+
+
+def louder(block: Block) -> Told:
+    """One more log, the same as the last."""
+    return Told(block.time, tuple(_louder(tx) for tx in block.txs))
+
+
+def _louder(tx: Tx) -> Tx:
+    return replace(tx, logs=(*tx.logs, tx.logs[-1]))
+
+
+def liar(tree: Tree, depth: Depth) -> Provider:
+    return forged(tree, Lie("louder", louder), depth, BLOCKS)
+
+
+def block(provider: Provider, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = provider.answer("eth_getBlockByNumber", [hex(number), False])
+    return found
+
+
+def logs(provider: Provider, number: int) -> list[dict[str, Any]]:
+    asked = {"fromBlock": hex(number), "toBlock": hex(number)}
+    found: list[dict[str, Any]] = provider.answer("eth_getLogs", [asked])
+    return found
+
+
+def makes_root(provider: Provider, number: int) -> bool:
+    header = block(provider, number)
+    given = provider.answer("eth_getBlockReceipts", [header["hash"]])
+    return receipts_root(msgspec.convert(given, list[ProvenReceipt])) == header["receiptsRoot"]
+
+
+def makes_hash(provider: Provider, number: int) -> bool:
+    header = block(provider, number)
+    return header_hash(msgspec.convert(header, HeaderAnswer)) == header["hash"]
+
+
+@pytest.mark.parametrize(
+    ("depth", "fits_root", "fits_hash", "links"),
+    [
+        (Depth.ANSWERS, True, True, True),
+        (Depth.RECEIPTS, False, True, True),
+        (Depth.HEADERS, True, False, True),
+        (Depth.BLOCKS, True, True, False),
+        (Depth.CHAIN, True, True, True),
+    ],
+)
+def test_what_fits_is_what_the_depth_says(
+    tree: Tree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
+):
+    provider = liar(tree, depth)
+
+    for number in range(BLOCKS[0], BLOCKS[1] + 1):
+        assert len(logs(provider, number)) == 2
+        assert makes_root(provider, number) is fits_root
+        assert makes_hash(provider, number) is fits_hash
+    above = block(provider, BLOCKS[1] + 1)
+    assert (above["parentHash"] == block(provider, BLOCKS[1])["hash"]) is links
+    assert makes_hash(provider, BLOCKS[1] + 1)
+
+
+@pytest.mark.parametrize("depth", Depth)
+def test_below_its_lie_a_liar_is_honest_and_above_it_says_what_was_said(tree: Tree, depth: Depth):
+    provider, honest = liar(tree, depth), Provider(tree)
+
+    assert block(provider, 2) == block(honest, 2)
+    assert [log["data"] for log in logs(provider, 6)] == [log["data"] for log in logs(honest, 6)]
+    is_other = block(provider, 6)["hash"] != block(honest, 6)["hash"]
+    assert is_other is (depth is Depth.CHAIN)
+
+
+def test_a_transaction_goes_by_its_other_name_wherever_it_is_named(tree: Tree):
+    lie = Lie("renamed", rename=lambda name: "0xdd" + name[4:])
+    provider = forged(tree, lie, Depth.RECEIPTS, BLOCKS)
+
+    (name,) = block(provider, 3)["transactions"]
+
+    assert name.startswith("0xdd")
+    assert [log["transactionHash"] for log in logs(provider, 3)] == [name]
+    assert provider.answer("eth_getTransactionReceipt", [name])["transactionHash"] == name
+    assert provider.answer("eth_getTransactionByHash", [name])["hash"] == name

@@ -1,0 +1,127 @@
+"""Plays a cell: real endpoints over HTTP, the real command on a database of its own, twice."""
+
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oracle.entrypoints.cli import run
+from oracle.fakechain import block_faults
+from oracle.fakechain.faults import Fault
+from oracle.fakechain.forging import forged
+from oracle.fakechain.provider import Provider
+from oracle.fakechain.server import serving_all
+from tests.entrypoints.local_network import Settings, write
+from tests.lies.cells import Cell, Company, Mood, Place
+from tests.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
+from tests.lies.lies import LIES
+from tests.lies.stored import stored
+
+# So many answers a liar lies at first, or is honest before it begins.
+_FIRST_ANSWERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One `run --once`: its exit code, what it said, and how the database differs since."""
+
+    code: int
+    said: str
+    differing: dict[str, int]
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of a cell: two runs, and what `status` says after them."""
+
+    cell: Cell
+    tries: list[Tried] = field(default_factory=list)
+    status: str = ""
+
+
+def play(cell: Cell, folder: Path) -> Played:
+    """Play a cell; `folder` is empty, or holds a migrated `oracle.sqlite`."""
+    chain = chain_of(cell)
+    played = Played(cell)
+    with _served(cell, chain) as urls:
+        config = str(write(_settings(chain, urls, folder), folder / "config.toml"))
+        for _ in range(2):
+            code, said = _command("run", "--once", "--config", config)
+            differing = chain.content.differing(stored(folder / "oracle.sqlite"))
+            played.tries.append(Tried(code, said, differing))
+        _, played.status = _command("status", "--config", config)
+    return played
+
+
+def chain_of(cell: Cell) -> TrueChain:
+    """Return the chain that the cell is played on."""
+    return true_chain(cell.profile, cell.seed, ends_quietly=cell.place is Place.BEFORE_PROOF)
+
+
+@contextmanager
+def _served(cell: Cell, chain: TrueChain) -> Iterator[list[str]]:
+    liar, honest = _liar(cell, chain), Provider(chain.tree)
+    told = {
+        Company.ALONE: [liar],
+        Company.FIRST: [liar, honest],
+        Company.SECOND: [honest, liar],
+    }[cell.company]
+    for provider in told:
+        provider.tags = {"safe": 2, "finalized": FINALITY}
+        provider.code = dict(chain.network.codes)
+        provider.faults += cell.headers.faults()
+    with serving_all(*told) as urls:
+        yield urls
+
+
+def _liar(cell: Cell, chain: TrueChain) -> Provider:
+    cap = cell.cap()
+    if cap is not None:
+        provider = Provider(chain.tree)
+        provider.faults.append(cap)
+        return provider
+    liar = forged(chain.tree, LIES[cell.lie], cell.depth, cell.place.blocks)
+    if cell.mood is Mood.ALWAYS:
+        return liar
+    moody = Provider(chain.tree)
+    moody.faults.append(_now_and_then(cell.mood, liar))
+    return moody
+
+
+def _now_and_then(mood: Mood, liar: Provider) -> Fault:
+    about = frozenset(
+        {
+            "eth_getLogs",
+            "eth_getBlockReceipts",
+            "eth_getTransactionReceipt",
+            "eth_getBlockByNumber",
+            "eth_getBlockByHash",
+            "eth_getTransactionByHash",
+        }
+    )
+    if mood is Mood.AT_FIRST:
+        return block_faults.switched(liar, methods=about, times=_FIRST_ANSWERS)
+    if mood is Mood.EVERY_SECOND:
+        return block_faults.switched(liar, methods=about, when=block_faults.every_second())
+    return block_faults.switched(liar, methods=about, when=block_faults.after(_FIRST_ANSWERS))
+
+
+def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
+    network = chain.network
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"id": CHAIN_ID, "endpoints": urls, "finality_depth": FINALITY},
+        "network": {"profile": network.profile, "contracts": dict(network.contracts)},
+        "log": {"format": "json"},
+    }
+
+
+def _command(*arguments: str) -> tuple[int, str]:
+    """Give a command; its exit code, and all that it said on both streams."""
+    said = io.StringIO()
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(said))
+        stack.enter_context(redirect_stderr(said))
+        code = run(arguments)
+    return code, said.getvalue()

@@ -1,0 +1,102 @@
+"""What happens on the chain of the lies, block after block: made from a seed, told in plain words.
+
+It knows nothing of contracts, of logs or of `oracle`: `networks` writes it down for a profile, and
+`expected` says what must come of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+NODES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """One thing that is done in a transaction of its own.
+
+    `what` is join, refused, pause, resume, create, start, submit, time_out, validate or noise.
+    `node`, `group` and `tasks` are numbers; of `validate` the first `node` tasks were submitted,
+    the first of all is accepted and the others are refunded. `fee` is in wei.
+    """
+
+    what: str
+    node: int = 0
+    tasks: tuple[int, ...] = ()
+    group: int = 0
+    fee: int = 0
+    # Of `validate`: the nodes of those tasks that submitted, which come first.
+    runners: tuple[int, ...] = ()
+
+
+@dataclass
+class Story:
+    """Groups of three tasks run on eight nodes; some are late, some nodes pause."""
+
+    seed: int
+    idle: list[int] = field(default_factory=list)
+    paused: list[int] = field(default_factory=list)
+    groups: int = 0
+    # Groups at work: their number, and the node of each of their tasks.
+    running: list[tuple[int, dict[int, int]]] = field(default_factory=list)
+    chance: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chance = Random(self.seed)  # noqa: S311 - repeatable, no secret
+
+    def blocks(self, busy: int, quiet: int = 0) -> list[list[Deed]]:
+        """Return what each block holds: `busy` that mostly hold something, then empty ones."""
+        opening = [
+            [Deed("join", node, fee=10**18 + node) for node in (n, n + 1)]
+            for n in range(1, NODES + 1, 2)
+        ]
+        self.idle = list(range(1, NODES + 1))
+        rest = [list(self._block()) for _ in range(busy - len(opening))]
+        return [*opening, *rest, *([] for _ in range(quiet))]
+
+    def _block(self) -> Iterator[Deed]:
+        for _ in range(self.chance.choice([1, 1, 1, 2, 2, 0])):
+            yield from self.chance.choice(
+                [self._begin, self._begin, self._end, self._end, self._rest, self._aside]
+            )()
+
+    def _begin(self) -> list[Deed]:
+        if len(self.idle) < 3:
+            return self._end()
+        self.groups += 1
+        nodes = self.chance.sample(self.idle, 3)
+        self.idle = [node for node in self.idle if node not in nodes]
+        tasks = {self.groups * 10 + place: node for place, node in enumerate(nodes)}
+        self.running.append((self.groups, tasks))
+        fee = 10**15 + self.groups
+        made = [Deed("create", 0, (task,), self.groups, fee) for task in tasks]
+        return [*made, *(Deed("start", node, (task,)) for task, node in tasks.items())]
+
+    def _end(self) -> list[Deed]:
+        if not self.running:
+            return []
+        group, tasks = self.running.pop(self.chance.randrange(len(self.running)))
+        self.idle += tasks.values()
+        order = self.chance.sample(list(tasks), 3)
+        late = order.pop() if self.chance.random() < 0.3 else None
+        said = [Deed("submit", tasks[task], (task,)) for task in order]
+        if late is not None:
+            said.append(Deed("time_out", tasks[late], (late,)))
+        all_of_them = (*order, *([] if late is None else [late]))
+        runners = tuple(tasks[task] for task in order)
+        return [*said, Deed("validate", len(order), all_of_them, group, runners=runners)]
+
+    def _rest(self) -> list[Deed]:
+        if self.paused:
+            node = self.paused.pop()
+            self.idle.append(node)
+            return [Deed("resume", node)]
+        if len(self.idle) < 4:
+            return self._aside()
+        node = self.idle.pop()
+        self.paused.append(node)
+        return [Deed("pause", node)]
+
+    def _aside(self) -> list[Deed]:
+        """Things that must leave no trace: another contract speaks, and a call is refused."""
+        return [Deed("noise"), Deed("refused", self.chance.randint(1, NODES))]

@@ -1,0 +1,38 @@
+"""Every lie of an endpoint comes to a true database, to a refusal, or is said to be unproven."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.lies.cells import Cell
+from tests.lies.matrix import bounded, quick
+from tests.lies.playing import play
+from tests.lies.table import RIGHT
+from tests.lies.verdicts import Verdict, is_steady, verdict
+
+QUICK = quick()
+REST = [cell for cell in bounded() if cell not in QUICK]
+
+
+def told(cell: Cell, folder: Path, template: Path) -> Verdict:
+    """Play a cell, see that both runs came to the same, and what that is."""
+    shutil.copyfile(template, folder / "oracle.sqlite")
+    played = play(cell, folder)
+    assert is_steady(played), played
+    return verdict(played)
+
+
+@pytest.mark.parametrize("cell", QUICK, ids=lambda cell: cell.name)
+def test_a_lie_is_put_right_or_refused_or_said_to_be_unproven(
+    cell: Cell, tmp_path: Path, sqlite_template: Path
+):
+    assert told(cell, tmp_path, sqlite_template) in RIGHT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", REST, ids=lambda cell: cell.name)
+def test_a_lie_anywhere_is_put_right_or_refused_or_said_to_be_unproven(
+    cell: Cell, tmp_path: Path, sqlite_template: Path
+):
+    assert told(cell, tmp_path, sqlite_template) in RIGHT

@@ -1,0 +1,86 @@
+"""Judges what came of a cell: equal, refused, said to be unproven, or wrong in silence."""
+
+import json
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+from tests.lies.cells import Company
+from tests.lies.playing import Played, Tried
+
+
+class Verdict(StrEnum):
+    """What became of a lie.
+
+    `EQUAL`: the database is what it must be, and the exit code says so. `REFUSED`: the exit code
+    is another one, and the words name what differed. `UNPROVEN`: taken in, and said to be
+    unproven. `WORDLESS`: refused without a word of what differed. `SILENT`: wrong, and all is
+    called well.
+    """
+
+    EQUAL = "equal"
+    REFUSED = "refused"
+    UNPROVEN = "unproven"
+    WORDLESS = "refused without words"
+    SILENT = "wrong in silence"
+
+
+# What can differ, in the words of whoever refuses.
+_WHAT = re.compile(
+    r"\b(block|blocks|logs?|receipts?|root|bloom|header|hash|sender|signature|time|transactions?)\b"
+)
+# What says that not everything is proven: lines of `status`, and of the log.
+_UNPROVEN = re.compile(r"(?i)\b(unproven|unaudited)\b")
+# The same, where there is nobody who could contradict.
+_UNWITNESSED = re.compile(r"\bunwitnessed\b")
+_PORT = re.compile(r"http://127\.0\.0\.1:\d+")
+
+
+def verdict(played: Played) -> Verdict:
+    """Return what became of it at the second try."""
+    return _of(played, played.tries[-1])
+
+
+def verdicts(played: Played) -> list[Verdict]:
+    """Return what each try came to."""
+    return [_of(played, tried) for tried in played.tries]
+
+
+def _of(played: Played, tried: Tried) -> Verdict:
+    last = last_words(tried)
+    if tried.code != 0:
+        if _UNPROVEN.search(last):
+            return Verdict.UNPROVEN
+        return Verdict.REFUSED if _WHAT.search(last) else Verdict.WORDLESS
+    if not tried.differing:
+        return Verdict.EQUAL
+    return Verdict.UNPROVEN if says_unproven(played, tried) else Verdict.SILENT
+
+
+def says_unproven(played: Played, tried: Tried) -> bool:
+    """Tell whether a person who looks would know that something here is not proven."""
+    if played.cell.company is Company.ALONE and _UNWITNESSED.search(played.status):
+        return True
+    return bool(_UNPROVEN.search(played.status) or _UNPROVEN.search(last_words(tried)))
+
+
+def last_words(tried: Tried) -> str:
+    """Return what a command said at its end that is no line of the log."""
+    lines = [line for line in tried.said.splitlines() if line and not line.startswith("{")]
+    return _PORT.sub("ENDPOINT", lines[-1]) if lines else ""
+
+
+def is_steady(played: Played) -> bool:
+    """Tell whether both tries came to the same: exit code, verdict and words."""
+    first, second = played.tries
+    same_end = (first.code, last_words(first)) == (second.code, last_words(second))
+    return same_end and len(set(verdicts(played))) == 1
+
+
+def warnings(tried: Tried) -> Iterator[str]:
+    """Yield the warnings and errors of its log."""
+    for line in tried.said.splitlines():
+        if line.startswith("{"):
+            said = json.loads(line)
+            if said.get("level") in {"warning", "error"}:
+                yield _PORT.sub("ENDPOINT", line)
