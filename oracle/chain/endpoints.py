@@ -240,9 +240,11 @@ class Endpoints:
     def _call_back(self, members: Sequence[Member]) -> None:
         """Ask those that lost their place whether they are back, as often as is due."""
         now = self.clock()
+        everybody = self._roll.members()
+        is_last = all(member.standing.quarantined is not None for member in everybody)
         for member in members:
             standing = member.standing
-            if standing.is_to_be_released(now):
+            if standing.is_to_be_released(now, is_last=is_last):
                 self._release(member)
             elif len(members) > 1 and standing.wants_asking(now):
                 self._ask_back(member)

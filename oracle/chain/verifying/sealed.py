@@ -12,6 +12,7 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import take_newest
 from oracle.chain.proof.header_hash import HeaderAnswer
 from oracle.chain.proof.trie import EMPTY_ROOT
+from oracle.chain.replies import decoder_of
 from oracle.domain.block import BlockRange, BlockRef
 
 NO_RECEIPTS = "0x" + EMPTY_ROOT.hex()
@@ -61,15 +62,20 @@ class Sealed:
             return None
 
     def tx_hashes(self) -> list[str]:
-        """Return the hashes of its transactions, in order.
+        """Return the hashes of its transactions, in order, whether it came with those or whole.
 
         Raises:
             ValueError: the block came with something else.
         """
         try:
-            return msgspec.json.decode(self.answer.transactions, type=list[str])
+            sent = decoder_of(list[str | _Named]).decode(self.answer.transactions)
         except msgspec.DecodeError as error:
             raise ValueError(f"transactions of block {self.block.number}: {error}") from None
+        return [one if isinstance(one, str) else one.hash for one in sent]
+
+
+class _Named(msgspec.Struct, gc=False):
+    hash: str
 
 
 def _text(written: object) -> str:

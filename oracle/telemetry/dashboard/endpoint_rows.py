@@ -54,6 +54,7 @@ ROWS = (
                         legend="left out: {{endpoint}}",
                     ),
                     rise("oracle_duplicate_logs_total", "endpoint", legend="twice: {{endpoint}}"),
+                    rise("oracle_wrong_log_times_total", "endpoint", legend="time: {{endpoint}}"),
                 ),
             ),
             Panel(
