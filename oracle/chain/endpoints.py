@@ -90,6 +90,7 @@ class Endpoints:
         self._call_back(members)
         failures: list[EndpointError] = []
         for member in self._roll.by_preference(members):
+            member.health.bear()
             refusal = member.refusal()
             if refusal is None:
                 try:

@@ -241,6 +241,7 @@ class Source:
 
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
         """Let those work for a while who outvoted it; `newest` is their highest block."""
+        self._ahead.drop()
         self.tracker.fall_back(newest)
         self._outvoted.warn(endpoint, why)
         self._endpoints.note_inconsistent(endpoint, "fork")
@@ -250,12 +251,14 @@ class Source:
 
         Of one that is not used any more, as the settings of an earlier run named it, it is told.
         """
+        self._ahead.drop()
         structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)
         if endpoint in self.endpoint_names():
             self._endpoints.note_inconsistent(endpoint, "logs")
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
         """Do not use it until it shows our final block of this height and hash."""
+        self._ahead.drop()
         self.tracker.fall_back()
         self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
 

@@ -26,6 +26,8 @@ _OFF_SECONDS = 3600.0
 _BREAKING = {Kind.UNREACHABLE, Kind.SLOW, Kind.INVALID, Kind.REFUSED}
 # Who is asked alone, and wants to be left alone for no longer, is waited for in place; seconds.
 LONGEST_WAIT_IN_PLACE = 2.0
+# Where another endpoint may be asked, it is asked at once.
+_ALONE = {Kind.THROTTLED, Kind.NOT_THERE}
 
 
 @dataclass(slots=True)
@@ -87,17 +89,24 @@ class Health:
                 self.pause(pause)
             else:
                 self.retries.succeeded()
+                self.bucket.answered(calls)
                 self._answered(method, self.clock() - tried)
                 return answer
 
     def _pause(self, error: EndpointError, tries: int, took: float) -> float | None:
         """Return after how many seconds to ask the same once more; None: not here and now."""
         pause = self.retries.pause(error, tries, took)
-        if pause is None or error.kind is not Kind.THROTTLED:
+        if pause is None or error.kind not in _ALONE:
             return pause
-        wait = self.bucket.wait()
+        wait = max(pause, self.bucket.wait())
         is_bearable = self.is_alone and not error.of_batch and wait <= LONGEST_WAIT_IN_PLACE
         return wait if is_bearable else None
+
+    def bear(self) -> None:
+        """Wait until it may be asked, where there is nobody else and that is soon."""
+        wait = self.bucket.wait()
+        if self.is_alone and 0 < wait <= LONGEST_WAIT_IN_PLACE:
+            self.pause(wait)
 
     def _note_refusal(self, error: EndpointError) -> None:
         if error.kind is Kind.THROTTLED:
@@ -135,7 +144,6 @@ class Health:
 
     def _answered(self, method: str, seconds: float) -> None:
         self._breaker(method).succeeded()
-        self.bucket.answered()
         speed = self.speeds.setdefault(method, Speed())
         speed.took(seconds)
         metrics.CALLS.labels(self.label, method, "answered").inc()

@@ -7,12 +7,18 @@ address is busy: what is asked again passes. Of an endpoint that is away nothing
 from dataclasses import dataclass, field
 from threading import Lock
 
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import BLAMELESS, EndpointError, Kind
 
 # Pauses before the second, third and fourth try, in seconds.
 PAUSES = (0.05, 0.2, 0.5)
 # What may pass by itself at once; an answer that was cut off may also be too long.
-_TRIES = {Kind.UNREACHABLE: 3, Kind.INVALID: 3, Kind.THROTTLED: 3, Kind.CUT: 1}
+_TRIES = {
+    Kind.UNREACHABLE: 3,
+    Kind.INVALID: 3,
+    Kind.THROTTLED: 3,
+    Kind.NOT_THERE: 2,
+    Kind.CUT: 1,
+}
 # Each failure costs one, each answer gives one back; above half of it questions are asked again.
 _MOST = 10
 # What took longer to fail is not worth another try of the same, in seconds.
@@ -37,7 +43,7 @@ class RetryBudget:
         Returns after how many seconds to ask the same once more; None: not at once.
         """
         with self._lock:
-            self._left = max(0, self._left - 1)
+            self._left = max(0, self._left - (error.kind not in BLAMELESS))
             is_often = self._left > _MOST // 2
         if not is_often or took > _QUICK_SECONDS or tries >= _TRIES.get(error.kind, 0):
             return None
