@@ -1,6 +1,6 @@
 """Indexing through an endpoint in bad weather, against the same one without faults.
 
-Run: .venv/bin/python benchmarks/weather.py [--history 600] [--head 40] [--latency 0.1]
+Run: .venv/bin/python benchmarks/weather.py [--history 600] [--head 40] [--latency 0.2]
 Both endpoints answer after the same time. In bad weather 10 % of the requests get a 429 with
 `Retry-After: 1`, 10 % garbage, 5 % a reset connection, and 10 % are answered by a node that lags.
 First a history is read, then the head is followed: each block is mined once the one before is
@@ -89,7 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--history", type=int, default=600)
     parser.add_argument("--head", type=int, default=40)
-    parser.add_argument("--latency", type=float, default=0.1)
+    parser.add_argument("--latency", type=float, default=0.2)
     asked = parser.parse_args()
     out, table = Console(), Table(title="Blocks a second through one endpoint")
     for title in ("", "fair", "foul", "ratio", "target"):

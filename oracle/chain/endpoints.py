@@ -12,7 +12,7 @@ from typing import TypeVar
 import structlog
 
 from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import EndpointError, Kind, all_failed
 from oracle.chain.providers.anchors import Anchor
 from oracle.chain.providers.roll import Member, Roll
 from oracle.errors import InputError
@@ -104,7 +104,15 @@ class Endpoints:
             raise EndpointError("every endpoint", Kind.RESTING, "there is no other one to ask")
         if all(failure.kind is Kind.RESTING for failure in failures):
             self._roll.wait_at_most(_LEAST_WAIT)
-        raise failures[-1] if len(failures) == 1 else _all_failed(failures)
+        failure = all_failed(failures)
+        failure.retry_after = self.seconds_left(failures)
+        raise failure
+
+    def seconds_left(self, failures: Iterable[EndpointError]) -> float | None:
+        """Return after how long one of these may be asked who wanted to be left alone; or None."""
+        names = {error.endpoint for error in failures if error.kind is Kind.THROTTLED}
+        members = [one for one in self._roll.members() if one.endpoint.name in names]
+        return min((one.health.bucket.wait() for one in members), default=None)
 
     def others(self, than: Endpoint | str) -> list[Endpoint]:
         """Return who may be asked besides `than` (an endpoint or its name), best first.
@@ -289,9 +297,3 @@ class Endpoints:
     def _count(self) -> None:
         usable = sum(member.is_usable() for member in self._roll.members())
         metrics.USABLE.set(usable)
-
-
-def _all_failed(failures: Sequence[EndpointError]) -> EndpointError:
-    last = failures[-1]
-    others = "; ".join(str(error) for error in failures[:-1])
-    return EndpointError(last.endpoint, last.kind, f"{last.words} (before that: {others})")

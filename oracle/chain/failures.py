@@ -4,7 +4,7 @@ Words of errors differ from vendor to vendor: `fault_words` knows many, and noth
 them. `kinds` says what each kind is answered with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
 import requests
@@ -16,7 +16,15 @@ from oracle.chain.replies import Fault, snippet
 from oracle.errors import InputError, TransientError
 from oracle.telemetry.logs import without_secrets
 
-__all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "EndpointError", "Kind", "NoneAnswersError"]
+__all__ = [
+    "BLAMELESS",
+    "DIVISIBLE",
+    "OF_ITS_STATUS",
+    "EndpointError",
+    "Kind",
+    "NoneAnswersError",
+    "all_failed",
+]
 
 _LONGEST_WORDS = 200
 # Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
@@ -51,8 +59,23 @@ class EndpointError(TransientError):
         self.of_batch = False
 
 
+def all_failed(failures: Sequence[EndpointError]) -> EndpointError:
+    """Return the last of these, with what came before it."""
+    last = failures[-1]
+    others = "; ".join(str(error) for error in failures[:-1])
+    words = f"{last.words} (before that: {others})" if others else last.words
+    return EndpointError(last.endpoint, last.kind, words)
+
+
 class NoneAnswersError(InputError):
-    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for."""
+    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for.
+
+    `retry_after` in seconds, where one of them asked to be asked later.
+    """
+
+    def __init__(self, words: str, retry_after: float | None = None) -> None:
+        super().__init__(words)
+        self.retry_after = retry_after
 
 
 def from_transport(endpoint: str, error: Exception) -> EndpointError:

@@ -123,12 +123,12 @@ class Source:
         wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
         if len(failures) == len(self._endpoints):
             late = [error for error in failures.values() if error.kind in _MAY_COME]
-            for refusal in () if late else wrong.values():
-                raise InputError(f"[chain] endpoints: {refusal}")
-            first = next(iter(late or failures.values()))
-            raise NoneAnswersError(f"[chain] endpoints: none answers: {first}")
-        for one, refusal in wrong.items():
-            self._endpoints.quarantine(one, refusal.words)
+            for unfit in () if late else wrong.values():
+                raise InputError(f"[chain] endpoints: {unfit}")
+            words = f"[chain] endpoints: none answers: {[*late, *failures.values()][0]}"
+            raise NoneAnswersError(words, self._endpoints.seconds_left(late))
+        for one, unfit in wrong.items():
+            self._endpoints.quarantine(one, unfit.words)
         self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
 
     def close(self) -> None:
@@ -147,8 +147,7 @@ class Source:
         Raises:
             TransientError: no endpoint tells it now.
         """
-        genesis = self.header(0)
-        if genesis is None:
+        if (genesis := self.header(0)) is None:
             raise EndpointError("every endpoint", Kind.INVALID, "no block 0")
         return genesis.hash
 
@@ -225,8 +224,7 @@ class Source:
         Raises:
             InputError: an endpoint is on another chain.
         """
-        found = []
-        unasked = {than, *self._endpoints.quarantined()}
+        found, unasked = [], {than, *self._endpoints.quarantined()}
         for endpoint in self._endpoints:
             if endpoint.name in unasked:
                 continue
@@ -249,7 +247,7 @@ class Source:
     def blame(self, endpoint: str, why: str) -> None:
         """Let the others work for a while: it left out, invented or changed logs.
 
-        Of one that is not used any more, as the settings of an earlier run named it, it is told.
+        Of one that is not used any more it is told: the settings of an earlier run named it.
         """
         self._ahead.drop()
         structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)

@@ -25,6 +25,7 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.patience import Patience, patient
 from oracle.entrypoints.steps import Work, steps_of
 from oracle.entrypoints.stopping import Stop, until_told
 from oracle.entrypoints.watch import Watch
@@ -120,13 +121,13 @@ class _Sends(NamedTuple):
 
 def _once(app: App, sends: _Sends, stop: Stop) -> None:
     """Catch up, do what is due, and leave; a signal ends it after the turn at hand."""
-    app.require_chain()
+    Patience(stop).borne(app.require_chain)
     stop.check()
     app.create_store()
     with leased(app.store, _COMMAND) as epoch:
-        work = _prepared(app, epoch, sends)
+        work = Patience(stop).borne(lambda: _prepared(app, epoch, sends))
         work.wait = stop.event.wait
-        run_once(steps_of(work), stop.event)
+        run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
         with app.store.reading() as unit:
             closed = latching.why_stopped(unit)
