@@ -138,9 +138,8 @@ class Endpoint:
             asked = self._asked(method, params)
             body = self._post(method, 1, asked, within)
             reply: Reply[T] = self._decoded(method, body, Reply[answer], {asked["id"]})  # type: ignore[valid-type]  # a type made at run time
-            if reply.is_told and not is_of(
-                reply.id, asked["id"], is_error=reply.error is not None
-            ):
+            is_error = reply.error is not None
+            if reply.is_told and not is_of(reply.id, asked["id"], is_error=is_error):
                 raise self._misdirected(method)
             return self._result(method, body, reply)
 
