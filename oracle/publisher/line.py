@@ -132,8 +132,7 @@ class Line:
 
     def _batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
         """Ask as many at once as the endpoint takes, as often as that takes."""
-        size = self._at_once
-        if size == 1 or len(asked) == 1:
+        if (size := self._at_once) == 1 or len(asked) == 1:
             return [self._single(one) for one in asked]
         pieces = [asked[at : at + size] for at in range(0, len(asked), size)]
         return [answer for piece in pieces for answer in self._one_batch(piece)]
@@ -159,7 +158,7 @@ class Line:
         told = [one for one in answers if isinstance(one, dict)]
         if all("error" in one and one.get("id") is None for one in told):
             raise self._whole_batch_refused({"error": None, **next(iter(told), {})}, method)
-        replies: list[Reply[Json]] = [Reply(one.get("id"), one, one.get("error")) for one in told]
+        replies = (Reply[Json](one.get("id"), one, one.get("error")) for one in told)
         found = by_question(replies, [body["id"] for body in bodies])
         if found is None or len(found) != len(bodies):
             raise self._misdirected(method)
