@@ -30,10 +30,10 @@ from benchmarks.ordinary_traffic import traffic  # noqa: E402
 from oracle.chain.abi import Signature, load  # noqa: E402
 from oracle.chain.answers import LogAnswer  # noqa: E402
 from oracle.chain.decode import decoder_of  # noqa: E402
-from oracle.chain.endpoint import Reply  # noqa: E402
 from oracle.chain.logs import Filter, checked  # noqa: E402
 from oracle.chain.ranges import WANTED_LOGS  # noqa: E402
 from oracle.chain.reader import Reader  # noqa: E402
+from oracle.chain.replies import Reply  # noqa: E402
 from oracle.domain.block import BlockRange  # noqa: E402
 from oracle.entrypoints.run_commands import settle  # noqa: E402
 from oracle.shipped import shipped  # noqa: E402

@@ -9,7 +9,12 @@ class OracleError(Exception):
 
 
 class TransientError(OracleError):
-    """Passes by itself: the next tick tries again."""
+    """Passes by itself: the next tick tries again.
+
+    `retry_after`: in how many seconds, where whoever failed said so; None: it did not.
+    """
+
+    retry_after: float | None = None
 
 
 class FatalError(OracleError):

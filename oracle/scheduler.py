@@ -175,8 +175,8 @@ def run(
         raise failures[0]
 
 
-def run_once(steps: Sequence[Step], clock: Clock = time.monotonic) -> None:
-    """Turn every step until none has anything to do.
+def run_once(steps: Sequence[Step], stop: threading.Event, clock: Clock = time.monotonic) -> None:
+    """Turn every step until none has anything to do, or `stop` is set: then no other turn begins.
 
     While one has, those before it keep their periods: a lease is renewed through a long backfill.
 
@@ -193,11 +193,12 @@ def run_once(steps: Sequence[Step], clock: Clock = time.monotonic) -> None:
 
     def exhausted(step: Step) -> bool:
         worked = False
-        while turn(step):
+        while not stop.is_set() and turn(step):
             worked = True
             for other in steps:
                 since = clock() - turned.get(other.name, math.inf)
-                if other is not step and since >= other.every_seconds:
+                is_due = since >= other.every_seconds and not stop.is_set()
+                if other is not step and is_due:
                     turn(other)
         return worked
 

@@ -171,7 +171,7 @@ def test_once_turns_every_step_until_none_has_anything_to_do():
 
         return turn
 
-    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")])
+    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")], threading.Event())
 
     assert order == ["index", "index", "publish"]
 
@@ -188,7 +188,7 @@ def test_once_keeps_the_periods_of_earlier_steps_through_long_work():
         return {"left": left[0]} if left[0] > 0 else None
 
     steps = [step(renew, "lease", every_seconds=10), step(index, every_seconds=1)]
-    run_once(steps, clock=lambda: seconds[0])
+    run_once(steps, threading.Event(), clock=lambda: seconds[0])
 
     assert renewals == [0, 10, 20, 30]
 
@@ -198,7 +198,7 @@ def test_once_gives_up_at_the_first_failure():
         raise TransientError("the endpoint is away")
 
     with pytest.raises(TransientError):
-        run_once([step(turn)])
+        run_once([step(turn)], threading.Event())
 
 
 def test_loops_that_are_over_are_not_missed():

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from oracle.chain.aside import aside
 from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
+from oracle.errors import TransientError
 
 DEPTH = 4
 
@@ -28,8 +29,9 @@ class ReadAhead:
         self._cut = cut
         self._depth = depth
         self._waiting: deque[tuple[BlockRange, Future[Window]]] = deque()
-        # Where the window given last ends.
+        # Where the window given last ends; and the one that failed since.
         self._given = -1
+        self._failed: BlockRange | None = None
 
     def take(self, blocks: BlockRange) -> Window:
         """Return the window that begins at `blocks.first`, and fetch on up to `blocks.last`.
@@ -37,32 +39,43 @@ class ReadAhead:
         Whoever goes on with less at a time than before gets what was fetched already, once more
         as much as before: it would have to be fetched again.
 
+        Where one fails that may be had later, those behind it stay, and it alone is fetched again.
+
         Raises:
-            OracleError: what `fetch` raised for this window; nothing is read ahead then.
+            OracleError: what `fetch` raised for this window.
         """
         if self._waiting and not self._fits(blocks):
             self.drop()
         self._fill(blocks)
-        _, under_way = self._waiting.popleft()
+        part, under_way = self._waiting[0]
         try:
             window = under_way.result()
+        except TransientError:
+            self._waiting.popleft()
+            self._failed = part
+            raise
         except BaseException:
             self.drop()
             raise
+        self._waiting.popleft()
         self._given = window.range.last
         return window
 
     def drop(self) -> None:
         """Forget what was read ahead; what is under way ends unheard."""
         self._waiting.clear()
-        self._given = -1
+        self._given, self._failed = -1, None
 
     def _fits(self, blocks: BlockRange) -> bool:
-        following, _ = self._waiting[0]
+        following = self._failed or self._waiting[0][0]
         goes_on = blocks.first == self._given + 1
         return following.first == blocks.first and (goes_on or following.last <= blocks.last)
 
     def _fill(self, blocks: BlockRange) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None and self._waiting and failed.first == blocks.first:
+            # A thread of its own, as before: those behind it are under way too.
+            self._waiting.appendleft((failed, self._start(failed, alone=False)))
         following = self._waiting[-1][0].last + 1 if self._waiting else blocks.first
         while following <= blocks.last and len(self._waiting) < self._depth:
             part = self._cut(BlockRange(following, blocks.last))

@@ -30,8 +30,8 @@ class LogAnswer(Struct, gc=False, rename="camel"):
     transaction_index: Quantity
     log_index: Quantity
     removed: bool | None = False
-    # Not every endpoint says it.
-    block_timestamp: Quantity | None = None
+    # Not every endpoint says it, and some write it otherwise than headers do.
+    block_timestamp: object = None
 
 
 class BlockAnswer(Struct, gc=False, rename="camel"):

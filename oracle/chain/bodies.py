@@ -13,6 +13,7 @@ from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, HTTPSCon
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.wait import wait_for_read
 
+_BOM = b"\xef\xbb\xbf"
 _PART = 256 * 1024
 # Headers are shorter as a rule.
 _PEEKED = 8 * 1024
@@ -35,6 +36,11 @@ def body_of(raw: BaseHTTPResponse, most: int, until: float) -> bytes:
         if time.monotonic() > until:
             raise requests.ReadTimeout
     return b"".join(parts)
+
+
+def trimmed(body: bytes) -> bytes:
+    """Return the body without what some put before and behind their JSON: a BOM, and blanks."""
+    return body.removeprefix(_BOM).strip()
 
 
 class Punctual(requests.adapters.HTTPAdapter):
@@ -116,3 +122,15 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 _POOLS = {"http": _PlainPool, "https": _TlsPool}
+
+
+def opened(connections: int) -> requests.Session:
+    """Return what asks over HTTP, by so many connections of its own and no more.
+
+    Those of one that is let go end with who uses them.
+    """
+    session = requests.Session()
+    adapter = Punctual(pool_maxsize=connections, pool_block=True)
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, adapter)
+    return session

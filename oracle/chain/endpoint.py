@@ -5,28 +5,35 @@ Its URL may hold keys: nothing but scheme, host and port ever leaves this file.
 
 import itertools
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
-from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
-import requests
 import urllib3
 from typing_extensions import override
 
-from oracle.chain.bodies import Punctual, body_of
+from oracle.chain.batch_size import BatchSize, is_unclear
+from oracle.chain.bodies import body_of, opened, trimmed
 from oracle.chain.facts import EndpointFacts
 from oracle.chain.failures import (
+    OF_ITS_STATUS,
     EndpointError,
-    Fault,
     Kind,
     above_limit,
     from_body,
     from_fault,
     from_status,
     from_transport,
+)
+from oracle.chain.replies import (
+    Fault,
+    Reply,
+    by_question,
+    decoder_of,
+    fault_of,
+    is_mistaken,
+    is_of,
+    snippet,
 )
 from oracle.chain.urls import shown
 from oracle.domain.block import BlockRef
@@ -40,26 +47,20 @@ ANSWER_SECONDS = 20.0
 _WHOLE = 3
 # Above it the answer counts as too large, and less is asked for; [chain] most_answer_mib.
 MOST_BYTES = 64 * 1024 * 1024
-# Where batches begin; an endpoint that refuses them gets smaller ones from then on.
-BATCH = 100
 # Tags of blocks below the newest one.
 TAGS = ("safe", "finalized")
 _CONNECTIONS = 8
 
 
-class Reply(msgspec.Struct, Generic[T], gc=False):
-    """A JSON-RPC answer; `result` is unset where there is none."""
-
-    id: int | str | None = None
-    result: T | msgspec.UnsetType | None = msgspec.UNSET
-    error: Fault | None = None
-
-
 class Watch(Protocol):
-    """Hears of every question to an endpoint."""
+    """Stands between whoever asks and the endpoint."""
 
-    def asking(self, method: str, calls: int) -> AbstractContextManager[None]:
-        """Surround one question of so many calls; may refuse it by an EndpointError."""
+    def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
+        """Return what `ask` does, one question of so many calls; may have it asked again.
+
+        Raises:
+            EndpointError: as `ask`; or it was not asked.
+        """
         ...
 
     def has(self, method: str) -> bool:
@@ -68,8 +69,8 @@ class Watch(Protocol):
 
 
 class _Unwatched:
-    def asking(self, _method: str, _calls: int) -> AbstractContextManager[None]:
-        return nullcontext()
+    def asking(self, _method: str, _calls: int, ask: Callable[[], T]) -> T:
+        return ask()
 
     def has(self, _method: str) -> bool:
         return True
@@ -103,12 +104,9 @@ class Endpoint:
         # The highest block that it has called finalized.
         self.finalized: BlockRef | None = None
         self.most_bytes = MOST_BYTES
-        self._batch = BATCH
+        self._size = BatchSize()
         self._numbers = itertools.count(1)
-        self._session = requests.Session()
-        adapter = Punctual(pool_maxsize=_CONNECTIONS, pool_block=True)
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, adapter)
+        self._session = opened(_CONNECTIONS)
 
     @override
     def __repr__(self) -> str:
@@ -135,11 +133,17 @@ class Endpoint:
         Raises:
             EndpointError: no answer of this type.
         """
-        asked = self._asked(method, params)
-        with self.watch.asking(method, 1):
+
+        def ask() -> T | None:
+            asked = self._asked(method, params)
             body = self._post(method, 1, asked, within)
-            reply = self._decoded(method, body, Reply[answer])  # type: ignore[valid-type]  # a type made at run time
+            reply: Reply[T] = self._decoded(method, body, Reply[answer], {asked["id"]})  # type: ignore[valid-type]  # a type made at run time
+            is_error = reply.error is not None
+            if reply.is_told and not is_of(reply.id, asked["id"], is_error=is_error):
+                raise self._misdirected(method)
             return self._result(method, body, reply)
+
+        return self.watch.asking(method, 1, ask)
 
     def batch(
         self, method: str, each: Sequence[Sequence[object]], answer: type[T]
@@ -150,63 +154,74 @@ class Endpoint:
             EndpointError: one of them has no answer of this type.
         """
         results: list[T | None] = []
-        size = self._batch
+        size = self._size.limit
         while len(results) < len(each):
             part = each[len(results) : len(results) + size]
             asked = [self._asked(method, params) for params in part]
             try:
                 replies = self._together(method, asked, answer) if len(part) > 1 else {}
             except EndpointError as error:
-                size = self._smaller(len(part), error)
+                if is_unclear(error):
+                    # Is the batch what is refused, or the question? Alone it tells.
+                    results.append(self.call(method, part[0], answer))
+                size = self._size.smaller(len(part), error)
                 continue
             results += [self._taken(method, one, replies.get(one["id"]), answer) for one in asked]
         return results
 
-    def _smaller(self, size: int, error: EndpointError) -> int:
-        """Return how large a batch to try after one that failed; raises `error` where none is.
-
-        From then on no larger one is asked where its size was the reason: of a few questions no
-        silence and no broken page is, and a bad minute must not cost a day of single questions.
-        """
-        if error.kind is Kind.THROTTLED and error.of_batch and size > _LEAST_THROTTLED:
-            # A batch that is more than a second allows never passes, however long we wait.
-            self._batch = size // 2
-        is_small = size <= _LEAST_THROTTLED
-        if error.kind in _NOT_FOR_BATCHES or (is_small and error.kind is Kind.SLOW):
-            raise error
-        if not error.is_ours and (not is_small or error.of_batch or error.kind is Kind.TOO_LARGE):
-            self._batch = size // 2
-        return size // 2
-
     @property
     def batch_limit(self) -> int:
         """How many questions go into one batch."""
-        return self._batch
+        return self._size.limit
 
     def learn_batch(self, limit: int) -> None:
         """Put at most so many questions into a batch from now on."""
-        self._batch = max(1, min(BATCH, limit))
+        self._size.learn(limit)
 
     def _together(
         self, method: str, asked: list[dict[str, Any]], answer: type[T]
-    ) -> dict[int | str | None, Reply[T]]:
+    ) -> dict[int, Reply[T]]:
         """Ask one batch; its answers come in any order, and some may be left out."""
-        with self.watch.asking(method, len(asked)):
-            body = self._post(method, len(asked), asked, None)
-            if body[:1] == b"{":
-                raise self._refusal(method, body)
-            replies: list[Reply[T]] = self._decoded(method, body, list[Reply[answer]])  # type: ignore[valid-type]  # a type made at run time
-        return {reply.id: reply for reply in replies}
+        return self.watch.asking(method, len(asked), lambda: self._batched(method, asked, answer))
 
-    def _refusal(self, method: str, body: bytes) -> EndpointError:
+    def _batched(
+        self, method: str, asked: list[dict[str, Any]], answer: type[T]
+    ) -> dict[int, Reply[T]]:
+        numbers = {one["id"] for one in asked}
+        try:
+            body = self._post(method, len(asked), asked, None)
+        except EndpointError as error:
+            error.of_batch = error.kind in OF_ITS_STATUS
+            raise
+        if body[:1] == b"{":
+            raise self._refusal(method, body, numbers)
+        replies: list[Reply[T]] = self._decoded(method, body, list[Reply[answer]], numbers)  # type: ignore[valid-type]  # a type made at run time
+        found = by_question(replies, numbers)
+        if found is None:
+            raise self._misdirected(method)
+        if all(reply.error is not None for reply in replies):
+            raise self._all_refused(method, replies)
+        return found
+
+    def _refusal(self, method: str, body: bytes, numbers: Collection[int]) -> EndpointError:
         """Return why a batch was refused as a whole; even by its rate, a smaller one may pass."""
-        error = self._fault(method, Kind.INVALID, "one answer to a batch")
-        refusal: Reply[object] = self._decoded(method, body, Reply[object])
-        if refusal.error is not None:
-            error = from_fault(self.name, refusal.error)
-            if error.kind is Kind.THROTTLED and refusal.error.is_by_code():
-                # Its code may mean the rate, its words do not: it is the size of the batch.
-                error = self._fault(method, Kind.TOO_LARGE, error.words)
+        refusal: Reply[object] = self._decoded(method, body, Reply[object], numbers)
+        if refusal.is_told and by_question([refusal], numbers) is None:
+            raise self._misdirected(method)
+        if refusal.error is None:
+            error = self._fault(method, Kind.INVALID, "one answer to a batch")
+            error.of_batch = True
+            return error
+        return self._all_refused(method, [refusal])
+
+    def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> EndpointError:
+        """Return why nothing of a batch was answered."""
+        fault = fault_of(replies[0].error) if replies else Fault()
+        error = from_fault(self.name, fault)
+        RPC_ERRORS.labels(method).inc()
+        if error.kind is Kind.THROTTLED and fault.is_by_code():
+            # Its code may mean the rate, its words do not: it is the size of the batch.
+            error = self._fault(method, Kind.TOO_LARGE, error.words)
         error.of_batch = True
         return error
 
@@ -238,63 +253,46 @@ class Endpoint:
                     stream=True,
                 ) as answered,
             ):
-                body = body_of(answered.raw, self.most_bytes, until)
+                body = trimmed(body_of(answered.raw, self.most_bytes, until))
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             RPC_ERRORS.labels(method).inc()
             # The cause names the whole URL: it must not be shown with the traceback either.
             raise from_transport(self.name, error) from None
-        failure = from_status(self.name, answered.status_code, answered.headers, body.lstrip())
+        failure = from_status(self.name, answered.status_code, answered.headers, body)
         if failure is not None:
             RPC_ERRORS.labels(method).inc()
             raise failure
         if len(body) > self.most_bytes:
             RPC_ERRORS.labels(method).inc()
             raise above_limit(self.name, self.most_bytes)
-        return body.lstrip()
+        return body
 
-    def _decoded(self, method: str, body: bytes, shape: Any) -> Any:  # noqa: ANN401  # a type made at run time
+    def _decoded(self, method: str, body: bytes, shape: Any, asked: Collection[int]) -> Any:  # noqa: ANN401  # a type made at run time
         try:
             return decoder_of(shape).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if is_mistaken(body, asked):
+                raise self._misdirected(method) from None
             RPC_ERRORS.labels(method).inc()
             raise from_body(self.name, method, body, str(error)) from None
+
+    def _misdirected(self, method: str) -> EndpointError:
+        """Let the connections go that bring answers to other questions, and say so.
+
+        Somebody between us and the endpoint mixed them up: it says nothing about the endpoint.
+        """
+        self._session = opened(_CONNECTIONS)
+        return self._fault(method, Kind.UNREACHABLE, f"{method}: an answer to another question")
 
     def _result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
         if reply.error is None and reply.result is not msgspec.UNSET:
             return reply.result
         RPC_ERRORS.labels(method).inc()
         if reply.error is not None:
-            raise from_fault(self.name, reply.error)
-        raise from_body(self.name, method, body, "neither result nor error")
+            raise from_fault(self.name, fault_of(reply.error))
+        words = f"neither result nor error: {snippet(body)}"
+        raise from_body(self.name, method, body, words)
 
     def _fault(self, method: str, kind: Kind, words: str) -> EndpointError:
         RPC_ERRORS.labels(method).inc()
         return EndpointError(self.name, kind, words)
-
-
-# Batches of this size are not made smaller by their rate, or by silence, alone.
-_LEAST_THROTTLED = 10
-# These say nothing about the size of a batch.
-_NOT_FOR_BATCHES = {
-    Kind.THROTTLED,
-    Kind.REFUSED,
-    Kind.UNREACHABLE,
-    Kind.UNSUPPORTED,
-    Kind.RESTING,
-}
-
-
-# msgspec 0.22 writes down what it learns of a class while it learns it: a second thread that
-# makes a decoder for the same class meanwhile gets one that crashes the process.
-_LEARNING = Lock()
-
-
-def decoder_of(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
-    """Return the decoder of this type of answer, made once; any thread may ask."""
-    with _LEARNING:
-        return _decoder(shape)
-
-
-@lru_cache
-def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
-    return msgspec.json.Decoder(shape)

@@ -12,7 +12,7 @@ from typing import TypeVar
 import structlog
 
 from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import EndpointError, Kind, all_failed
 from oracle.chain.providers.anchors import Anchor
 from oracle.chain.providers.roll import Member, Roll
 from oracle.errors import InputError
@@ -95,6 +95,7 @@ class Endpoints:
         self._call_back(members)
         failures: list[EndpointError] = []
         for member in self._roll.by_preference(members):
+            member.health.bear()
             refusal = member.refusal()
             if refusal is None:
                 try:
@@ -108,7 +109,15 @@ class Endpoints:
             raise EndpointError("every endpoint", Kind.RESTING, "there is no other one to ask")
         if all(failure.kind is Kind.RESTING for failure in failures):
             self._roll.wait_at_most(_LEAST_WAIT)
-        raise failures[-1] if len(failures) == 1 else _all_failed(failures)
+        failure = all_failed(failures)
+        failure.retry_after = self.seconds_left(failures)
+        raise failure
+
+    def seconds_left(self, failures: Iterable[EndpointError]) -> float | None:
+        """Return after how long one of these may be asked who wanted to be left alone; or None."""
+        names = {error.endpoint for error in failures if error.kind is Kind.THROTTLED}
+        members = [one for one in self._roll.members() if one.endpoint.name in names]
+        return min((one.health.bucket.wait() for one in members), default=None)
 
     def others(self, than: Endpoint | str) -> list[Endpoint]:
         """Return who may be asked besides `than` (an endpoint or its name), best first.
@@ -247,9 +256,11 @@ class Endpoints:
     def _call_back(self, members: Sequence[Member]) -> None:
         """Ask those that lost their place whether they are back, as often as is due."""
         now = self.clock()
+        everybody = self._roll.members()
+        is_last = all(member.standing.quarantined is not None for member in everybody)
         for member in members:
             standing = member.standing
-            if standing.is_to_be_released(now):
+            if standing.is_to_be_released(now, is_last=is_last):
                 self._release(member)
             elif len(members) > 1 and standing.wants_asking(now):
                 self._ask_back(member)
@@ -289,9 +300,3 @@ class Endpoints:
         metrics.QUARANTINED.labels(member.endpoint.label).set(0)
         structlog.get_logger().warning("endpoint_released", endpoint=member.endpoint.name)
         self._roll.count_usable()
-
-
-def _all_failed(failures: Sequence[EndpointError]) -> EndpointError:
-    last = failures[-1]
-    others = "; ".join(str(error) for error in failures[:-1])
-    return EndpointError(last.endpoint, last.kind, f"{last.words} (before that: {others})")

@@ -4,25 +4,31 @@ Words of errors differ from vendor to vendor: `fault_words` knows many, and noth
 them. `kinds` says what each kind is answered with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-import msgspec
 import requests
 import urllib3
 
 from oracle.chain.fault_words import blocks_in, is_throttled_page, kind_of, range_in
 from oracle.chain.kinds import BLAMELESS, DIVISIBLE, Kind
+from oracle.chain.replies import Fault, snippet
 from oracle.errors import InputError, TransientError
 from oracle.telemetry.logs import without_secrets
 
-__all__ = ["BLAMELESS", "DIVISIBLE", "EndpointError", "Fault", "Kind", "NoneAnswersError"]
+__all__ = [
+    "BLAMELESS",
+    "DIVISIBLE",
+    "OF_ITS_STATUS",
+    "EndpointError",
+    "Kind",
+    "NoneAnswersError",
+    "all_failed",
+]
 
 _LONGEST_WORDS = 200
 # Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
 _LONGEST_WAIT = 3600.0
-# HTTP's code of too many requests, which some write into JSON as well.
-_TOO_MANY = 429
 
 
 class EndpointError(TransientError):
@@ -54,19 +60,23 @@ class EndpointError(TransientError):
         self.is_ours = False
 
 
+def all_failed(failures: Sequence[EndpointError]) -> EndpointError:
+    """Return the last of these, with what came before it."""
+    last = failures[-1]
+    others = "; ".join(str(error) for error in failures[:-1])
+    words = f"{last.words} (before that: {others})" if others else last.words
+    return EndpointError(last.endpoint, last.kind, words)
+
+
 class NoneAnswersError(InputError):
-    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for."""
+    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for.
 
+    `retry_after` in seconds, where one of them asked to be asked later.
+    """
 
-class Fault(msgspec.Struct):
-    """The `error` of a JSON-RPC answer."""
-
-    code: int = 0
-    message: str | None = None
-
-    def is_by_code(self) -> bool:
-        """Tell whether its words alone say nothing that we know."""
-        return kind_of(0, self.message or "") is Kind.UNKNOWN and self.code != _TOO_MANY
+    def __init__(self, words: str, retry_after: float | None = None) -> None:
+        super().__init__(words)
+        self.retry_after = retry_after
 
 
 def above_limit(endpoint: str, most: int) -> EndpointError:
@@ -108,24 +118,40 @@ def from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> EndpointError | None:
     """Translate an HTTP status; None where the body has the answer (also of some errors)."""
-    words = f"HTTP {status}"
     wait = _retry_after(headers)
     is_json = body[:1] in (b"{", b"[")
     asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
     if status == requests.codes.too_many_requests or asks_to_wait:
-        return EndpointError(endpoint, Kind.THROTTLED, words, retry_after=wait)
-    if status in _STATUSES:
-        return EndpointError(endpoint, _STATUSES[status], words)
+        return EndpointError(endpoint, Kind.THROTTLED, _told(status, body), retry_after=wait)
+    tells = is_json and b'"error"' in body and status in _TOLD_BY_BODY
+    if status in _STATUSES and not tells:
+        return EndpointError(endpoint, _STATUSES[status], _told(status, body))
     if is_json:
         return None
-    if status != requests.codes.ok:
-        return EndpointError(endpoint, Kind.UNREACHABLE, words, retry_after=wait)
+    if status == requests.codes.ok:
+        return EndpointError(endpoint, Kind.INVALID, _no_json(headers, body))
+    is_understood = status not in _NOT_UNDERSTOOD
+    kind = Kind.UNREACHABLE if is_understood else kind_of(0, snippet(body))
+    return EndpointError(endpoint, kind, _told(status, body), retry_after=wait)
+
+
+def _told(status: int, body: bytes) -> str:
+    """Return the status, and the endpoint's own words where it has some."""
+    return f"HTTP {status}: {said}" if (said := snippet(body)) else f"HTTP {status}"
+
+
+def _no_json(headers: Mapping[str, str], body: bytes) -> str:
     kind = headers.get("Content-Type", "no content type")
-    return EndpointError(
-        endpoint, Kind.INVALID, f"no JSON but {kind}: is this a JSON-RPC address?"
-    )
+    words = f"no JSON but {kind}: is this a JSON-RPC address?"
+    return f"{words} It says: {said}" if (said := snippet(body)) else words
 
 
+# What a status without JSON-RPC says of whatever was asked, which may be a batch.
+OF_ITS_STATUS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.UNSUPPORTED})
+# The question is what was not liked, or that it was one of a batch.
+_NOT_UNDERSTOOD = {requests.codes.bad_request, requests.codes.unprocessable_entity}
+# Some answer JSON-RPC errors, which say more, under these.
+_TOLD_BY_BODY = {requests.codes.not_found, requests.codes.method_not_allowed}
 _REFUSALS = {
     requests.codes.unauthorized,
     requests.codes.payment_required,
@@ -158,9 +184,9 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 def from_fault(endpoint: str, fault: Fault) -> EndpointError:
     """Translate the error of a JSON-RPC answer, by its words first and by its code last."""
-    words = fault.message or ""
+    words = fault.message
     kind = kind_of(fault.code, words)
-    error = EndpointError(endpoint, kind, f"{words} ({fault.code})")
+    error = EndpointError(endpoint, kind, f"{words or 'an error without words'} ({fault.code})")
     if kind is Kind.TOO_LARGE:
         error.suggested = range_in(words)
         # Who suggests a range speaks of this question; who states a limit, of every one.

@@ -4,6 +4,7 @@ An endpoint may be wrong about everything: what is outside the question, pending
 twice with different words or no hex at all never passes; the caller asks again or elsewhere.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,8 +14,11 @@ from oracle.domain.block import BlockRange
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
 
-# Until the header of the block tells it.
-UNKNOWN_TIME = -1
+# Until the header of the block tells it; the second where the endpoint said what is no time.
+UNKNOWN_TIME, NO_TIME = -1, -2
+# A time of any chain, in seconds: milliseconds are above it.
+_MOST_SECONDS = 1 << 34
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 # What some chains say of logs that no transaction made, and pending logs of one.
 _NO_TRANSACTION = "0x" + "00" * 32
 
@@ -59,7 +63,8 @@ class Filter:
 def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) -> list[Log]:
     """Return the logs in order of (block, index), without exact repetitions.
 
-    `time` is UNKNOWN_TIME where the endpoint does not say it.
+    `time` is UNKNOWN_TIME where the endpoint does not say it, NO_TIME where it says something
+    that none can be: the header knows it better.
 
     Raises:
         ValueError: the answer cannot be right; the sentence says why.
@@ -119,12 +124,11 @@ def _read(answers: Sequence[LogAnswer]) -> list[Log]:
             )
             above, block = block, int(number, 16)
             is_sorted = is_sorted and above < block
-            time = UNKNOWN_TIME if stamp is None else int(stamp, 16)
+            time = UNKNOWN_TIME if stamp is None else _seconds(stamp)
         last = index
         topics, said = answer.topics, answer.data
         if (
             answer.block_hash != block_hash
-            or answer.block_timestamp != stamp
             or answer.removed
             or not topics
             or len(said) & 1
@@ -135,7 +139,7 @@ def _read(answers: Sequence[LogAnswer]) -> list[Log]:
             Log(
                 block,
                 Hash(block_hash),
-                time,
+                time if answer.block_timestamp == stamp else NO_TIME,
                 _small(answer.transaction_index),
                 Hash(answer.transaction_hash),
                 index,
@@ -156,7 +160,15 @@ def _fault(answer: LogAnswer, block: int) -> str:
         return f"a log of no transaction in block {block}"
     if len(answer.data) & 1:
         return f"a log with half a byte in block {block}"
-    return f"logs of two blocks {block}, or of two times"
+    return f"logs of two blocks {block}: {answer.block_hash} is another hash than before"
+
+
+def _seconds(written: object) -> int:
+    """Read `blockTimestamp`: some give zeros, milliseconds, or decimals, which may be anything."""
+    if not isinstance(written, str) or _QUANTITY.fullmatch(written) is None:
+        return NO_TIME
+    seconds = int(written, 16)
+    return seconds if 0 < seconds < _MOST_SECONDS else NO_TIME
 
 
 class _Small(dict[str, int]):

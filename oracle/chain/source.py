@@ -116,12 +116,12 @@ class Source:
             if self._endpoints.roll.proven_wrong().keys() >= {one.name for one in failures}:
                 raise next(iter(failures.values()))
             late = [error for error in failures.values() if error.kind in _MAY_COME]
-            for refusal in () if late else wrong.values():
-                raise InputError(f"[chain] endpoints: {refusal}")
-            first = next(iter(late or failures.values()))
-            raise NoneAnswersError(f"[chain] endpoints: none answers: {first}")
-        for one, refusal in wrong.items():
-            self._endpoints.quarantine(one, refusal.words)
+            for unfit in () if late else wrong.values():
+                raise InputError(f"[chain] endpoints: {unfit}")
+            words = f"[chain] endpoints: none answers: {[*late, *failures.values()][0]}"
+            raise NoneAnswersError(words, self._endpoints.seconds_left(late))
+        for one, unfit in wrong.items():
+            self._endpoints.quarantine(one, unfit.words)
         self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
 
     def close(self) -> None:
@@ -140,8 +140,7 @@ class Source:
         Raises:
             TransientError: no endpoint tells it now.
         """
-        genesis = self.header(0)
-        if genesis is None:
+        if (genesis := self.header(0)) is None:
             raise EndpointError("every endpoint", Kind.INVALID, "no block 0")
         return genesis.hash
 
@@ -233,6 +232,7 @@ class Source:
 
     def put_aside(self, endpoint: str, why: str, newest: int) -> None:
         """Let those work for a while who outvoted it; `newest` is their highest block."""
+        self._ahead.drop()
         self.tracker.fall_back(newest)
         self._outvoted.warn(endpoint, why)
         self._endpoints.note_inconsistent(endpoint, "fork")
@@ -240,14 +240,16 @@ class Source:
     def blame(self, endpoint: str, why: str) -> None:
         """Let the others work for a while: it left out, invented or changed logs.
 
-        Of one that is not used any more, as the settings of an earlier run named it, it is told.
+        Of one that is not used any more it is told: the settings of an earlier run named it.
         """
+        self._ahead.drop()
         structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)
         if endpoint in self.endpoint_names():
             self._endpoints.note_inconsistent(endpoint, "logs")
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
         """Do not use it until it shows our final block of this height and hash."""
+        self._ahead.drop()
         self.tracker.fall_back()
         self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
 

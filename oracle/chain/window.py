@@ -15,9 +15,10 @@ from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header
 from oracle.chain.log_query import LogQuery, Manner
-from oracle.chain.logs import UNKNOWN_TIME
+from oracle.chain.logs import NO_TIME, UNKNOWN_TIME
 from oracle.chain.ranges import LOOKED_AT, MOST_LINKED, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
+from oracle.chain.repeating import Repeating
 from oracle.chain.verifying.ascent import Ascent, Reached
 from oracle.chain.verifying.callers import calls_of_blocks
 from oracle.chain.verifying.ladder import Ladder
@@ -28,7 +29,7 @@ from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
-from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
+from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS, WRONG_LOG_TIMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ class Fetcher:
         sample = _sample(blocks, logs) if order.top and habits.is_sample() else set()
         wanted = {blocks.first, blocks.last}
         is_checked = order.top >= Level.SEAMED
-        wanted |= {log.block for log in logs if is_checked or log.time == UNKNOWN_TIME}
+        wanted |= {log.block for log in logs if is_checked or log.time < 0}
         if order.top >= Level.PROVEN:
             wanted |= _some_of(_silent(blocks, logs))
         wanted |= sample
@@ -294,17 +295,30 @@ def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
 
 
 def _compare(endpoint: str, logs: Iterable[Log], blocks: Iterable[Sealed]) -> None:
-    """Give each log its block's time; logs and headers must tell of the same blocks."""
+    """Give each log its block's time; logs and headers must tell of the same blocks.
+
+    The header's time holds: it is what all endpoints show, and what can be proven.
+    """
     known = {one.block.number: one.block for one in blocks}
+    wrong: list[str] = []
     for log in logs:
         block = known.get(log.block)
         if block is None:
             continue
-        if log.time == UNKNOWN_TIME:
-            log.time = block.time
-        if (log.block_hash, log.time) != (block.hash, block.time):
-            words = f"logs and header tell of two blocks {log.block}"
+        if log.block_hash != block.hash:
+            hashes = f"logs {log.block_hash}, header {block.hash}"
+            words = f"logs and header tell of two blocks {log.block}: {hashes}"
             raise EndpointError(endpoint, Kind.INVALID, words)
+        if log.time not in {UNKNOWN_TIME, block.time}:
+            said = "no time" if log.time == NO_TIME else log.time
+            wrong.append(f"block {log.block}: logs {said}, header {block.time}")
+        log.time = block.time
+    if wrong:
+        WRONG_LOG_TIMES.labels(endpoint).inc(len(wrong))
+        _TIMES_DIFFER.warn(endpoint, "its logs have other times than its headers", wrong[0])
+
+
+_TIMES_DIFFER = Repeating("log_times_differ")
 
 
 def _count(window: Window, reached: Reached) -> None:

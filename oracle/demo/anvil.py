@@ -41,7 +41,12 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--slots-in-an-epoch", "1"),
         ]
         with subprocess.Popen(  # noqa: S603 - the binary that we found ourselves
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # Ctrl-C is for who runs the chain, who ends it in order.
+            process_group=0,
         ) as running:
             try:
                 url = _url(running, port)

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.demo.cast import CAST
@@ -24,10 +26,18 @@ _PROXIES = 2
 Say = Callable[[str], None]
 
 
-def devnet(
-    folder: Path, port: int, block_seconds: float, say: Say, chaos: int | None = None
-) -> None:
-    """Run until interrupted; `folder` gets the keys and a configuration for `qos-oracle run`.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run it. `chaos`: a seed; `stop` is set when it is to end."""
+
+    port: int
+    block_seconds: float
+    chaos: int | None = None
+    stop: Event = field(default_factory=Event)
+
+
+def devnet(folder: Path, options: Options, say: Say) -> None:
+    """Run until `stop`; `folder` gets the keys and a configuration for `qos-oracle run`.
 
     With `chaos`, a seed, that configuration names two endpoints that answer for the chain and
     are wrong in random ways; the chain itself stays honest, at its own address.
@@ -37,7 +47,8 @@ def devnet(
     """
     if folder.exists():
         raise InputError(f"{folder}: is there already; name a new folder or remove it")
-    with anvil(port=port, accounts=ACCOUNTS, start_time=START_TIME) as url:
+    block_seconds = options.block_seconds
+    with anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)
         try:
             folder.mkdir(parents=True)
@@ -46,7 +57,7 @@ def devnet(
             stage = _staged(chain, clock, keys)
             made = made_for(folder, stage, keys, endpoint=url)
             made["chain"]["poll_seconds"] = min(1.0, block_seconds)
-            with _endpoints(url, chaos, say) as endpoints:
+            with _endpoints(url, options.chaos, say) as endpoints:
                 made["chain"]["endpoints"] = endpoints
                 write_configuration(folder / "devnet.toml", made)
                 say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
@@ -54,7 +65,7 @@ def devnet(
                 say("run the daemon, which also gives out the tasks:")
                 say(f"qos-oracle run --publish --dispatch --config {folder / 'devnet.toml'}")
                 say("Ctrl-C ends it")
-                _play(stage, clock, block_seconds)
+                _play(stage, clock, options)
         finally:
             chain.close()
 
@@ -94,11 +105,11 @@ def _staged(chain: LocalChain, clock: Clock, keys: Mapping[str, Key]) -> Stage:
     )
 
 
-def _play(stage: Stage, clock: Clock, block_seconds: float) -> None:
-    """Play waves for ever, a block every so many seconds of the wall clock."""
+def _play(stage: Stage, clock: Clock, options: Options) -> None:
+    """Play waves until told to end, a block every so many seconds of the wall clock."""
     traffic, due = Traffic(stage, _SEED), time.monotonic()
-    while True:
+    while not options.stop.is_set():
         head = int(stage.chain.ask("eth_blockNumber"), 16)
         stage.chain.mine(clock.next_block(), traffic.next_block(head))
-        due += block_seconds
-        time.sleep(max(0.0, due - time.monotonic()))
+        due += options.block_seconds
+        options.stop.wait(max(0.0, due - time.monotonic()))

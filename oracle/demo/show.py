@@ -4,8 +4,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from oracle.config import load
 from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
@@ -23,6 +24,7 @@ from oracle.demo.verify import verdict_of
 from oracle.domain.ids import Address
 from oracle.domain.report import ReportSettings, rules_id
 from oracle.domain.rounds import KickState
+from oracle.errors import FatalError
 from oracle.publisher.keys import create_keystore
 from oracle.shipped import shipped
 from oracle.store.outbox_rows import Account
@@ -45,7 +47,8 @@ _KEY_ITERATIONS = 1000
 class Options:
     """How to play. `waves`: at most so many; `block_seconds`: wall seconds that a block takes.
 
-    `program` and `through` let tests break the daemon, or the chain that it sees.
+    `program` and `through` let tests break the daemon, or the chain that it sees. `stop` is set
+    when it is to end before its time.
     """
 
     waves: int = 80
@@ -53,12 +56,15 @@ class Options:
     port: int = 0
     program: Sequence[str] = PROGRAM
     through: Callable[[str], str] | None = None
+    stop: Event = field(default_factory=Event)
 
 
 class Show:
     """A running demo; `play` it once, then ask for the `summary`."""
 
-    def __init__(self, stage: Stage, clock: Clock, screen: Screen, gallery: Gallery) -> None:
+    def __init__(
+        self, stage: Stage, clock: Clock, screen: Screen, gallery: Gallery, stop: Event
+    ) -> None:
         self._stage = stage
         self._dispatcher = Account(CHAIN_ID, stage.dispatcher)
         self._clock = clock
@@ -68,6 +74,7 @@ class Show:
         self._looked = 0.0
         self._head = 0
         self._due = time.monotonic()
+        self._stop = stop
 
     def play(self, running: Daemon, options: Options) -> None:
         """Play waves until the hopeless node is out, at most `options.waves`."""
@@ -93,21 +100,30 @@ class Show:
         return summed_up(stage, self._clock, verdict, draws, kickout)
 
     def idle(self, running: Daemon) -> None:
-        """Go on mining empty blocks, one a second, until interrupted."""
-        while True:
-            self._next_block((), running, 1.0)
+        """Go on mining empty blocks, one a second, until told to end."""
+        while not self._stop.is_set():
+            self._mine(())
+            self._pass_time(running, 1.0)
 
     def _next_block(
         self, transactions: Sequence[Transaction], running: Daemon, seconds: float
     ) -> None:
+        self._mine(transactions)
+        self._pass_time(running, seconds)
+        refuse_ended(self._stop)
+
+    def _mine(self, transactions: Sequence[Transaction]) -> None:
         self._stage.chain.mine(self._clock.next_block(), transactions)
         self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
+
+    def _pass_time(self, running: Daemon, seconds: float) -> None:
         self._due = max(self._due + seconds, time.monotonic())
         patience = time.monotonic() + _PATIENCE_SECONDS
         self._look(running)
         while time.monotonic() < self._due or self._is_waited_for(patience):
             # The pace of the show; nothing is waited for here but the wall clock and the daemon.
-            time.sleep(0.01)
+            if self._stop.wait(0.01):
+                return
             self._look(running)
 
     def _look(self, running: Daemon) -> None:
@@ -139,6 +155,7 @@ def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.
+        FatalError: it was told to end before all was there.
     """
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
@@ -152,6 +169,7 @@ def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[
         configuration = load(path)
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
+        refuse_ended(options.stop)
         screen.say("starting the daemon: qos-oracle run --publish --dispatch")
         running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
         gallery = Gallery(store, stage, SEED, {one.name: one.part for one in CAST})
@@ -162,7 +180,13 @@ def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[
             "metrics": f"{web}/metrics",
             "try": f"qos-oracle explain {stage.nodes[HOPELESS.name]} --config {path}",
         }
-        yield Show(stage, clock, screen, gallery), running, addresses
+        yield Show(stage, clock, screen, gallery, options.stop), running, addresses
+
+
+def refuse_ended(stop: Event) -> None:
+    """Raise FatalError where the user has broken it off."""
+    if stop.is_set():
+        raise FatalError("broken off before it was over")
 
 
 def _prepared(

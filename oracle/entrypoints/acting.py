@@ -10,7 +10,7 @@ import typer
 
 from oracle.app import App
 from oracle.errors import FatalError
-from oracle.services.leasing import leased
+from oracle.services.leasing import HeldError, leased, worker
 from oracle.store.outbox_rows import Stamp
 from oracle.store.store import Unit
 
@@ -43,10 +43,10 @@ def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[Unit, Sta
 def tell_of_lease(app: App) -> None:
     """Say what a dry run does not need and the real one does: that nobody works here."""
     with app.store.reading() as unit:
-        held = unit.lease.current()
-    if held.seconds_left > 0:
+        working = worker(unit.lease.current())
+    if working is not None:
         typer.echo(
-            f"{held.holder} works on this database: without --dry-run it has to be stopped first",
+            f"{working} works on this database: without --dry-run it has to be stopped first",
             err=True,
         )
 
@@ -61,9 +61,7 @@ def command_lease(app: App, command: str) -> Iterator[int]:
     try:
         with leased(app.store, f"qos-oracle {command}") as epoch:
             yield epoch
-    except FatalError as error:
-        if "another process works on this database" not in str(error):
-            raise
+    except HeldError as error:
         raise FatalError(
             f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
             "start them: they go on where they were"

@@ -1,35 +1,22 @@
-"""What `run` waits for: an endpoint that answers, its turn to lead, and a signal that ends it."""
+"""What `run` waits for: an endpoint that answers, and its turn to lead."""
 
-import signal
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import structlog
 
 from oracle.app import App
 from oracle.chain.failures import NoneAnswersError
+from oracle.entrypoints.stopping import Stop
 from oracle.entrypoints.watch import Watch
 from oracle.errors import TransientError
 from oracle.scheduler import Step, run as run_steps
-from oracle.services.leasing import try_take
+from oracle.services.holders import Fate, fate_of
+from oracle.services.leasing import HeldError, try_take
+from oracle.store.lease import Held
 from oracle.telemetry import lease_metrics
 
 # How often a standby looks whether the leader is gone.
 STANDBY_SECONDS = 2.0
-
-
-@dataclass(slots=True)
-class Stop:
-    """Set when the daemon is to end; `reason` names the signal that said so, None: none did."""
-
-    event: threading.Event = field(default_factory=threading.Event)
-    reason: str | None = None
-
-    def tell(self, number: int) -> None:
-        """Note the signal, and end what waits for the event."""
-        self.reason = signal.Signals(number).name
-        self.event.set()
 
 
 def await_chain(app: App, watch: Watch, stop: Stop) -> None:
@@ -52,39 +39,60 @@ def await_chain(app: App, watch: Watch, stop: Stop) -> None:
         return {"did": "answered"}
 
     run_steps([Step("chain", app.config.chain.poll_seconds, look)], stop.event, watch.beats)
-    # In this order, so that a signal that comes now is not forgotten.
-    stop.event.clear()
-    if stop.reason is not None:
-        stop.event.set()
+    stop.clear()
 
 
-def await_lease(app: App, watch: Watch, stop: Stop, command: str) -> int | None:
-    """Stand by until the lease of the database is free or over; return its epoch.
+def await_lease(
+    app: App, watch: Watch, stop: Stop, command: str, *, before: Held | None = None
+) -> int | None:
+    """Wait until the lease of the database is free or over, or its holder gone; return its epoch.
 
     As a step of the daemon: its failures are told in the log, in the metrics and by `/readyz`.
-    None: `stop` was told first.
+    None: `stop` was told first. Who does not stand by gives how the lease stood `before`: it waits
+    for a holder that may be dead, and for no other.
 
     Raises:
+        HeldError: the holder lives, and we do not stand by.
         InputError: the database cannot be written.
     """
     epochs: list[int] = []
+    seen = [] if before is None else [before]
 
     def look() -> Mapping[str, object] | None:
         epoch, held = try_take(app.store, command)
         lease_metrics.EPOCH.set(held.epoch)
         if epoch is None:
-            if watch.standby_of != held.holder:
-                structlog.get_logger().info("standby", leader=held.holder, epoch=held.epoch)
-            watch.standby_of = held.holder
+            if seen:
+                refuse_living(held, seen[-1])
+                seen.append(held)
+                watch.waits_for = f"the lease of {held.holder} to be over"
+            else:
+                _stand_by(watch, held)
             return None
         epochs.append(epoch)
-        watch.standby_of = None
+        watch.standby_of = watch.waits_for = None
         stop.event.set()
         return {"did": "took over", "epoch": epoch}
 
     run_steps([Step("standby", STANDBY_SECONDS, look)], stop.event, watch.beats)
-    # In this order, so that a signal that comes now is not forgotten.
-    stop.event.clear()
-    if stop.reason is not None:
-        stop.event.set()
+    stop.clear()
     return epochs[0] if epochs else None
+
+
+def refuse_living(held: Held, before: Held | None = None) -> None:
+    """Leave the lease to a holder that lives: this kernel says so, or it has just renewed it.
+
+    Raises:
+        HeldError: it lives.
+    """
+    has_acted = before is not None and (
+        held.epoch != before.epoch or held.seconds_left > before.seconds_left
+    )
+    if has_acted or fate_of(held.holder) is Fate.LIVES:
+        raise HeldError(held)
+
+
+def _stand_by(watch: Watch, held: Held) -> None:
+    if watch.standby_of != held.holder:
+        structlog.get_logger().info("standby", leader=held.holder, epoch=held.epoch)
+    watch.standby_of = held.holder

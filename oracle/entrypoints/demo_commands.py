@@ -1,10 +1,8 @@
 """`demo`: the whole product on a local chain, and a verdict."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -12,11 +10,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from oracle.demo.devnet import devnet
+from oracle.demo.devnet import Options as DevnetOptions, devnet
 from oracle.demo.ending import Summary
 from oracle.demo.screen import Screen
 from oracle.demo.show import START_TIME, Options, show
 from oracle.entrypoints.options import JsonOption
+from oracle.entrypoints.stopping import Stop, listening
 from oracle.errors import FatalError
 
 _PortOption = Annotated[
@@ -24,6 +23,8 @@ _PortOption = Annotated[
 ]
 _ETHER = 10**18
 _QOS_STEPS = 10_000
+# A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def register(app: typer.Typer) -> None:
@@ -48,10 +49,12 @@ def _demo(
     Exit code 0 only if every score on chain equals the one that an independent process computes
     from the chain's logs, and the bad node was kicked out and took its stake.
     """
-    console = Console(stderr=True)
-    options = Options(port=port) if waves is None else Options(port=port, waves=waves)
+    console, stop = Console(stderr=True), Stop()
+    options = Options(port=port, stop=stop.event)
+    if waves is not None:
+        options = replace(options, waves=waves)
     with (
-        _ending_in_order(),
+        listening(stop, _ENDS),
         Screen(console, start=START_TIME) as screen,
         show(screen, options) as (play, daemon, at),
     ):
@@ -63,8 +66,7 @@ def _demo(
             for name, address in at.items():
                 screen.say(f"{name:8} {address}")
             screen.say("everything goes on; Ctrl-C ends it")
-            with suppress(KeyboardInterrupt):
-                play.idle(daemon)
+            play.idle(daemon)
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
@@ -95,27 +97,10 @@ def _devnet(
     errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
     Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
     """
-    with _ending_in_order(), suppress(KeyboardInterrupt):
-        devnet(
-            folder.resolve(), port, block_seconds, lambda text: typer.echo(text, err=True), chaos
-        )
-
-
-@contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the show as Ctrl-C does: chain and daemon go along."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    stop = Stop()
+    with listening(stop, _ENDS):
+        options = DevnetOptions(port, block_seconds, chaos, stop.event)
+        devnet(folder.resolve(), options, lambda text: typer.echo(text, err=True))
 
 
 def _print(summary: Summary, *, json_: bool) -> None:

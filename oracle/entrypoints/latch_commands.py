@@ -16,8 +16,9 @@ from oracle.entrypoints.options import (
 )
 from oracle.entrypoints.terminal import in_utc
 from oracle.errors import InputError
+from oracle.services.holders import holder_name
 from oracle.services.latching import FINALITY_VIOLATION, clear
-from oracle.services.leasing import holder_name, leased
+from oracle.services.leasing import leased
 from oracle.store.latches import Cleared
 
 latch = typer.Typer(no_args_is_help=True)

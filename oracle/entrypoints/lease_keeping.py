@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import structlog
 
 from oracle.errors import FatalError, OracleError, TransientError
-from oracle.services.leasing import GIVE_UP_SECONDS, RENEW_SECONDS, release, renew
+from oracle.services.leasing import GIVE_UP_SECONDS, RENEW_SECONDS, release, renew, take
 from oracle.store.store import Store
 from oracle.telemetry import lease_metrics
 
@@ -108,12 +108,26 @@ def leading(store: Store, epoch: int, lose: Callable[[], None]) -> Iterator[int]
         keeper.end()
         lease_metrics.HELD.set(0)
         if keeper.failure is None:
-            give_back(store, epoch)
+            _give_back(store, epoch)
     if keeper.failure is not None:
         raise keeper.failure
 
 
-def give_back(store: Store, epoch: int) -> None:
+@contextmanager
+def leased(store: Store, command: str) -> Iterator[int]:
+    """Hold the lease around work that renews it by itself, and give it back; yields its epoch.
+
+    Raises:
+        HeldError: another process holds it.
+    """
+    epoch = take(store, command)
+    try:
+        yield epoch
+    finally:
+        _give_back(store, epoch)
+
+
+def _give_back(store: Store, epoch: int) -> None:
     """Give the lease back; where that cannot be done, it runs out by itself."""
     try:
         release(store, epoch)

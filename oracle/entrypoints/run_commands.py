@@ -1,9 +1,8 @@
 """`run` and `migrate`: the daemon itself, and the tables that it needs."""
 
 import gc
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, NamedTuple
 
@@ -15,10 +14,10 @@ from oracle.app import App
 from oracle.chain.failures import NoneAnswersError
 from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
-from oracle.entrypoints.awaiting import Stop, await_chain, await_lease
+from oracle.entrypoints.awaiting import await_chain, await_lease, refuse_living
 from oracle.entrypoints.integrity_steps import why_unaudited
 from oracle.entrypoints.introducing import check_contract, introduce
-from oracle.entrypoints.lease_keeping import give_back, leading
+from oracle.entrypoints.lease_keeping import leading, leased
 from oracle.entrypoints.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -27,19 +26,20 @@ from oracle.entrypoints.options import (
     open_app,
     print_json,
 )
+from oracle.entrypoints.patience import Patience, patient
 from oracle.entrypoints.steps import Work, steps_of
+from oracle.entrypoints.stopping import Stop, until_told
 from oracle.entrypoints.watch import Watch
 from oracle.entrypoints.web import build, serving
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.scheduler import Beats, Waker, run as run_steps, run_once
 from oracle.services import latching
-from oracle.services.leasing import take
+from oracle.services.leasing import try_take
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 from oracle.telemetry import logs, metrics
 
 _COMMAND = "qos-oracle run"
 _MADE_BEFORE_A_LOOK = 50_000
-_KILLED = 128  # what a shell adds to the number of the signal that ended a command
 
 _SendOption = Annotated[
     bool | None,
@@ -86,39 +86,31 @@ def run(
     Makes the tables of an empty database. One process works on a database at a time; others may
     stand by. Exit codes: 1 may be started again by itself, 2 needs a person.
     """
-    with open_app(config) as app, _on_signals(_leave):
-        told = app.config
-        logs.configure(told.log.format, told.log.level)
-        if schema_state(told.database.url).age is not SchemaAge.EMPTY:
-            # Says at once what is wrong with it. An empty one stays so until the chain is right.
-            app.require_store()
-        if dispatch and publish is False:
-            raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
-        if once and standby:
-            raise InputError("--once leaves when all is done, and --standby waits: give one")
-        sends = _Sends(
-            reports=told.oracle.publish if publish is None else publish,
-            starts=(told.dispatch.enabled and publish is not False)
-            if dispatch is None
-            else dispatch,
-        )
-        if not once:
-            _until_told(app, sends, is_standby=standby)
-            return
-        app.require_chain()
-        app.create_store()
-        with _leased(app) as epoch:
-            work = _prepared(app, epoch, sends)
-            work.wait = time.sleep
-            run_once(steps_of(work))
-            with app.store.reading() as unit:
-                closed = latching.why_stopped(unit)
-            doubt = why_unaudited(app)
-        if closed is not None:
-            # It has not caught up, and whoever asked for that must hear it.
-            raise FatalError(f"not caught up: {closed}")
-        if doubt is not None:
-            raise FatalError(f"not sure: {doubt}")
+    if dispatch and publish is False:
+        raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
+    if once and standby:
+        raise InputError("--once leaves when all is done, and --standby waits: give one")
+
+    def work(stop: Stop) -> None:
+        with open_app(config) as app:
+            told = app.config
+            logs.configure(told.log.format, told.log.level)
+            if schema_state(told.database.url).age is not SchemaAge.EMPTY:
+                # Says at once what is wrong with it. An empty one stays so until the chain
+                # is right.
+                app.require_store()
+            sends = _Sends(
+                reports=told.oracle.publish if publish is None else publish,
+                starts=(told.dispatch.enabled and publish is not False)
+                if dispatch is None
+                else dispatch,
+            )
+            if once:
+                _once(app, sends, stop)
+            else:
+                _daemon(app, sends, stop, is_standby=standby)
+
+    until_told(work)
 
 
 class _Sends(NamedTuple):
@@ -128,15 +120,33 @@ class _Sends(NamedTuple):
     starts: bool
 
 
-def _until_told(app: App, sends: _Sends, *, is_standby: bool) -> None:
+def _once(app: App, sends: _Sends, stop: Stop) -> None:
+    """Catch up, do what is due, and leave; a signal ends it after the turn at hand."""
+    Patience(stop).borne(app.require_chain)
+    stop.check()
+    app.create_store()
+    with leased(app.store, _COMMAND) as epoch:
+        work = Patience(stop).borne(lambda: _prepared(app, epoch, sends))
+        work.wait = stop.event.wait
+        run_once(patient(steps_of(work), stop), stop.event)
+        stop.check()
+        with app.store.reading() as unit:
+            closed = latching.why_stopped(unit)
+        doubt = why_unaudited(app)
+    if closed is not None:
+        # It has not caught up, and whoever asked for that must hear it.
+        raise FatalError(f"not caught up: {closed}")
+    if doubt is not None:
+        raise FatalError(f"not sure: {doubt}")
+
+
+def _daemon(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> None:
     """Be the daemon."""
-    stop = Stop()
     _wait_for_chain(app, stop)
     if stop.reason is None:
         app.create_store()
         metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
-        # The lease before the port: a second daemon hears who the first one is.
-        epoch = _stood_by(app, sends, stop) if is_standby else take(app.store, _COMMAND)
+        epoch = _lease(app, sends, stop, is_standby=is_standby)
         if epoch is not None:
             with leading(app.store, epoch, stop.event.set):
                 _lead(app, epoch, sends, stop)
@@ -146,7 +156,7 @@ def _until_told(app: App, sends: _Sends, *, is_standby: bool) -> None:
 def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
     """Do the work of the one that writes."""
     work = _prepared(app, epoch, sends)
-    with _serving(app, work.watch) as address, _on_signals(stop.tell):
+    with _serving(app, work.watch) as address:
         structlog.get_logger().info(
             "started",
             version=__version__,
@@ -164,15 +174,34 @@ def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
             run_steps(steps, stop.event, work.watch.beats, waker)
 
 
-def _stood_by(app: App, sends: _Sends, stop: Stop) -> int | None:
-    """Wait for the lease, with everything checked that can be; None: told to end first."""
-    if sends.reports:
-        check_contract(app)
+def _lease(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> int | None:
+    """Take the lease; return its epoch, None: told to end first.
+
+    A standby waits for it with everything checked that can be; who does not stand by, for that of
+    a holder that may be dead.
+
+    Raises:
+        HeldError: the holder lives, and we do not stand by.
+    """
+    before = None
+    if is_standby:
+        if sends.reports:
+            check_contract(app)
+    else:
+        # The lease before the port: a second daemon hears who the first one is.
+        epoch, before = try_take(app.store, _COMMAND)
+        if epoch is not None:
+            return epoch
+        refuse_living(before)
     watch = Watch(Beats(time.monotonic))
     settle()
-    with _serving(app, watch) as address, _on_signals(stop.tell):
-        structlog.get_logger().info("standing_by", web=address)
-        return await_lease(app, watch, stop, _COMMAND)
+    with _serving(app, watch) as address:
+        if before is None:
+            structlog.get_logger().info("standing_by", web=address)
+        else:
+            reason = f"{before.holder} may be dead; its lease is not over"
+            structlog.get_logger().warning("waiting", web=address, reason=reason)
+        return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
 def _wait_for_chain(app: App, stop: Stop) -> None:
@@ -181,7 +210,7 @@ def _wait_for_chain(app: App, stop: Stop) -> None:
         app.require_chain()
     except (NoneAnswersError, TransientError) as error:
         watch = Watch(Beats(time.monotonic))
-        with _serving(app, watch) as address, _on_signals(stop.tell):
+        with _serving(app, watch) as address:
             structlog.get_logger().warning("waiting", web=address, reason=str(error))
             await_chain(app, watch, stop)
 
@@ -265,35 +294,6 @@ def _woken(app: App, waker: Waker) -> Iterator[None]:
         yield
     finally:
         wakeups.stop()
-
-
-@contextmanager
-def _leased(app: App) -> Iterator[int]:
-    """Hold the lease around work that renews it by itself."""
-    epoch = take(app.store, _COMMAND)
-    try:
-        yield epoch
-    finally:
-        give_back(app.store, epoch)
-
-
-@contextmanager
-def _on_signals(react: Callable[[int], None]) -> Iterator[None]:
-    """Let SIGTERM and SIGINT do this; what they did before comes back afterwards."""
-    before = {
-        number: signal.signal(number, lambda number, _frame: react(number))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(number: int) -> None:
-    """Leave at once, as long as no worker has to be waited for; transactions are rolled back."""
-    raise typer.Exit(_KILLED + number)
 
 
 def _unix_seconds() -> float:

@@ -31,6 +31,7 @@ from oracle.publisher.signer import Signer
 from oracle.publisher.signers.trying import VOID_STATEMENT, try_statement, try_transaction
 from oracle.publisher.typed_data import Domain
 from oracle.services.desk import Desk
+from oracle.services.leasing import worker
 from oracle.services.reconciling import reconcile
 from oracle.services.rehearsing import rehearse
 from oracle.settings.keys import ROLES, Role
@@ -111,10 +112,8 @@ def _ask_chain(app: App, checks: _Checks) -> None:
 def _lease(app: App) -> str:
     """Say who works on the database: it must be there, and be of this version."""
     with app.store.reading() as unit:
-        held = unit.lease.current()
-    if held.holder is None or held.seconds_left <= 0:
-        return "the lease is free"
-    return f"the lease is held by {held.holder}"
+        working = worker(unit.lease.current())
+    return "the lease is free" if working is None else f"the lease is held by {working}"
 
 
 def _endpoint(app: App, url: str) -> str:

@@ -61,7 +61,7 @@ class Work:
     is_reconciled: bool = False
     pace: Pace = field(default_factory=Pace)
     # How to wait inside a turn; None: the next turn comes by itself.
-    wait: Callable[[float], None] | None = None
+    wait: Callable[[float], object] | None = None
     integrity: IntegrityWork = field(init=False)
     sent: SendingCensus = field(default_factory=SendingCensus)
 

@@ -47,6 +47,8 @@ class Watch:
     resting: list[str] = field(default_factory=list)
     # Who leads while this process stands by; None: it leads, or does not know yet.
     standby_of: str | None = None
+    # What this process waits for before it leads; None: it leads, or stands by.
+    waits_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     # As it stood at the last count; None: not known here.
     contract: ContractState | None = None
@@ -106,7 +108,9 @@ class Watch:
         if self.standby_of is not None:
             # The leader indexes, into the same database.
             return [*failing, *silent]
-        return [*self._held(), *self._unsure(), *failing, *silent, *self._behind()]
+        waits = [] if self.waits_for is None else [f"lease: waits for {self.waits_for}"]
+        said = [*waits, *self._held(), *self._unsure()]
+        return [*said, *failing, *silent, *self._behind()]
 
     def _held(self) -> list[str]:
         """Return what keeps the index from going on, though every loop turns."""

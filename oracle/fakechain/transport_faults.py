@@ -2,7 +2,8 @@
 
 import gzip
 from collections.abc import Callable, Sequence
-from threading import Event
+from itertools import count
+from threading import Event, local
 from typing import Any, Unpack
 
 import msgspec
@@ -102,6 +103,28 @@ def broken_gzip(**limits: Unpack[Limits]) -> Fault:
     return spoiled_body("broken gzip", changed, **limits)
 
 
+def misdirected(connections: int = 1, **limits: Unpack[Limits]) -> Fault:
+    """Be out of step on the first so many connections: answer what was asked before, or elsewhere.
+
+    A connection is a thread of the server's.
+    """
+    here, numbers = local(), count()
+
+    def changed(body: bytes) -> Http:
+        if not hasattr(here, "before"):
+            here.before = _ELSEWHERE if next(numbers) < connections else None
+        if here.before is None:
+            return Http(body=body)
+        before, here.before = here.before, body
+        return Http(body=before)
+
+    return spoiled_body("out of step", changed, **limits)
+
+
+# To nobody's question.
+_ELSEWHERE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
+
+
 # --- batches ---
 
 
@@ -140,6 +163,15 @@ def refused_batch(most: int = 1, **limits: Unpack[Limits]) -> Fault:
         return {"jsonrpc": "2.0", "id": None, "error": error}
 
     return Fault("batch refused", change_batch=changed, limits=limits)
+
+
+def refused_by_status(name: str, body: bytes, code: int = 400, most: int = 1) -> Fault:
+    """Refuse batches of more than so many by an HTTP status, with a body of any kind."""
+
+    def changed(_asked: Sequence[Asked], sent: list[dict[str, Any]]) -> object:
+        return sent if len(sent) <= most else Http(code, body)
+
+    return Fault(name, change_batch=changed)
 
 
 # --- time ---

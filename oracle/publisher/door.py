@@ -10,7 +10,7 @@ import msgspec
 import requests
 import urllib3
 
-from oracle.chain.bodies import Punctual, body_of
+from oracle.chain.bodies import Punctual, body_of, trimmed
 from oracle.chain.failures import EndpointError, Kind, from_body, from_status, from_transport
 from oracle.chain.urls import shown
 
@@ -36,9 +36,11 @@ class Door:
         self._name = shown(url, ("http", "https"), "[chain] endpoints")
         self._url = url
         self._seconds = seconds
-        self.session = requests.Session()
-        for scheme in ("http://", "https://"):
-            self.session.mount(scheme, Punctual(max_retries=_RETRIES))
+        self.session = _opened()
+
+    def hang_up(self) -> None:
+        """Ask over a new connection from now on: this one brings answers to other questions."""
+        self.session = _opened()
 
     def close(self) -> None:
         """Let the connection go."""
@@ -55,7 +57,7 @@ class Door:
             with self.session.post(
                 self._url, json=body, timeout=self._seconds, allow_redirects=False, stream=True
             ) as answered:
-                text = body_of(answered.raw, _MOST_BYTES, until).lstrip()
+                text = trimmed(body_of(answered.raw, _MOST_BYTES, until))
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             # The library's own errors are of these, and of where we are sent to it reads anything.
             # The message of any may hold the URL, and the URL a key.
@@ -69,3 +71,10 @@ class Door:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise from_body(self._name, method, text, str(error)) from None
+
+
+def _opened() -> requests.Session:
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Punctual(max_retries=_RETRIES))
+    return session

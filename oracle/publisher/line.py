@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 from typing_extensions import override
 
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.failures import OF_ITS_STATUS, EndpointError, Kind
+from oracle.chain.replies import Reply, by_question, is_of, snippet
 from oracle.errors import InputError, TransientError
 from oracle.publisher.door import Door
 from oracle.publisher.heights import Reached
@@ -25,7 +27,7 @@ _TIMEOUT_SECONDS = 10.0
 # Endpoints that limit batches begin at a hundred; a day's finality can ask for thousands.
 _MOST_AT_ONCE = 100
 
-# They ask us to wait, or each question to them keeps us waiting.
+# They ask us to wait, or keep us waiting.
 _RESTS = frozenset({Kind.THROTTLED, Kind.SLOW})
 
 # Whatever shape an endpoint's JSON has.
@@ -102,13 +104,13 @@ class Line:
         return [self._result_or_refusal(*answered) for answered in self._batch(asked)]
 
     def serves(self, chain_id: int) -> bool:
-        """Tell whether it is an endpoint of this chain; asked once, and after every silence.
+        """Tell whether it is an endpoint of this chain; asked until it is, and after a silence.
 
         Raises:
             RefusedError: it does not say.
             SilentError: no answer.
         """
-        if self._chain_id is None:
+        if self._chain_id != chain_id:
             answer = self.ask("eth_chainId")
             try:
                 self._chain_id = int(answer, 16)
@@ -130,8 +132,7 @@ class Line:
 
     def _batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
         """Ask as many at once as the endpoint takes, as often as that takes."""
-        size = self._at_once
-        if size == 1 or len(asked) == 1:
+        if (size := self._at_once) == 1 or len(asked) == 1:
             return [self._single(one) for one in asked]
         pieces = [asked[at : at + size] for at in range(0, len(asked), size)]
         return [answer for piece in pieces for answer in self._one_batch(piece)]
@@ -139,30 +140,32 @@ class Line:
     def _single(self, request: Request) -> tuple[dict[str, Any], str]:
         body, method = self._body(request), request[0]
         answer = self._post(body, method)
-        if not isinstance(answer, dict) or not _is_of(answer, body["id"]):
-            raise self._silence(method, Kind.INVALID, "no answer to this question")
+        if not isinstance(answer, dict):
+            raise self._silence(method, Kind.INVALID, "no JSON-RPC")
+        is_error = answer.get("error") is not None
+        is_told = is_error or "result" in answer
+        if is_told and not is_of(answer.get("id"), body["id"], is_error=is_error):
+            raise self._misdirected(method)
         return answer, method
 
-    def _one_batch(self, asked: Sequence[Request]) -> list[tuple[dict[str, Any], str]]:
+    def _one_batch(self, asked: Sequence[Request]) -> list[tuple[Json, str]]:
         bodies, method = [self._body(request) for request in asked], asked[0][0]
         answers = self._post(bodies, method)
         if isinstance(answers, dict) and "error" in answers:
             raise self._whole_batch_refused(answers, method)
-        if not isinstance(answers, list) or len(answers) != len(asked):
+        if not isinstance(answers, list):
             raise self._silence(method, Kind.INVALID, f"not a batch of {len(asked)} as asked")
-        by_id = {
-            answer["id"]: answer
-            for answer in answers
-            if isinstance(answer, dict) and type(answer.get("id")) is int
-        }
-        if set(by_id) != {body["id"] for body in bodies}:
-            raise self._silence(method, Kind.INVALID, "mixed up the answers of a batch")
-        return [
-            (by_id[body["id"]], request[0]) for body, request in zip(bodies, asked, strict=True)
-        ]
+        told = [one for one in answers if isinstance(one, dict)]
+        if all("error" in one and one.get("id") is None for one in told):
+            raise self._whole_batch_refused({"error": None, **next(iter(told), {})}, method)
+        replies = (Reply[Json](one.get("id"), one, one.get("error")) for one in told)
+        found = by_question(replies, [body["id"] for body in bodies])
+        if found is None or len(found) != len(bodies):
+            raise self._misdirected(method)
+        return [(found[b["id"]].result, one[0]) for b, one in zip(bodies, asked, strict=True)]
 
     def _whole_batch_refused(self, answer: dict[str, Any], method: str) -> TransientError:
-        """One answer to all: it asks us to wait, or takes no batches, which it is spared then."""
+        """It asks us to wait, or takes no batches, which it is spared then."""
         refusal = self._refusal(answer["error"], method)
         if not refusal.asks_to_wait:
             self._at_once = 1
@@ -180,14 +183,15 @@ class Line:
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(parameters)}
 
     def _post(self, body: object, method: str) -> Json:
-        left = self.rest.left()
-        if left > 0:
+        if (left := self.rest.left()) > 0:
             raise self._silence(method, Kind.RESTING, f"left alone for {left:.1f} s more")
         RPC_CALLS.labels(method).inc()
         try:
             with RPC_SECONDS.labels(method).time():
                 answer = self._door.post(body, method)
         except EndpointError as error:
+            if isinstance(body, list) and error.kind in OF_ITS_STATUS:
+                self._at_once = 1
             if error.retry_after is not None or error.kind in _RESTS or _is_late(error):
                 self.rest.begin(error.retry_after)
             raise self._silence(method, error.kind, error.words) from None
@@ -197,7 +201,8 @@ class Line:
         if answer.get("error") is not None:
             raise self._refusal(answer["error"], method)
         if "result" not in answer:
-            raise self._silence(method, Kind.INVALID, "neither result nor error")
+            words = f"neither result nor error: {snippet(msgspec.json.encode(answer))}"
+            raise self._silence(method, Kind.INVALID, words)
         self.rest.end()
         return answer["result"]
 
@@ -207,6 +212,10 @@ class Line:
         if refusal.asks_to_wait:
             self.rest.begin(None)
         return refusal
+
+    def _misdirected(self, method: str) -> SilentError:
+        self._door.hang_up()
+        return self._silence(method, Kind.UNREACHABLE, "an answer to another question")
 
     def _silence(self, method: str, kind: Kind, words: str) -> SilentError:
         RPC_ERRORS.labels(method).inc()
@@ -284,14 +293,6 @@ class Lines:
         refusals = [one for one in failures if isinstance(one, RefusedError)]
         told = [*refusals, *failures, TransientError("no endpoint is configured")]
         raise told[0]
-
-
-def _is_of(answer: dict[str, Any], number: int) -> bool:
-    """Tell whether it answers this question; an error may come without a number."""
-    given = answer.get("id")
-    if given is None:
-        return answer.get("error") is not None
-    return type(given) is int and given == number
 
 
 def _is_late(error: EndpointError) -> bool:

@@ -4,6 +4,7 @@ import re
 
 from oracle.chain.fault_words import kind_of
 from oracle.chain.kinds import Kind
+from oracle.chain.replies import fault_of
 from oracle.errors import TransientError
 from oracle.telemetry.logs import without_secrets
 
@@ -56,19 +57,17 @@ class RevertedError(RefusedError):
 
 def refusal_from(line: str, method: str, error: object) -> RefusedError:
     """Read the `error` of a JSON-RPC answer, whatever its shape."""
-    if not isinstance(error, dict):
-        return RefusedError(line, method, _words(error), None)
-    code = error.get("code")
-    code = code if type(code) is int else 0
-    message, output = _words(error.get("message", "")), _output(error.get("data"))
+    fault = fault_of(error)
+    message = _words(fault.message)
+    output = _output(error.get("data")) if isinstance(error, dict) else None
     is_run = method in _RUN
-    if is_run and (code == _REVERT_CODE or output is not None or _REVERT.search(message)):
-        return RevertedError(line, method, message, output, code)
-    return RefusedError(line, method, message, output, code)
+    if is_run and (fault.code == _REVERT_CODE or output is not None or _REVERT.search(message)):
+        return RevertedError(line, method, message, output, fault.code)
+    return RefusedError(line, method, message, output, fault.code)
 
 
-def _words(said: object) -> str:
-    return " ".join(without_secrets(str(said)).split())[:_LONGEST_WORDS]
+def _words(said: str) -> str:
+    return " ".join(without_secrets(said).split())[:_LONGEST_WORDS]
 
 
 def _output(given: object) -> str | None:

@@ -3,12 +3,13 @@
 Every command that writes works inside `leased`; commands that only read never need it.
 """
 
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import structlog
+
 from oracle.errors import FatalError, OracleError, TransientError
+from oracle.services.holders import Fate, fate_of, holder_name
 from oracle.store.engine import STALLED_SECONDS
 from oracle.store.lease import Held
 from oracle.store.store import Store
@@ -20,9 +21,20 @@ RENEW_SECONDS = 10.0
 GIVE_UP_SECONDS = 20.0
 
 
-def holder_name(command: str) -> str:
-    """Name this process for whoever finds the lease taken: `run on host, process 123`."""
-    return f"{command} on {socket.gethostname()}, process {os.getpid()}"
+class HeldError(FatalError):
+    """Another process holds the lease; it passes when that one ends."""
+
+    def __init__(self, held: Held) -> None:
+        super().__init__(
+            f"another process works on this database: {held.holder}; stop it, or wait "
+            f"{max(1, round(held.seconds_left))} s if it is dead"
+        )
+
+
+def worker(held: Held) -> str | None:
+    """Return who works on the database; None: nobody, or it is known to be gone."""
+    is_over = held.holder is None or held.seconds_left <= 0
+    return None if is_over or fate_of(held.holder) is Fate.GONE else held.holder
 
 
 @contextmanager
@@ -30,7 +42,7 @@ def leased(store: Store, command: str) -> Iterator[int]:
     """Hold the lease around a piece of work; yields its epoch, which guards every write.
 
     Raises:
-        FatalError: another process holds it; the message names the holder.
+        HeldError: another process holds it; the message names the holder.
     """
     epoch = take(store, command)
     try:
@@ -43,36 +55,39 @@ def take(store: Store, command: str) -> int:
     """Take the lease and return its epoch.
 
     Raises:
-        FatalError: another process holds it; the message names the holder.
+        HeldError: another process holds it; the message names the holder.
     """
     epoch, held = try_take(store, command)
     if epoch is None:
-        raise FatalError(
-            f"another process works on this database: {held.holder}; stop it, or wait "
-            f"{max(1, round(held.seconds_left))} s if it is dead"
-        )
+        raise HeldError(held)
     return epoch
 
 
 def try_take(store: Store, command: str) -> tuple[int | None, Held]:
-    """Take the lease where it is free or over; return its epoch or None, and how it stands.
+    """Take the lease where it is free or over, or its holder is gone; return its epoch or None.
 
-    Where another holds it, nothing is written: whoever stands by may ask often. Where it is over,
-    and its holder stalled inside a transaction, that transaction is ended if the database can.
+    And how it stands. Where another holds it, nothing is written: whoever stands by may ask often.
+    Where it is over, and its holder stalled inside a transaction, that transaction is ended if
+    the database can.
 
     Raises:
         TransientError: the database is away, or another process is writing to it.
     """
     with store.reading() as unit:
         held = unit.lease.current()
-    if held.holder is not None and held.seconds_left >= 0:
+    is_gone = held.holder is not None and fate_of(held.holder) is Fate.GONE
+    if held.holder is not None and held.seconds_left >= 0 and not is_gone:
         return None, held
+    gone = held.epoch if is_gone else None
     try:
         with store.transaction() as unit:
-            epoch = unit.lease.take(holder_name(command), LEASE_SECONDS)
-            return epoch, unit.lease.current()
+            epoch = unit.lease.take(holder_name(command), LEASE_SECONDS, gone=gone)
+            now = unit.lease.current()
     except TransientError as error:
         raise TransientError(f"{error}{_in_the_way(store, held)}") from error
+    if is_gone and epoch is not None:
+        structlog.get_logger().warning("holder_gone", holder=held.holder, epoch=epoch)
+    return epoch, now
 
 
 def _in_the_way(store: Store, held: Held) -> str:

@@ -23,6 +23,7 @@ from oracle.domain.views import (
 )
 from oracle.services.accusing import due_spells
 from oracle.services.integrity.disputing import Dispute, disputes_in
+from oracle.services.leasing import worker
 from oracle.services.refusing import refusal_in
 from oracle.services.ruling import folded_by
 from oracle.services.timing.gating import holding
@@ -109,7 +110,7 @@ def overview(store: Store) -> Overview:
             tasks_waiting=unit.tasks.count_waiting(),
             draws_standing=len(standing),
             oldest_draw=standing[0].seed_block if standing else None,
-            lease=held.holder if held.seconds_left > 0 else None,
+            lease=worker(held),
             latches=tuple(unit.latches.all_closed()),
             reorg=next(iter(unit.reorgs.newest(1)), None),
             levels=_levels(unit),

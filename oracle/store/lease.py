@@ -52,12 +52,17 @@ class Lease:
         row = self._connection.execute(columns).one_or_none()
         return Held(None, 0, 0.0) if row is None else Held(row[0], row[1], row[2] / _SECOND)
 
-    def take(self, holder: str, seconds: float) -> int | None:
-        """Take the lease where it is free or over; return its epoch, None: another holds it."""
+    def take(self, holder: str, seconds: float, *, gone: int | None = None) -> int | None:
+        """Take the lease where it is free or over; return its epoch, None: another holds it.
+
+        `gone` is the epoch of a holder that is known to be dead: of that one, and of no later one,
+        it is taken at once.
+        """
         self._lay_row()
+        is_over = lease.c.holder.is_(None) | (lease.c.until_ms < self._now())
         taken = (
             update(lease)
-            .where(lease.c.holder.is_(None) | (lease.c.until_ms < self._now()))
+            .where(is_over if gone is None else is_over | (lease.c.epoch == gone))
             .values(
                 holder=holder,
                 epoch=lease.c.epoch + 1,

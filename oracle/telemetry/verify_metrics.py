@@ -40,6 +40,12 @@ DUPLICATE_LOGS = Counter(
     ["endpoint"],
     registry=REGISTRY,
 )
+WRONG_LOG_TIMES = Counter(
+    "oracle_wrong_log_times_total",
+    "Logs that came with another time than their block's header, which was taken.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
 WINDOW_SPLITS = Counter(
     "oracle_window_splits_total",
     "Ranges that were asked for in parts, and why.",

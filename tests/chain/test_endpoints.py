@@ -85,7 +85,7 @@ def test_a_lagging_endpoint_is_passed_by_but_not_put_aside(
     lags = True
 
     def waits(request: object) -> Http | None:
-        fault = b'{"id":1,"error":{"code":-32000,"message":"header not found"}}'
+        fault = b'{"id":null,"error":{"code":-32000,"message":"header not found"}}'
         return Http(body=fault) if lags and "Number" in str(request) else None
 
     both[0].faults.append(waits)

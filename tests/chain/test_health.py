@@ -5,8 +5,10 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.providers.breaker import FIRST_WAIT, LONGEST_WAIT, Breaker, State
 from oracle.chain.providers.bucket import Bucket
+from oracle.chain.providers.retries import RetryBudget
 from oracle.fakechain.clock import VirtualClock
 
 
@@ -119,3 +121,73 @@ def test_under_a_limit_no_more_passes_than_its_rate_and_one_piece_of_work(histor
                 assert owed <= 0 or one.wait() > 0
         else:
             clock.pass_by(event)
+
+
+def test_who_refuses_at_any_rate_is_not_asked_ever_more_slowly():
+    clock = VirtualClock()
+    one = bucket(clock)
+    for _ in range(60):
+        for _ in range(20):
+            one.spend(1)
+            one.answered()
+        one.refused(0.0)
+        clock.pass_by(1.0)
+
+    assert one.rate >= 10
+
+
+def test_who_has_a_limit_is_asked_more_slowly_down_to_half_of_what_it_bore():
+    clock = VirtualClock()
+    one = bucket(clock)
+    one.spend(20)
+    one.answered(20)
+    for _ in range(20):
+        one.refused(0.0)
+
+    assert one.rate == 10
+
+
+def test_what_was_borne_is_forgotten_after_two_minutes():
+    clock = VirtualClock()
+    one = bucket(clock)
+    one.answered(20)
+    clock.pass_by(130)
+    one.answered()
+    for _ in range(20):
+        one.refused(0.0)
+
+    assert one.rate < 1
+
+
+def failure(kind: Kind) -> EndpointError:
+    return EndpointError("http://one.example", kind, "words")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pauses"),
+    [
+        (Kind.UNREACHABLE, [0.05, 0.2, 0.5, None]),
+        (Kind.INVALID, [0.05, 0.2, 0.5, None]),
+        (Kind.CUT, [0.05, None, None, None]),
+        (Kind.SLOW, [None] * 4),
+        (Kind.REFUSED, [None] * 4),
+    ],
+)
+def test_what_fails_at_once_is_asked_again_a_few_times(kind: Kind, pauses: list[float | None]):
+    budget = RetryBudget()
+
+    assert [budget.pause(failure(kind), tries, 0.0) for tries in range(4)] == pauses
+
+
+def test_of_who_is_away_nothing_is_asked_again_until_it_answers():
+    budget = RetryBudget()
+    away = [budget.pause(failure(Kind.UNREACHABLE), 0, 0.0) for _ in range(20)]
+    for _ in range(7):
+        budget.succeeded()
+
+    assert away[5:] == [None] * 15
+    assert budget.pause(failure(Kind.UNREACHABLE), 0, 0.0) is not None
+
+
+def test_what_took_long_to_fail_is_not_asked_again():
+    assert RetryBudget().pause(failure(Kind.UNREACHABLE), 0, 5.0) is None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from oracle.chain.answers import LogAnswer
-from oracle.chain.logs import UNKNOWN_TIME, Filter, checked
+from oracle.chain.logs import NO_TIME, UNKNOWN_TIME, Filter, checked
 from oracle.domain.block import BlockRange
 from oracle.domain.ids import Address
 
@@ -95,7 +95,6 @@ OTHER_HASH = "0x" + "bb" * 32
         ([answer(logIndex="0xx")], "invalid literal"),
         ([answer(), answer(data="0xcd")], "two different logs"),
         ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "two blocks"),
-        ([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], "two times"),
     ],
 )
 def test_refuses_what_cannot_be_right(answers: list[LogAnswer], reason: str):
@@ -118,3 +117,16 @@ def test_refuses_what_cannot_be_right(answers: list[LogAnswer], reason: str):
 def test_a_pending_or_misshapen_log_never_gets_in(changed: dict[str, Any]):
     with pytest.raises(msgspec.ValidationError):
         answer(**changed)
+
+
+@pytest.mark.parametrize("written", ["0x0", "0x18bcfe56800", "1700000000", 1_700_000_000, "", {}])
+def test_what_is_no_time_in_seconds_is_not_taken_for_one(written: object):
+    (log,) = checked([answer(blockTimestamp=written)], BLOCKS, WANTED)
+
+    assert log.time == NO_TIME
+
+
+def test_of_two_times_of_one_block_the_second_is_none():
+    logs = checked([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
+
+    assert [log.time for log in logs] == [100, NO_TIME]

@@ -3,7 +3,8 @@
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.chain.endpoint import BATCH, Endpoint
+from oracle.chain.batch_size import BATCH
+from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
 from oracle.chain.providers.breaker import FIRST_WAIT
 from oracle.errors import TransientError

@@ -88,7 +88,7 @@ def test_case_37_the_rate_is_cut_and_comes_back(
     alone: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     (endpoint,) = endpoints_of(alone)
-    a_chain.provider.faults.append(faults.throttled(1, times=1))
+    a_chain.provider.faults.append(faults.throttled(5, times=1))
     with pytest.raises(TransientError):
         alone.step()
     cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)

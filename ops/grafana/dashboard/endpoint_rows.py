@@ -65,6 +65,7 @@ ROWS = (
                         "endpoint",
                         legend="unproven sender: {{endpoint}}",
                     ),
+                    rise("oracle_wrong_log_times_total", "endpoint", legend="time: {{endpoint}}"),
                 ),
             ),
             Panel(

@@ -16,6 +16,10 @@ _GROWTH = 0.5
 _LEAST_RATE = 0.5
 # Above it there is no limit any more.
 _MOST_RATE = 500.0
+# It is never cut below this share of what it bore within one second lately: who refuses at any
+# rate, as a busy node does, is not helped by asking more slowly.
+_BORNE = 0.5
+_BORNE_SECONDS = 60.0
 # How long calls are counted before their rate is known.
 _COUNTED_SECONDS = 10.0
 # Wait where a refusal does not say how long: doubling from one to the other, jittered.
@@ -37,6 +41,11 @@ class Bucket:
     _calls: int = 0
     _counted_from: float = 0.0
     _seen: float = 0.0
+    # Calls answered in the second that began then; the most of any second of this minute, and of
+    # the one before; and when this minute began.
+    _second: tuple[float, int] = (-math.inf, 0)
+    _most: tuple[int, int] = (0, 0)
+    _minute: float = -math.inf
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
@@ -68,7 +77,8 @@ class Bucket:
             now = self.clock()
             self._fill(now)
             counted = self._calls / max(1.0, now - self._counted_from)
-            self.rate = max(_LEAST_RATE, _CUT * min(self.rate, max(counted, self._seen, 1.0)))
+            cut = _CUT * min(self.rate, max(counted, self._seen, 1.0))
+            self.rate = max(_LEAST_RATE, cut, min(self.rate, _BORNE * max(self._most)))
             if retry_after is None:
                 whole = min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._refusals)
                 retry_after = whole * (1 + self.jitter()) / 2
@@ -77,10 +87,17 @@ class Bucket:
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)
 
-    def answered(self) -> None:
-        """Note that the endpoint did what it was asked."""
+    def answered(self, calls: int = 1) -> None:
+        """Note that the endpoint did what it was asked, so many calls."""
         with self._lock:
             self._refusals = 0
+            now = self.clock()
+            if now - self._minute >= _BORNE_SECONDS:
+                is_next = now - self._minute < 2 * _BORNE_SECONDS
+                self._most, self._minute = (0, self._most[0] if is_next else 0), now
+            began, count = self._second
+            self._second = (began, count + calls) if now - began < 1.0 else (now, calls)
+            self._most = max(self._most[0], self._second[1]), self._most[1]
 
     def _fill(self, now: float) -> None:
         passed, self._filled_at = max(0.0, now - self._filled_at), now

@@ -4,14 +4,18 @@ Hears of every question to the endpoint; refuses those that are known to be in v
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from oracle.chain.failures import BLAMELESS, EndpointError, Kind
 from oracle.chain.providers.breaker import Breaker, State
 from oracle.chain.providers.bucket import Bucket
+from oracle.chain.providers.retries import RetryBudget
 from oracle.telemetry import endpoint_metrics as metrics
+
+T = TypeVar("T")
 
 # Weight of the newest answer in the running means.
 _NEWEST = 0.3
@@ -20,6 +24,10 @@ _OFF_SECONDS = 3600.0
 # What counts against a method. Others are answers to a question that may be cut in two, again
 # and again, and must not end that.
 _BREAKING = {Kind.UNREACHABLE, Kind.SLOW, Kind.INVALID, Kind.REFUSED}
+# Who is asked alone, and wants to be left alone for no longer, is waited for in place; seconds.
+LONGEST_WAIT_IN_PLACE = 2.0
+# Where another endpoint may be asked, it is asked at once.
+_ALONE = {Kind.THROTTLED, Kind.NOT_THERE}
 
 
 @dataclass(slots=True)
@@ -48,23 +56,61 @@ class Health:
     last_words: dict[str, str] = field(default_factory=dict)
     # Until when a method counts as not there.
     off_until: dict[str, float] = field(default_factory=dict)
+    # What may be asked again at once, and how that is waited for.
+    retries: RetryBudget = field(default_factory=RetryBudget)
+    pause: Callable[[float], None] = time.sleep
+    # Whether there is nobody else to be asked while this one wants us to wait.
+    is_alone: bool = False
 
-    @contextmanager
-    def asking(self, method: str, calls: int) -> Iterator[None]:
-        """Watch over one question.
+    def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
+        """Watch over one question, which is asked again a few times where it fails at once.
+
+        Its breaker and its speed hear of the question and not of each try.
 
         Raises:
-            EndpointError: it is not asked: the method failed too often, or is not there.
+            EndpointError: it is not asked: the method failed too often, or is not there; or it
+                was, and failed.
         """
         self._admit(method)
-        self.bucket.spend(calls)
-        began = self.clock()
-        try:
-            yield
-        except EndpointError as error:
-            self._failed(method, error, self.clock() - began)
-            raise
-        self._answered(method, self.clock() - began)
+        began, tries = self.clock(), 0
+        while True:
+            tried = self.clock()
+            self.bucket.spend(calls)
+            try:
+                answer = ask()
+            except EndpointError as error:
+                metrics.CALLS.labels(self.label, method, error.kind.value).inc()
+                self._note_refusal(error)
+                pause = self._pause(error, tries, self.clock() - tried)
+                if pause is None:
+                    self._failed(method, error, self.clock() - began)
+                    raise
+                tries += 1
+                self.pause(pause)
+            else:
+                self.retries.succeeded()
+                self.bucket.answered(calls)
+                self._answered(method, self.clock() - tried)
+                return answer
+
+    def _pause(self, error: EndpointError, tries: int, took: float) -> float | None:
+        """Return after how many seconds to ask the same once more; None: not here and now."""
+        pause = self.retries.pause(error, tries, took)
+        if pause is None or error.kind not in _ALONE:
+            return pause
+        wait = max(pause, self.bucket.wait())
+        is_bearable = self.is_alone and not error.of_batch and wait <= LONGEST_WAIT_IN_PLACE
+        return wait if is_bearable else None
+
+    def bear(self) -> None:
+        """Wait until it may be asked, where there is nobody else and that is soon."""
+        wait = self.bucket.wait()
+        if self.is_alone and 0 < wait <= LONGEST_WAIT_IN_PLACE:
+            self.pause(wait)
+
+    def _note_refusal(self, error: EndpointError) -> None:
+        if error.kind is Kind.THROTTLED:
+            self.bucket.refused(error.retry_after)
 
     def has(self, method: str) -> bool:
         """Tell whether the endpoint has the method, as far as it is known."""
@@ -98,7 +144,6 @@ class Health:
 
     def _answered(self, method: str, seconds: float) -> None:
         self._breaker(method).succeeded()
-        self.bucket.answered()
         speed = self.speeds.setdefault(method, Speed())
         speed.took(seconds)
         metrics.CALLS.labels(self.label, method, "answered").inc()
@@ -106,12 +151,9 @@ class Health:
         self._show(method)
 
     def _failed(self, method: str, error: EndpointError, seconds: float) -> None:
-        metrics.CALLS.labels(self.label, method, error.kind.value).inc()
-        if error.of_batch and error.kind is not Kind.THROTTLED:
-            # It minds the size of the batch; a smaller one follows.
+        if error.of_batch or error.kind is Kind.THROTTLED:
+            # It minds the size of the batch, a smaller one follows; or it is for the bucket.
             pass
-        elif error.kind is Kind.THROTTLED:
-            self.bucket.refused(error.retry_after)
         elif error.kind is Kind.UNSUPPORTED and method not in self.speeds:
             # What has answered before is there: then it is a parameter that is not known.
             self.off_until[method] = self.clock() + _OFF_SECONDS

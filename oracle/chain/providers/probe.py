@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oracle.chain.answers import Quantity, number
-from oracle.chain.endpoint import BATCH, TAGS, Endpoint
+from oracle.chain.batch_size import BATCH
+from oracle.chain.endpoint import TAGS, Endpoint
 from oracle.chain.facts import EndpointFacts
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header

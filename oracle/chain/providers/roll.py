@@ -12,7 +12,7 @@ from oracle.chain.providers.bucket import Bucket
 from oracle.chain.providers.health import Health
 from oracle.chain.providers.standing import Standing
 from oracle.telemetry import endpoint_metrics as metrics
-from oracle.telemetry.verify_metrics import MISSING_LOGS
+from oracle.telemetry.verify_metrics import MISSING_LOGS, WRONG_LOG_TIMES
 
 Clock = Callable[[], float]
 
@@ -64,10 +64,12 @@ class Roll:
                 endpoint.name = f"{endpoint.name}#{position}"
             names.add(endpoint.name)
             health = Health(endpoint.name, endpoint.label, clock, Bucket(clock))
+            health.is_alone = len(endpoints) == 1
             endpoint.watch = health
             self._members[endpoint] = Member(endpoint, health, Standing())
             metrics.know(endpoint.label)
             MISSING_LOGS.labels(endpoint.name)
+            WRONG_LOG_TIMES.labels(endpoint.name)
 
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._members)

@@ -19,6 +19,8 @@ _LONGEST_ASK = 30.0
 # How long a proof of its chain lasts, and a quarantine until the endpoint is looked at again.
 PROOF_SECONDS = 3600.0
 QUARANTINE_SECONDS = 300.0
+# Where nobody else is left, it is looked at so soon.
+LAST_QUARANTINE_SECONDS = 5.0
 # A key that was refused so often will not be taken next time.
 _REFUSALS = 3
 
@@ -115,10 +117,11 @@ class Standing:
         """Look at it again in a while."""
         self.look_again_at = now + QUARANTINE_SECONDS
 
-    def is_to_be_released(self, now: float) -> bool:
-        """Tell whether to look at it again."""
+    def is_to_be_released(self, now: float, *, is_last: bool = False) -> bool:
+        """Tell whether to look at it again; `is_last`: no endpoint is left to be asked."""
         may_pass = self.quarantined is not None and not self.until_readmitted
-        return may_pass and now >= self.look_again_at
+        sooner = QUARANTINE_SECONDS - LAST_QUARANTINE_SECONDS if is_last else 0.0
+        return may_pass and now >= self.look_again_at - sooner
 
     def release_now(self, now: float) -> None:
         """Let it in again, behind the others at first."""

@@ -14,6 +14,7 @@ import structlog
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from oracle.chain.replies import is_of
 from oracle.chain.urls import shown
 from oracle.telemetry.endpoint_metrics import WAKEUPS, WEBSOCKET_FAILURES
 
@@ -28,14 +29,22 @@ _CLOSE_SECONDS = 1.0
 # How often a connection without news looks whether it should end.
 _LOOK_SECONDS = 1.0
 _MOST_BYTES = 1024 * 1024
+_ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
 
 
 class _Told(msgspec.Struct):
     """What comes over the websocket: an answer to our question, or a message."""
 
+    id: object = None
     method: str = ""
-    error: msgspec.Raw | None = None
+    error: object = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a message, or the answer to our one question, and no refusal of it."""
+        is_answer = not self.method
+        return self.error is None and not (is_answer and not is_of(self.id, _ID, is_error=False))
 
 
 class Sight(NamedTuple):
@@ -151,7 +160,7 @@ class Wakeups:
                     return "silent"
                 continue
             told = _read(said)
-            if told is None or told.error is not None:
+            if told is None or not told.is_ours:
                 return "refused"
             if told.method == "eth_subscription":
                 self._watchdog.heard(self._look(), self._clock())

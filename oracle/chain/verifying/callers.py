@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from oracle.chain.calls import See, Selectors, Sent, SentAnswer, calls_in
-from oracle.chain.endpoint import Endpoint, decoder_of
+from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.proof.transactions import SignedTransaction, transactions_root
+from oracle.chain.replies import decoder_of
 from oracle.chain.verifying.sealed import Sealed
 from oracle.domain.logs import Call
 

@@ -18,7 +18,9 @@ from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 # Blocks in one batch: full ones come to a few megabytes.
 _TOGETHER = 25
 # Kinds of who has never given a block's receipts yet, which may mean that he never does.
-_NOT_SERVED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.INVALID, Kind.NOT_THERE}
+_NOT_SERVED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.REFUSED, Kind.INVALID, Kind.NOT_THERE}
+# Of who has given some: behind the address there may be another node, which serves less.
+_NOT_SERVED_NOW = {Kind.UNSUPPORTED, Kind.UNKNOWN}
 
 Answer = TypeVar("Answer")
 Receipts = list[ProvenReceipt]
@@ -45,13 +47,14 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
         except EndpointError as error:
             if error.kind is Kind.TOO_LARGE:
                 return _in_parts(endpoint, habits, blocks)
-            if habits.gives_receipts or error.kind not in _NOT_SERVED:
+            not_served = _NOT_SERVED_NOW if habits.gives_receipts else _NOT_SERVED
+            if error.kind not in not_served:
                 raise
         else:
             habits.gives_receipts = True
             return given
     one_by_one = [_one_by_one(endpoint, block) for block in blocks]
-    habits.gives_receipts = False
+    habits.gives_receipts = habits.gives_receipts or False
     return one_by_one
 
 

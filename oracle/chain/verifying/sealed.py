@@ -13,6 +13,7 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import take_newest
 from oracle.chain.proof.header_hash import HeaderAnswer
 from oracle.chain.proof.trie import EMPTY_ROOT
+from oracle.chain.replies import decoder_of
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 
@@ -76,7 +77,7 @@ class Sealed:
             ValueError: the block came with something else.
         """
         try:
-            sent = msgspec.json.decode(self.answer.transactions, type=list[str | _Hashed])
+            sent = decoder_of(list[str | _Hashed]).decode(self.answer.transactions)
         except msgspec.DecodeError as error:
             raise ValueError(f"transactions of block {self.block.number}: {error}") from None
         return [one if isinstance(one, str) else one.hash for one in sent]

@@ -4,6 +4,7 @@ The wire is `line.Line`'s opposite number: one request, one answer, no retries, 
 limit on time and size. What comes back is believed in nothing (F70).
 """
 
+import itertools
 import json
 import time
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from typing_extensions import override
 from urllib3.exceptions import HTTPError
 
 from oracle.chain.bodies import Punctual, body_of
+from oracle.chain.replies import is_of
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.publisher.keys import read_secret
@@ -40,7 +42,7 @@ _SHOWN = 200
 class RemoteSigner:
     """One account. `repr` shows its address and host alone."""
 
-    __slots__ = ("_address", "_name", "_session", "_url", "_wire")
+    __slots__ = ("_address", "_name", "_numbers", "_session", "_url", "_wire")
 
     def __init__(self, place: RemoteKey) -> None:
         """Nothing is asked yet.
@@ -53,6 +55,7 @@ class RemoteSigner:
         self._wire = place.wire
         self._name = urlsplit(place.url).hostname or "the remote signer"
         self._session = _session(place.wire)
+        self._numbers = itertools.count(1)
 
     @override
     def __repr__(self) -> str:
@@ -81,7 +84,8 @@ class RemoteSigner:
 
     def _ask(self, method: str, parameters: list[object]) -> object:
         RPC_CALLS.labels(method).inc()
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        number = next(self._numbers)
+        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
         try:
             with RPC_SECONDS.labels(method).time():
                 answer = json.loads(self._post(body))
@@ -98,7 +102,7 @@ class RemoteSigner:
                 f"the signer at {self._name} did not answer {method} ({_shortly(error)}): "
                 "it is asked again for the same"
             ) from None
-        return _result(answer, f"the signer at {self._name}", method)
+        return _result(answer, number, f"the signer at {self._name}", method)
 
     def _post(self, asked: Mapping[str, object]) -> bytes:
         """Return the answer's bytes.
@@ -174,15 +178,17 @@ def _there(path: Path) -> Path:
     return path
 
 
-def _result(answer: object, who: str, method: str) -> object:
+def _result(answer: object, number: int, who: str, method: str) -> object:
     if not isinstance(answer, dict):
         raise TransientError(f"{who} answered {method} with no JSON-RPC")
     error = answer.get("error")
+    if not is_of(answer.get("id"), number, is_error=error is not None):
+        raise TransientError(f"{who} answered another question than {method}")
     if error is not None:
         said = error.get("message", "") if isinstance(error, dict) else error
         text = without_secrets(str(said))[:_SHOWN]
         raise SignerRefusedError(f"{who} refused {method}: {text}")
-    if answer.get("id") != 1 or "result" not in answer:
+    if "result" not in answer:
         raise TransientError(f"{who} answered {method} without a result")
     return answer["result"]
 

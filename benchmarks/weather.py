@@ -1,0 +1,112 @@
+"""Indexing through an endpoint in bad weather, against the same one without faults.
+
+Run: .venv/bin/python benchmarks/weather.py [--history 600] [--head 40] [--latency 0.2]
+Both endpoints answer after the same time. In bad weather 10 % of the requests get a 429 with
+`Retry-After: 1`, 10 % garbage, 5 % a reset connection, and 10 % are answered by a node that lags.
+First a history is read, then the head is followed: each block is mined once the one before is
+folded, and whoever fails, or has nothing to do, looks again after the usual poll time.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from oracle.errors import TransientError  # noqa: E402
+from oracle.fakechain.server import serving  # noqa: E402
+from oracle.fakechain.tree import Tree  # noqa: E402
+from oracle.fakechain.weather import FOUL, Weather  # noqa: E402
+from oracle.store.schema import migrate  # noqa: E402
+from tests.faults.indexer import CHAIN_ID, Indexer  # noqa: E402
+from tests.faults.speaking import txs  # noqa: E402
+from tests.traffic import Traffic  # noqa: E402
+
+# Of the speed without faults at least this share is to be left.
+TARGET = 1 / 3
+# The exit code of a run that worked and was too slow.
+MISSED = 3
+POLL_SECONDS = 1.0
+
+
+class Run:
+    """One indexer in front of one endpoint."""
+
+    def __init__(self, asked: argparse.Namespace, shares: dict[str, float]) -> None:
+        self.asked = asked
+        self.tree, traffic = Tree(CHAIN_ID), Traffic(1)
+        for _ in range(asked.history):
+            self.tree.mine(txs(traffic.block()))
+        self.endpoint = Weather(self.tree, lambda: time.sleep(asked.latency))
+        self.shares = shares
+        self.failures: Counter[str] = Counter()
+
+    def seconds(self) -> tuple[float, float]:
+        """Read the history, then follow the head; seconds for each."""
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            url = stack.enter_context(serving(self.endpoint)).url
+            self.endpoint.show(self.tree.last)
+            migrate(f"sqlite:///{folder}/weather.db")
+            indexer = Indexer([url], f"sqlite:///{folder}/weather.db", reports=False)
+            stack.callback(indexer.close)
+            # Whose chain it is was found out before.
+            self.endpoint.shares = self.shares
+            began = time.perf_counter()
+            self.reach(indexer)
+            history = time.perf_counter() - began
+            for _ in range(self.asked.head):
+                self.endpoint.show(self.tree.mine())
+                self.reach(indexer)
+        return history, time.perf_counter() - began - history
+
+    def reach(self, indexer: Indexer) -> None:
+        """Turn as the daemon does until the newest block is folded."""
+        while True:
+            try:
+                done = indexer.step()
+            except TransientError as error:
+                self.failures[str(error).partition(": ")[2][:40]] += 1
+                done = None
+            if done is None:
+                with indexer.store.reading() as unit:
+                    cursor = unit.cursor.get()
+                if cursor is not None and cursor.number == self.tree.last.number:
+                    return
+                time.sleep(POLL_SECONDS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--history", type=int, default=600)
+    parser.add_argument("--head", type=int, default=40)
+    parser.add_argument("--latency", type=float, default=0.2)
+    asked = parser.parse_args()
+    out, table = Console(), Table(title="Blocks a second through one endpoint")
+    for title in ("", "fair", "foul", "ratio", "target"):
+        table.add_column(title, justify="right")
+    fair = Run(asked, {}).seconds()
+    foul_run = Run(asked, dict(FOUL))
+    foul = foul_run.seconds()
+    ratios = [one / other for one, other in zip(fair, foul, strict=True)]
+    for name, place, blocks in (("history", 0, asked.history), ("head", 1, asked.head)):
+        speeds = f"{blocks / fair[place]:.1f}", f"{blocks / foul[place]:.1f}"
+        table.add_row(name, *speeds, f"{ratios[place]:.2f}", f"{TARGET:.2f}")
+    out.print(table)
+    out.print(f"turns that failed: {sum(foul_run.failures.values())}")
+    for words, count in foul_run.failures.most_common(5):
+        out.print(f"{count:6} {words}", markup=False)
+    return 0 if min(ratios) >= TARGET else MISSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

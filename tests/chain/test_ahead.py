@@ -1,0 +1,81 @@
+"""Windows read ahead: which are fetched again after one of them failed."""
+
+from collections import Counter
+from threading import Lock
+
+import pytest
+
+from oracle.chain.ahead import DEPTH, ReadAhead
+from oracle.chain.window import Window
+from oracle.domain.block import BlockRange, BlockRef
+from oracle.domain.ids import Hash
+from oracle.errors import InputError, OracleError, TransientError
+
+LAST = 99
+HASH = Hash("0x" + "00" * 32)
+
+
+class Fetching:
+    """Fetches windows of ten blocks; those that begin at a block of `failing` fail so once."""
+
+    def __init__(self, failing: dict[int, OracleError]) -> None:
+        self.failing = failing
+        self.fetched: Counter[int] = Counter()
+        self._lock = Lock()
+        self.ahead = ReadAhead(self._fetch, self._cut)
+
+    def _cut(self, blocks: BlockRange) -> BlockRange:
+        return BlockRange(blocks.first, min(blocks.last, blocks.first + 9))
+
+    def _fetch(self, part: BlockRange) -> Window:
+        with self._lock:
+            self.fetched[part.first] += 1
+            failure = self.failing.pop(part.first, None)
+        if failure is not None:
+            raise failure
+        return Window(part, HASH, BlockRef(part.last, HASH, HASH, 0), [], [], [])
+
+    def take(self, first: int) -> int:
+        return self.ahead.take(BlockRange(first, LAST)).range.first
+
+
+def test_windows_that_were_fetched_stay_when_the_one_before_them_fails():
+    fetching = Fetching({20: TransientError("no connection")})
+    taken = [fetching.take(0), fetching.take(10)]
+    with pytest.raises(TransientError):
+        fetching.take(20)
+
+    taken += [fetching.take(first) for first in range(20, 100, 10)]
+
+    assert taken == list(range(0, 100, 10))
+    assert fetching.fetched == {first: 1 + (first == 20) for first in taken}
+
+
+def test_a_window_that_fails_again_and_again_costs_the_others_nothing():
+    fetching = Fetching({0: TransientError("no connection")})
+    for _ in range(3):
+        with pytest.raises(TransientError):
+            fetching.take(0)
+        fetching.failing[0] = TransientError("no connection")
+
+    assert fetching.fetched[0] == 3
+    assert {count for first, count in fetching.fetched.items() if first} == {1}
+    assert len(fetching.fetched) <= DEPTH + 1
+
+
+def test_where_somebody_goes_on_elsewhere_nothing_is_kept():
+    fetching = Fetching({0: TransientError("no connection")})
+    with pytest.raises(TransientError):
+        fetching.take(0)
+
+    assert fetching.take(5) == 5
+
+
+def test_what_does_not_pass_leaves_nothing_read_ahead():
+    fetching = Fetching({0: InputError("another chain")})
+    with pytest.raises(InputError):
+        fetching.take(0)
+
+    fetching.take(0)
+
+    assert fetching.fetched[10] == 2

@@ -1,0 +1,73 @@
+"""Whose question an answer answers, and what an error says in whatever shape it comes."""
+
+import pytest
+
+from oracle.chain.replies import Fault, Reply, by_question, fault_of, is_mistaken, is_of, snippet
+
+
+@pytest.mark.parametrize("given", [7, "7", 7.0])
+def test_an_id_may_be_written_as_text_or_with_a_point(given: object):
+    assert is_of(given, 7, is_error=False)
+
+
+@pytest.mark.parametrize("given", [8, "8", 7.5, True, "", "0x7", [7], {}])
+def test_another_id_is_of_another_question_even_of_an_error(given: object):
+    assert not is_of(given, 7, is_error=True)
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+def test_an_error_may_come_without_an_id_and_a_result_may_not(*, is_error: bool):
+    assert is_of(None, 7, is_error=is_error) is is_error
+
+
+def test_answers_of_a_batch_go_to_their_questions():
+    first, second = Reply[str]("2", "b"), Reply[str](1, "a")
+
+    assert by_question([first, second], {1, 2, 3}) == {2: first, 1: second}
+
+
+@pytest.mark.parametrize("ids", [[1, 4], [1, 1], [1, None]])
+def test_a_batch_with_an_answer_to_no_question_or_two_to_one_is_of_another(ids: list[object]):
+    assert by_question([Reply[str](one, "a") for one in ids], {1, 2, 3}) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        ({"code": -32601, "message": "no such method"}, -32601, "no such method"),
+        ({"code": "-32601", "message": "no such method"}, -32601, "no such method"),
+        ({"code": -32601.0, "message": None}, -32601, ""),
+        ({"message": None, "data": {"reason": "full"}}, 0, '{"reason":"full"}'),
+        ({"code": "E17", "message": "busy", "data": "try later"}, 0, "busy: try later"),
+        ({"code": 3, "message": "reverted", "data": "0x08c379a0"}, 3, "reverted"),
+        ({"code": -32000, "message": {"text": "busy"}}, -32000, ""),
+        ({"code": -32000, "error": {"message": "busy"}}, -32000, "busy"),
+        ("Unsupported", 0, "Unsupported"),
+        (["Unsupported"], 0, "Unsupported"),
+        ([], 0, ""),
+        (429, 429, ""),
+        (True, 1, ""),
+    ],
+)
+def test_the_words_of_an_error_are_found_wherever_they_stand(error: object, code: int, words: str):
+    assert fault_of(error) == Fault(code, words)
+
+
+def test_of_a_web_page_its_words_are_shown():
+    page = b"<html><style>p {x: y}</style><title>Access denied</title><p>by us</p></html>"
+
+    assert snippet(page) == "Access denied by us"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        (b'{"id":5,"result":[{"a":1}]}', True),
+        (b'[{"id":5,"result":"0x1"}]', True),
+        (b'{"id":4,"result":[{"a":1}]}', False),
+        (b"[7]", False),
+        (b'{"id":5,"resu', False),
+    ],
+)
+def test_what_cannot_be_read_may_be_the_answer_to_another_question(body: bytes, *, is_one: bool):
+    assert is_mistaken(body, {4}) is is_one

@@ -1,0 +1,75 @@
+"""A signal's handler puts a number into a queue, and no more: what it raised might be lost."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_files import ROOT
+
+FILES = sorted((ROOT / "oracle").rglob("*.py"))
+# Ways to be told of a signal that this house does not use.
+STRANGE = {"sigwait", "setitimer", "alarm", "add_signal_handler", "set_wakeup_fd", "pthread_kill"}
+
+
+def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
+    """Every call of an attribute of one of these names."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in names
+    ]
+
+
+def installed(tree: ast.AST) -> list[ast.expr]:
+    """What is put in as a handler."""
+    return [
+        call.args[1]
+        for call in calls(tree, "signal")
+        if isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "signal"
+    ]
+
+
+def is_harmless(handler: ast.expr, tree: ast.AST) -> bool:
+    """One that the kernel or Python had before, or one that only puts into a queue."""
+    if isinstance(handler, ast.Attribute):
+        return handler.attr in {"SIG_IGN", "SIG_DFL"}
+    assert isinstance(handler, ast.Name), ast.dump(handler)
+    if handler.id in {"before", "handler"}:
+        return True
+    (found,) = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == handler.id
+    )
+    (only, *others) = found.body
+    is_call = isinstance(only, ast.Expr) and isinstance(only.value, ast.Call)
+    return is_call and not others and ast.unparse(only).startswith("told.put(")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_handler_of_a_signal_does_more_than_note_it(path: Path):
+    tree = ast.parse(path.read_text("utf-8"))
+    assert not calls(tree, *STRANGE)
+    assert all(is_harmless(handler, tree) for handler in installed(tree))
+
+
+def test_handlers_are_put_in_at_one_place_and_left_out_at_another():
+    places = {
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        if installed(ast.parse(path.read_text("utf-8")))
+    }
+    assert places == {"oracle/entrypoints/stopping.py", "oracle/services/backtest/running.py"}
+
+
+def test_a_handler_that_raises_is_found():
+    tree = ast.parse(
+        "def note(number, frame):\n    raise SystemExit\nsignal.signal(signal.SIGTERM, note)"
+    )
+    (handler,) = installed(tree)
+    assert not is_harmless(handler, tree)

@@ -1,0 +1,150 @@
+"""Whether the process that holds the lease is gone: where nobody knows for sure, it may live."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oracle.services import holders
+from oracle.services.holders import Fate, fate_of, holder_name
+from oracle.services.leasing import HeldError, leased, take, try_take, worker
+from oracle.store.store import Store
+
+_NAMES_ITSELF = (
+    "import sys, oracle.services.holders as h;"
+    "print(h.holder_name('run'), flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def named_process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A process that has said how it is named as a holder, and waits."""
+    command = [sys.executable, "-c", _NAMES_ITSELF]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as running:
+        assert running.stdout is not None
+        try:
+            yield running, running.stdout.readline().strip()
+        finally:
+            running.kill()
+
+
+def test_this_process_lives():
+    assert fate_of(holder_name("run")) is Fate.LIVES
+
+
+def test_one_that_was_killed_is_gone_before_and_after_its_parent_has_noted_it():
+    with named_process() as (running, name):
+        assert fate_of(name) is Fate.LIVES
+        running.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+        assert fate_of(name) is Fate.GONE
+        running.wait()
+        assert fate_of(name) is Fate.GONE
+
+
+def test_one_that_is_stopped_lives():
+    with named_process() as (running, name):
+        running.send_signal(signal.SIGSTOP)
+        assert fate_of(name) is Fate.LIVES
+
+
+def test_another_process_with_the_same_number_is_not_taken_for_it():
+    name = holder_name("run")
+    begun = name.partition("(begun ")[2].partition(" ")[0]
+    earlier = name.replace(f"begun {begun}", f"begun {int(begun) - 1}")
+    assert fate_of(earlier) is Fate.GONE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        "the daemon",
+        "qos-oracle run on host, process 7",
+        # Of another host, boot or namespace.
+        "qos-oracle run on host, process 7 (begun 12 at 0123456789abcdef)",
+        "qos-oracle run on host, process 0 (begun 12 at 0123456789abcdef)",
+    ],
+)
+def test_of_another_place_nothing_is_known(name: str | None):
+    assert fate_of(name) is Fate.UNKNOWN
+
+
+@pytest.mark.parametrize("hidden", ["sys/kernel/random/boot_id", "self", "self/ns/pid"])
+def test_where_the_kernel_does_not_tell_enough_nobody_is_gone(
+    hidden: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with named_process() as (running, name):
+        running.kill()
+        running.wait()
+        assert fate_of(name) is Fate.GONE
+        _proc(tmp_path, hidden)
+        monkeypatch.setattr(holders, "_PROC", tmp_path)
+        monkeypatch.setattr(holders, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
+        assert fate_of(name) is Fate.UNKNOWN
+        assert "begun" not in holder_name("run")
+
+
+def test_a_mount_that_counts_other_processes_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    name = holder_name("run")
+    (tmp_path / "self").symlink_to("1234567")
+    monkeypatch.setattr(holders, "_PROC", tmp_path)
+    assert fate_of(name) is Fate.UNKNOWN
+
+
+def _proc(folder: Path, hidden: str) -> None:
+    """A /proc as this process sees it, without one part."""
+    (folder / "sys/kernel/random").mkdir(parents=True)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+    if hidden != "sys/kernel/random/boot_id":
+        (folder / "sys/kernel/random/boot_id").write_text(boot, "ascii")
+    own = folder / str(os.getpid())
+    (own / "ns").mkdir(parents=True)
+    for kind in ("pid", "time"):
+        if hidden != f"self/ns/{kind}":
+            (own / "ns" / kind).symlink_to(Path("/proc/self/ns", kind).readlink())
+    if hidden != "self":
+        (folder / "self").symlink_to(str(os.getpid()))
+
+
+def test_the_lease_of_one_that_is_gone_is_taken_at_once(database_url: str):
+    with named_process() as (running, name), Store.open(database_url) as store:
+        with store.transaction() as unit:
+            assert unit.lease.take(name, 3600) == 1
+        with pytest.raises(HeldError, match=f"process {running.pid} "):
+            take(store, "new")
+        running.kill()
+        running.wait()
+        with store.reading() as unit:
+            assert worker(unit.lease.current()) is None
+        assert take(store, "new") == 2
+
+
+def test_of_two_that_find_the_holder_gone_one_gets_the_lease(database_url: str):
+    with named_process() as (running, name), Store.open(database_url) as store:
+        running.kill()
+        running.wait()
+        with store.transaction() as unit:
+            assert unit.lease.take(name, 3600) == 1
+        # What both have read before either writes.
+        with store.transaction() as unit:
+            assert unit.lease.take("one", 3600, gone=1) == 2
+        with store.transaction() as unit:
+            assert unit.lease.take("the other", 3600, gone=1) is None
+
+
+def test_whoever_may_live_keeps_the_lease(database_url: str):
+    with Store.open(database_url) as store:
+        with store.transaction() as unit:
+            assert unit.lease.take("qos-oracle run on elsewhere, process 7", 3600) == 1
+        assert try_take(store, "new")[0] is None
+        with pytest.raises(HeldError), leased(store, "new"):
+            pass
