@@ -13,10 +13,10 @@ import urllib3
 
 from oracle.chain.fault_words import blocks_in, is_throttled_page, kind_of, range_in
 from oracle.chain.kinds import BLAMELESS, DIVISIBLE, Kind
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.telemetry.logs import without_secrets
 
-__all__ = ["BLAMELESS", "DIVISIBLE", "EndpointError", "Fault", "Kind", "NoneAnswersError"]
+__all__ = ["BLAMELESS", "DIVISIBLE", "EndpointError", "Fault", "Kind"]
 
 _LONGEST_WORDS = 200
 # Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
@@ -51,10 +51,6 @@ class EndpointError(TransientError):
         self.blocks = blocks
         self.suggested: tuple[int, int] | None = None
         self.of_batch = False
-
-
-class NoneAnswersError(InputError):
-    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for."""
 
 
 class Fault(msgspec.Struct):

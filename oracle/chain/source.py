@@ -7,11 +7,11 @@ from typing import NamedTuple, Self
 import structlog
 
 from oracle.chain.ahead import ReadAhead
-from oracle.chain.contracts import check_code
+from oracle.chain.contracts import NotTheContractError, check_code
 from oracle.chain.counters import counted
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.finality import Finality
 from oracle.chain.fixtures import Line, recorded
 from oracle.chain.head_tracker import HeadTracker
@@ -29,7 +29,7 @@ from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
-from oracle.errors import InputError
+from oracle.errors import TransientError
 
 __all__ = ["Source", "Window", "Witness"]
 
@@ -104,15 +104,16 @@ class Source:
         self._endpoints.hold(Anchor(number, block_hash, source))
 
     def check(self) -> None:
-        """Ask every endpoint for its chain, and one for the code of the contracts.
+        """Ask every endpoint for its chain, and for the code of the contracts until one has it.
 
         One of several that is on another chain, or refuses us, is quarantined.
 
         Raises:
-            NoneAnswersError: none answers.
-            InputError: there is none but such, or an address holds no contract or another one
+            TransientError: none answers as an endpoint does, or too few say of an address that it
+                holds no contract, or another one.
+            InputError: all are on another chain.
+            NotTheContractError: all say of an address that it holds no contract, or another one
                 than the profile reads.
-            TransientError: the one that answered does not any more.
         """
         failures: dict[Endpoint, EndpointError] = {}
         for endpoint in self._endpoints:
@@ -120,16 +121,32 @@ class Source:
                 self._endpoints.prove(endpoint)
             except EndpointError as error:
                 failures[endpoint] = error
-        wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
         if len(failures) == len(self._endpoints):
             late = [error for error in failures.values() if error.kind in _MAY_COME]
-            for refusal in () if late else wrong.values():
-                raise InputError(f"[chain] endpoints: {refusal}")
             first = next(iter(late or failures.values()))
-            raise NoneAnswersError(f"[chain] endpoints: none answers: {first}")
-        for one, refusal in wrong.items():
-            self._endpoints.quarantine(one, refusal.words)
-        self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
+            raise TransientError(f"[chain] endpoints: none answers: {first}")
+        for one, refusal in failures.items():
+            if refusal.kind in _SETTINGS:
+                self._endpoints.quarantine(one, refusal.words)
+        self._check_contracts()
+
+    def _check_contracts(self) -> None:
+        complaints: list[NotTheContractError] = []
+
+        def look(endpoint: Endpoint) -> None:
+            try:
+                check_code(endpoint, self._reader)
+            except NotTheContractError as complaint:
+                complaints.append(complaint)
+                raise EndpointError(endpoint.name, Kind.INVALID, str(complaint)) from None
+
+        try:
+            self._endpoints.use(look)
+        except EndpointError:
+            # One that stands still, or has lost the chain, says so too.
+            if len(complaints) == len(self._endpoints):
+                raise complaints[0] from None
+            raise
 
     def close(self) -> None:
         """Stop reading ahead and let the connections go."""
@@ -141,16 +158,25 @@ class Source:
         """Return the chain id that every endpoint must show before it is used."""
         return self._endpoints.chain_id
 
-    def genesis_hash(self) -> Hash:
-        """Return the hash of block 0.
+    def genesis_hash(self, known: Hash | None = None) -> Hash:
+        """Return the hash of block 0: the `known` one where an endpoint shows it.
 
         Raises:
-            TransientError: no endpoint tells it now.
+            TransientError: no endpoint tells it now, or too few that it is another one.
         """
-        genesis = self.header(0)
-        if genesis is None:
+        if known is None:
+            genesis = self.header(0)
+            shown = [] if genesis is None else [genesis.hash]
+        else:
+            shown = [one.block.hash for one in self.witness(0) if one.block is not None]
+        if known in shown:
+            return known
+        if not shown:
             raise EndpointError("every endpoint", Kind.INVALID, "no block 0")
-        return genesis.hash
+        if known is not None and len(shown) < len(self._endpoints):
+            words = f"shows block 0 as {shown[0]}, the database as {known}; others are silent"
+            raise EndpointError("an endpoint", Kind.INVALID, words)
+        return shown[0]
 
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down.
@@ -294,6 +320,6 @@ class Source:
         )
 
 
-# What waiting does not cure, and what it may.
+# What one of several is left out for, and what may be waited for.
 _SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}
 _MAY_COME = set(Kind) - _SETTINGS - {Kind.QUARANTINED}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from oracle.chain.failures import EndpointError, Kind
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.publisher.door import Door
 from oracle.publisher.heights import Reached
 from oracle.publisher.resting import Rest
@@ -227,6 +227,10 @@ class Lines:
         """How many have to agree on what cannot be taken back: two, or the only one."""
         return min(2, len(self.all))
 
+    def singly(self) -> "tuple[Lines, ...]":
+        """Return each endpoint by itself."""
+        return tuple(Lines([line]) for line in self.all)
+
     def close(self) -> None:
         """Let all connections go."""
         for line in self.all:
@@ -248,7 +252,7 @@ class Lines:
         Asked before every signature; costs nothing once they have answered.
 
         Raises:
-            InputError: one is of another chain.
+            TransientError: one is of another chain; it may be put right while we wait.
         """
         for line in self.all:
             try:
@@ -256,7 +260,7 @@ class Lines:
             except TransientError:
                 continue
             if not is_ours:
-                raise InputError(
+                raise TransientError(
                     f"[chain] endpoints: {line.name} does not serve chain {chain_id}; "
                     "nothing is signed: put the address or chain.id right"
                 )

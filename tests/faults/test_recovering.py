@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from oracle.chain.endpoint import BATCH, Endpoint
-from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.providers.breaker import FIRST_WAIT
 from oracle.errors import TransientError
 from oracle.fakechain import transport_faults as faults
@@ -151,7 +151,7 @@ def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
     refused.faults.append(faults.status(403))
     indexer.restart()
 
-    with pytest.raises(NoneAnswersError, match="503"):
+    with pytest.raises(TransientError, match="503"):
         indexer.source.check()
 
 
