@@ -1,7 +1,7 @@
 """What a supervisor hears: 1 for all that may pass, 2 only where a person has to change something.
 
 Every command that asks an endpoint is walked through every kind of answer that is none: none of
-them ends with 2, and a running daemon does not end at all.
+them ends with 2.
 """
 
 import sqlite3
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from oracle.entrypoints.cli import run
-from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import LocalNetwork, Settings, local_network, write
 from tests.entrypoints.test_command_line import COMMANDS
 from tests.sending import faults
@@ -21,7 +20,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 NOBODY = "0x" + "9" * 40
 Capture = pytest.CaptureFixture[str]
-CHAIN_ID, CALL, CODE = "eth_chainId", "eth_call", "eth_getCode"
+CALL, CODE = "eth_call", "eth_getCode"
 # By command: how it is called where it asks an endpoint.
 ASKING = {
     "config check": [],
@@ -167,29 +166,3 @@ def test_contracts_that_were_read_before_are_not_gone_for_good(
     assert left(honest, "run", "--once") == 0
     door.rule(CODE, faults.says("0x"))
     assert left(at(settings, tmp_path, door.url), "run", "--once") == 1
-
-
-def test_a_running_daemon_survives_every_answer_that_is_none(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-):
-    # Code is looked at when it starts; whose chain it is, after each silence.
-    forged = [rule for rule in NO_ANSWERS.values() if rule[0] != CODE]
-    with (
-        local_network(tmp_path_factory.mktemp("keys")) as chain,
-        proxy(chain.url) as door,
-        daemon(at(chain.settings(tmp_path), tmp_path, door.url), "--publish") as running,
-    ):
-        running.wait_until_ready()
-        for method, fault in [*forged, (CHAIN_ID, faults.another_chain(5))]:
-            door.forget()
-            door.rule(method, fault)
-            while not _asked(door, method):
-                # Ends with the daemon's log where it has ended.
-                running.wait_for("started")
-            door.heal()
-        running.wait_until_ready()
-        assert running.stop()[0] == 0
-
-
-def _asked(door: Proxy, method: str) -> int:
-    return len(door.asked) if method == EVERY else door.count(method)
