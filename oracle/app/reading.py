@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from oracle.app.facts import KeptFacts
+from oracle.chain.contracts import NotTheContractError
 from oracle.chain.logs import Filter
 from oracle.chain.prober import Prober
 from oracle.chain.reader import Reader
@@ -154,11 +155,29 @@ class ReadingRooms:
         """The chain behind the endpoints.
 
         Raises:
-            InputError: none answers (NoneAnswersError), it is another chain than `chain.id` says,
-                or an address holds no contract.
+            TransientError: none answers, or one that was read before seems to be gone.
+            InputError: it is another chain than `chain.id` says, or an address holds no contract.
         """
-        self.source.check()
+        try:
+            self.source.check()
+        except NotTheContractError as error:
+            if self._were_read_before():
+                raise TransientError(f"{error}; it was there before") from error
+            raise
         return self.source
+
+    def _were_read_before(self) -> bool:
+        """Tell whether the database, where it is open, was written from these very contracts."""
+        store: Store | None = self.__dict__.get("store")
+        if store is None:
+            return False
+        with store.reading() as unit:
+            known = unit.identity.get()
+        told = self.config
+        return known is not None and (known.contracts, known.oracle) == (
+            {name: Address(address) for name, address in told.network.contracts.items()},
+            Address(told.oracle.address) if told.oracle.address else None,
+        )
 
     def require_chain(self) -> None:
         """Raise what `chain` raises, for who only wants to know that it is there."""
@@ -201,9 +220,11 @@ class ReadingRooms:
 
     def _identity(self) -> Identity:
         told = self.config
+        with self.store.reading() as unit:
+            known = unit.identity.get()
         return Identity(
             chain_id=told.chain.id,
-            genesis_hash=self.chain.genesis_hash(),
+            genesis_hash=self.chain.genesis_hash(None if known is None else known.genesis_hash),
             contracts={name: Address(address) for name, address in told.network.contracts.items()},
             oracle=Address(told.oracle.address) if told.oracle.address else None,
             start_block=told.chain.start_block,

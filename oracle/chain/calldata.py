@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
 from eth_utils.abi import collapse_if_tuple, function_signature_to_4byte_selector
 
 from oracle.errors import FatalError
@@ -19,9 +20,16 @@ def call_input(contract: str, function: str, *arguments: object) -> str:
 
 
 def call_output(contract: str, function: str, answer: str) -> tuple[Any, ...]:
-    """Read what a call of that function answered."""
+    """Read what a call of that function answered.
+
+    Raises:
+        ValueError, AttributeError: it is no such answer, or null.
+    """
     _, outputs = _function(contract, function)
-    return tuple(decode(outputs, bytes.fromhex(answer.removeprefix("0x"))))
+    try:
+        return tuple(decode(outputs, bytes.fromhex(answer.removeprefix("0x"))))
+    except (DecodingError, OverflowError) as error:
+        raise ValueError(str(error)) from error
 
 
 def creation_code(contract: str, *arguments: object) -> str:

@@ -1,8 +1,13 @@
 """Makes sure that the addresses of the settings hold the contracts that we read."""
 
 from oracle.chain.endpoint import Endpoint
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.reader import Reader
 from oracle.errors import InputError
+
+
+class NotTheContractError(InputError):
+    """An address holds no contract, or another one than the profile reads."""
 
 
 def check_code(endpoint: Endpoint, reader: Reader) -> None:
@@ -12,23 +17,29 @@ def check_code(endpoint: Endpoint, reader: Reader) -> None:
     code is elsewhere, so only that there is any is looked at.
 
     Raises:
-        EndpointError: no answer.
-        InputError: an address holds no contract, or one that says other events.
+        EndpointError: no answer, or null, which says nothing of an address.
+        NotTheContractError: an address holds no contract, or one that says other events.
     """
     addresses = list(reader.contracts)
     codes = endpoint.batch("eth_getCode", [[address, "latest"] for address in addresses], str)
     for address, code in zip(addresses, codes, strict=True):
         contract, topics = reader.contracts[address]
         where = f"{contract} at {address}"
-        if code in {None, "", "0x"}:
-            raise InputError(f"{where}: there is no contract at this address of this chain")
+        if code is None:
+            raise EndpointError(endpoint.name, Kind.INVALID, f"{where}: null instead of its code")
+        if code in {"", "0x"}:
+            raise NotTheContractError(
+                f"{where}: there is no contract at this address of this chain"
+            )
         known = reader.profile.contracts.get(contract)
         if known is not None and known.is_proxy:
             continue
         missing = [topic for topic in topics if _pushed(topic) not in str(code).lower()]
         if missing:
             names = ", ".join(sorted(map(reader.name_of, missing)))
-            raise InputError(f"{where}: another contract, or another version: never says {names}")
+            raise NotTheContractError(
+                f"{where}: another contract, or another version: never says {names}"
+            )
 
 
 def _pushed(topic: str) -> str:

@@ -13,18 +13,10 @@ import urllib3
 from oracle.chain.fault_words import blocks_in, is_throttled_page, kind_of, range_in
 from oracle.chain.kinds import BLAMELESS, DIVISIBLE, Kind
 from oracle.chain.replies import Fault, snippet
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.telemetry.logs import without_secrets
 
-__all__ = [
-    "BLAMELESS",
-    "DIVISIBLE",
-    "OF_ITS_STATUS",
-    "EndpointError",
-    "Kind",
-    "NoneAnswersError",
-    "all_failed",
-]
+__all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "EndpointError", "Kind", "all_failed"]
 
 _LONGEST_WORDS = 200
 # Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
@@ -66,17 +58,6 @@ def all_failed(failures: Sequence[EndpointError]) -> EndpointError:
     others = "; ".join(str(error) for error in failures[:-1])
     words = f"{last.words} (before that: {others})" if others else last.words
     return EndpointError(last.endpoint, last.kind, words)
-
-
-class NoneAnswersError(InputError):
-    """No endpoint answers: a wrong address, or one that is not up yet, which may be waited for.
-
-    `retry_after` in seconds, where one of them asked to be asked later.
-    """
-
-    def __init__(self, words: str, retry_after: float | None = None) -> None:
-        super().__init__(words)
-        self.retry_after = retry_after
 
 
 def above_limit(endpoint: str, most: int) -> EndpointError:

@@ -7,11 +7,10 @@ from typing import Self
 import structlog
 
 from oracle.chain.ahead import ReadAhead
-from oracle.chain.contracts import check_code
 from oracle.chain.counters import counted
 from oracle.chain.endpoint import Endpoint
 from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.finality import Finality
 from oracle.chain.fixtures import Line, recorded
 from oracle.chain.head_tracker import HeadTracker
@@ -21,6 +20,7 @@ from oracle.chain.part import part_of
 from oracle.chain.providers.anchors import Anchor
 from oracle.chain.reader import Reader
 from oracle.chain.repeating import Repeating
+from oracle.chain.start_check import check_endpoints
 from oracle.chain.verifying.policy import Policy
 from oracle.chain.verifying.trust import Trait, Trust
 from oracle.chain.window import Window
@@ -30,7 +30,6 @@ from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
-from oracle.errors import InputError
 
 __all__ = ["Source", "Window", "Witness"]
 
@@ -95,34 +94,18 @@ class Source:
         self._endpoints.hold(Anchor(number, block_hash, source))
 
     def check(self) -> None:
-        """Ask every endpoint for its chain, and one for the code of the contracts.
+        """Ask every endpoint for its chain, and for the code of the contracts until one has it.
 
         One of several that is on another chain, or refuses us, is quarantined.
 
         Raises:
-            NoneAnswersError: none answers.
-            InputError: there is none but such, or an address holds no contract or another one
+            TransientError: none answers as an endpoint does, or too few say of an address that it
+                holds no contract, or another one.
+            InputError: all are on another chain.
+            NotTheContractError: all say of an address that it holds no contract, or another one
                 than the profile reads.
-            TransientError: the one that answered does not any more.
         """
-        failures: dict[Endpoint, EndpointError] = {}
-        for endpoint in self._endpoints:
-            try:
-                self._endpoints.prove(endpoint)
-            except EndpointError as error:
-                failures[endpoint] = error
-        wrong = {one: error for one, error in failures.items() if error.kind in _SETTINGS}
-        if failures and failures.keys() == set(self._endpoints):
-            if self._endpoints.roll.proven_wrong().keys() >= {one.name for one in failures}:
-                raise next(iter(failures.values()))
-            late = [error for error in failures.values() if error.kind in _MAY_COME]
-            for unfit in () if late else wrong.values():
-                raise InputError(f"[chain] endpoints: {unfit}")
-            words = f"[chain] endpoints: none answers: {[*late, *failures.values()][0]}"
-            raise NoneAnswersError(words, self._endpoints.seconds_left(late))
-        for one, unfit in wrong.items():
-            self._endpoints.quarantine(one, unfit.words)
-        self._endpoints.use(lambda endpoint: check_code(endpoint, self._reader))
+        check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:
         """Stop reading ahead and let the connections go."""
@@ -134,15 +117,25 @@ class Source:
         """Return the chain id that every endpoint must show before it is used."""
         return self._endpoints.chain_id
 
-    def genesis_hash(self) -> Hash:
-        """Return the hash of block 0.
+    def genesis_hash(self, known: Hash | None = None) -> Hash:
+        """Return the hash of block 0: the `known` one where an endpoint shows it.
 
         Raises:
-            TransientError: no endpoint tells it now.
+            TransientError: no endpoint tells it now, or too few that it is another one.
         """
-        if (genesis := self.header(0)) is None:
+        if known is None:
+            genesis = self.header(0)
+            shown = [] if genesis is None else [genesis.hash]
+        else:
+            shown = [one.block.hash for one in self.witness(0) if one.block is not None]
+        if known in shown:
+            return known
+        if not shown:
             raise EndpointError("every endpoint", Kind.INVALID, "no block 0")
-        return genesis.hash
+        if known is not None and len(shown) < len(self._endpoints):
+            words = f"shows block 0 as {shown[0]}, the database as {known}; others are silent"
+            raise EndpointError("an endpoint", Kind.INVALID, words)
+        return shown[0]
 
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down.
@@ -307,8 +300,3 @@ class Source:
         return part.last, self._endpoints.use(
             lambda endpoint: recorded(endpoint, self._windows.of(endpoint, part))
         )
-
-
-# What waiting does not cure, and what it may.
-_SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}
-_MAY_COME = set(Kind) - _SETTINGS - {Kind.QUARANTINED}

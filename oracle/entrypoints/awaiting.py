@@ -5,10 +5,8 @@ from collections.abc import Mapping
 import structlog
 
 from oracle.app import App
-from oracle.chain.failures import NoneAnswersError
 from oracle.entrypoints.stopping import Stop
 from oracle.entrypoints.watch import Watch
-from oracle.errors import TransientError
 from oracle.scheduler import Step, run as run_steps
 from oracle.services.holders import Fate, fate_of
 from oracle.services.leasing import HeldError, try_take
@@ -29,12 +27,9 @@ def await_chain(app: App, watch: Watch, stop: Stop) -> None:
     """
 
     def look() -> Mapping[str, object]:
-        try:
-            # Whoever was readmitted meanwhile may be asked again.
-            app.recall_quarantine()
-            app.require_chain()
-        except NoneAnswersError as error:
-            raise TransientError(str(error)) from None
+        # Whoever was readmitted meanwhile may be asked again.
+        app.recall_quarantine()
+        app.require_chain()
         stop.event.set()
         return {"did": "answered"}
 

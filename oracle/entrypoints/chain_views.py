@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from oracle.app import App
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.publisher.contract import OracleContract, newest_block
 from oracle.publisher.line import Line, Lines
 
@@ -75,7 +75,7 @@ def ask_chain(app: App, folded: int | None = None) -> ChainView:
             speaking.check_chain(told.chain.id)
             near = speaking if folded is None else speaking.that_reached(folded)
             view = _seen_by(near, address)
-        except (TransientError, InputError) as error:
+        except TransientError as error:
             return ChainView(None, unknown=str(error))
     if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
         return ChainView(None, unknown=f"who answers is itself at block {view.head.number} only")

@@ -19,8 +19,8 @@ from oracle.entrypoints.options import (
     print_json,
 )
 from oracle.entrypoints.profile_lines import contracts_line, profile_line, profile_warnings
-from oracle.errors import InputError, OracleError
-from oracle.publisher.inspection import differences
+from oracle.errors import InputError, OracleError, TransientError
+from oracle.publisher.inspection import inspected
 from oracle.publisher.network import START_GAS
 from oracle.publisher.receipts import balance_of
 from oracle.settings.keys import warnings_of_keys
@@ -52,6 +52,8 @@ class _Findings:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    # Whether every fault may be gone in a while.
+    may_pass: bool = True
 
     def attempt(self, name: str, attempt: Callable[[], str]) -> None:
         """Note what was found, or the fault; go on either way."""
@@ -59,6 +61,7 @@ class _Findings:
             self.facts[name] = attempt()
         except OracleError as error:
             self.faults.append(f"{name}: {error}")
+            self.may_pass = self.may_pass and isinstance(error, TransientError)
 
 
 @commands.command(epilog="Example: qos-oracle config check --config config/local.toml")
@@ -68,7 +71,7 @@ def check(
     offline: _OfflineOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find every fault at once; exit code 2 where there is any."""
+    """Find every fault at once; exit code 2 where there is any, 1 where all of them may pass."""
     found = _Findings()
     with open_app(config) as app:
         found.attempt("profile", lambda: _profile(app, found))
@@ -94,7 +97,8 @@ def check(
     if found.faults:
         count = len(found.faults)
         faults = "1 fault" if count == 1 else f"{count} faults"
-        raise InputError(f"{config}: {faults}, listed above")
+        line = f"{config}: {faults}, listed above"
+        raise TransientError(line) if found.may_pass else InputError(line)
 
 
 def _profile(app: App, found: _Findings) -> str:
@@ -237,8 +241,7 @@ def _contract(app: App, found: _Findings) -> str:
         payer = app.keys.transmitter.address
         if balance_of(app.publisher.lines, payer) == 0:
             found.warnings.append(f"the transmitter {payer} has no ether: nothing can be sent")
-    constitution = app.publisher.contract.constitution()
-    different = differences(constitution, app.expected)
+    constitution, different = inspected(app.publisher.lines, app.oracle_address, app.expected)
     if different:
         raise InputError("; ".join(difference.line() for difference in different))
     limits = constitution.standing.limits

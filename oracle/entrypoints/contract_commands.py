@@ -30,7 +30,7 @@ from oracle.publisher.deployment import (
     with_limits,
 )
 from oracle.publisher.fees import Caps
-from oracle.publisher.inspection import code_hash, differences, shipped_code_hash
+from oracle.publisher.inspection import code_hash, inspected, shipped_code_hash
 from oracle.publisher.publisher import Publisher
 from oracle.publisher.signer import Signer
 from oracle.publisher.signers.local import KeySigner
@@ -65,8 +65,8 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 def check(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Compare the contract with the configuration; exit code 2 where they differ."""
     with open_app(config) as app:
-        found = differences(app.publisher.contract.constitution(), app.expected)
         address = app.oracle_address
+        _, found = inspected(app.publisher.lines, address, app.expected)
     if as_json:
         print_json([asdict(difference) for difference in found])
     elif not found:
@@ -105,7 +105,9 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         publisher = _lookout(app)
         try:
             planned = plan_deployment(publisher.lines, setup, payer.address, publisher.fees())
-            _tell(_plan_answer(planned), as_json=as_json)
+            answer = _plan_answer(planned)
+            if not (publish and as_json):
+                _tell(answer, as_json=as_json)
             _check_cost(app, planned)
             if not publish:
                 typer.echo("dry run: nothing was sent; --publish sends it", err=True)
@@ -116,10 +118,9 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
             )
         finally:
             publisher.close()
-    _tell(
-        {"address": address, "transaction": receipt.hash, "gas_used": receipt.gas_used},
-        as_json=as_json,
-    )
+    landed = {"address": address, "transaction": receipt.hash, "gas_used": receipt.gas_used}
+    # One document, where a program reads it.
+    _tell({**answer, **landed} if as_json else landed, as_json=as_json)
     typer.echo(f"next: the network's admin calls setOracle({address})", err=True)
 
 

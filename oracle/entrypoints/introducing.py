@@ -5,7 +5,7 @@ import structlog
 from oracle.app import App
 from oracle.errors import InputError
 from oracle.publisher.contract import Constitution
-from oracle.publisher.inspection import differences
+from oracle.publisher.inspection import inspected
 from oracle.telemetry import quorum_metrics
 
 _OTHER_RULES = (
@@ -19,10 +19,9 @@ def check_contract(app: App) -> Constitution:
 
     Raises:
         InputError: it is not as configured.
-        TransientError: no endpoint answers.
+        TransientError: not enough endpoints answer to know.
     """
-    constitution = app.publisher.contract.constitution()
-    found = differences(constitution, app.expected)
+    constitution, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
     if found:
         lines = "".join(f"\n  {difference.line()}" for difference in found)
         if any(difference.what == "rulesHash" for difference in found):

@@ -124,6 +124,11 @@ def after_pause(account: Account, pause: Pause) -> str:
         return f"send ether to {sender}; it goes on by itself"
     if ends_by_itself(pause):
         return f"let the signer sign for {sender}; it is asked again by itself"
+    if pause.kind is PauseKind.FOREIGN:
+        return (
+            f"find out who used the key of {sender}; then stop the daemon, `outbox adopt "
+            f"--from-chain --yes`, `outbox release {sender}`; or rotate the key"
+        )
     return f"put right what the reason names, then `outbox release {sender}`"
 
 

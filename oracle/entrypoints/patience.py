@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import structlog
 
-from oracle.chain.failures import NoneAnswersError
 from oracle.entrypoints.stopping import Stop
 from oracle.errors import TransientError
 from oracle.scheduler import Step
@@ -35,24 +34,24 @@ class Patience:
         """Do `work`, as often as its endpoint asks to come back later.
 
         Raises:
-            TransientError, NoneAnswersError: nobody said when, or patience is over.
+            TransientError: nobody said when, or patience is over.
             typer.Exit: a signal came meanwhile.
         """
         while True:
             try:
                 done = work()
-            except (TransientError, NoneAnswersError) as error:
+            except TransientError as error:
                 self.wait(error)
                 self.stop.check()
             else:
                 self.has_passed()
                 return done
 
-    def wait(self, error: TransientError | NoneAnswersError) -> float:
+    def wait(self, error: TransientError) -> float:
         """Wait a part of what was asked for, and tell it; return how long, in seconds.
 
         Raises:
-            TransientError, NoneAnswersError: `error`: nobody said for how long, or patience is
+            TransientError: `error`: nobody said for how long, or patience is
                 over, or will be by then.
         """
         if error.retry_after is None or self._waited + error.retry_after > self.seconds:

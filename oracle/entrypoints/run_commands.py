@@ -11,7 +11,6 @@ import typer
 
 from oracle import __version__
 from oracle.app import App
-from oracle.chain.failures import NoneAnswersError
 from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
 from oracle.entrypoints.awaiting import await_chain, await_lease, refuse_living
@@ -208,7 +207,7 @@ def _wait_for_chain(app: App, stop: Stop) -> None:
     """Return at once where an endpoint answers; else say why not, until one does."""
     try:
         app.require_chain()
-    except (NoneAnswersError, TransientError) as error:
+    except TransientError as error:
         watch = Watch(Beats(time.monotonic))
         with _serving(app, watch) as address:
             structlog.get_logger().warning("waiting", web=address, reason=str(error))

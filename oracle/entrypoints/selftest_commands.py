@@ -23,7 +23,7 @@ from oracle.entrypoints.options import (
 from oracle.entrypoints.terminal import print_table
 from oracle.errors import FatalError, InputError, OracleError
 from oracle.publisher.contract import push_call
-from oracle.publisher.inspection import differences
+from oracle.publisher.inspection import inspected
 from oracle.publisher.line import Line, Lines
 from oracle.publisher.network import start_call
 from oracle.publisher.receipts import balance_of
@@ -120,15 +120,14 @@ def _endpoint(app: App, url: str) -> str:
     """Ask an endpoint by itself which chain it is of."""
     wanted = app.config.chain.id
     with closing(Line(url)) as line:
-        found = int(line.ask("eth_chainId"), 16)
-        if found != wanted:
-            raise InputError(f"{line.name} is of chain {found}, not {wanted}")
-        return f"{line.name} is of chain {found}"
+        if not line.serves(wanted):
+            raise InputError(f"{line.name} is of another chain than {wanted}")
+        return f"{line.name} is of chain {wanted}"
 
 
 def _contract(app: App) -> str:
     """Compare it with the configuration: code, rules, signers, limits."""
-    found = differences(app.publisher.contract.constitution(), app.expected)
+    _, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
     if found:
         raise InputError("; ".join(difference.line() for difference in found))
     return f"{app.oracle_address} is as configured, rules {app.rules_hash}"

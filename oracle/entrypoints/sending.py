@@ -6,7 +6,7 @@ from oracle.app import App
 from oracle.chain.heads import Heads
 from oracle.entrypoints.acting import tell_of_lease, unix_seconds
 from oracle.errors import InputError
-from oracle.publisher.inspection import differences
+from oracle.publisher.inspection import inspected
 from oracle.services.desk import Desk, Step
 from oracle.services.latching import why_stopped
 from oracle.services.leasing import leased
@@ -58,7 +58,7 @@ def rehearsed(app: App, plan: Plan, otherwise: str) -> str:
 
 
 def _check(app: App) -> None:
-    found = differences(app.publisher.contract.constitution(), app.expected)
+    _, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
     with app.store.reading() as unit:

@@ -22,6 +22,7 @@ from oracle.entrypoints.options import (
     print_json,
 )
 from oracle.entrypoints.purse import Purse, purse_of_dispatcher
+from oracle.entrypoints.refused_senders import with_refused
 from oracle.entrypoints.status_lines import shown_time, situation, standstill
 from oracle.entrypoints.surety_lines import told_of_surety
 from oracle.errors import InputError
@@ -56,6 +57,8 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     with open_folded(config) as app:
         seen, purse = overview(app.store), purse_of_dispatcher(app)
         looked = ask_chain(app, None if seen.folded is None else seen.folded.number)
+        if looked.head is not None:
+            seen = with_refused(app, seen)
         is_on, endpoints = app.dispatch_settings is not None, recall(app)
         surety = told_of_surety(app)
         settings = None if app.config.oracle.address is None else app.report_settings

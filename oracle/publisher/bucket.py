@@ -7,6 +7,7 @@ from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address
 from oracle.publisher.line import Lines
 from oracle.publisher.refusals import CONTRACT
+from oracle.publisher.understanding import understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +32,6 @@ def bucket_of(lines: Lines, contract: Address, block: BlockRef) -> Bucket:
     """
     call = {"to": contract, "data": call_input(CONTRACT, "bucket")}
     answer = lines.ask("eth_call", call, hex(block.number))
-    (found,) = call_output(CONTRACT, "bucket", answer)
-    return Bucket(*found)
+    with understood("the bucket of the contract"):
+        (found,) = call_output(CONTRACT, "bucket", answer)
+        return Bucket(*found)

@@ -7,11 +7,11 @@ from typing import Any
 from oracle.chain.calldata import call_input, call_output
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Address, Hash
-from oracle.errors import InputError, TransientError
-from oracle.publisher.line import Lines, RevertedError
+from oracle.errors import TransientError
+from oracle.publisher.line import Line, Lines, RevertedError
 from oracle.publisher.refusals import CONTRACT
 from oracle.publisher.typed_data import KickStatement, ReportStatement
-from oracle.publisher.understanding import number_of, understood
+from oracle.publisher.understanding import first_that_tells, number_of, understood
 
 # Digits of calldata: `0x` and the selector, then words.
 _SELECTOR, _WORD = 10, 64
@@ -85,8 +85,8 @@ class OracleContract:
         """Return how the contract stands at the newest block.
 
         Raises:
-            TransientError: no endpoint answers.
-            InputError: there is no QoSOracle at the address.
+            TransientError: no endpoint answers as one that has it; whether its address is right is
+                asked at every start, and what was seen there is not gone for good.
         """
         block = newest_block(self._lines)
         head, limits, last, rules = self._read(block, "head", "limits", "lastReport", "rulesHash")
@@ -98,7 +98,7 @@ class OracleContract:
         """Return how many kickouts the bucket still allows at the newest block.
 
         Raises:
-            TransientError, InputError: see `standing`.
+            TransientError: see `standing`.
         """
         (bucket,) = self._read(newest_block(self._lines), "bucket")
         return int(bucket[0][1])
@@ -120,19 +120,22 @@ class OracleContract:
             for index in indexes
         ]
         answers = self._lines.ask_all(asked) if asked else []
-        return {
-            index: int(call_output(CONTRACT, "wordsAt", answer)[0][0])
-            for index, answer in zip(indexes, answers, strict=True)
-        }
+        with understood("words of lanes"):
+            return {
+                index: int(call_output(CONTRACT, "wordsAt", answer)[0][0])
+                for index, answer in zip(indexes, answers, strict=True)
+            }
 
     def constitution(self) -> Constitution:
-        """Return who may do what, and under which code."""
+        """Return who may do what, and under which code. Raises TransientError: see `standing`."""
         standing = self.standing()
         names = ("NETWORK", "admin", "pauser", "vetoer", "signers", "quorum")
         network, admin, pauser, vetoer, signers, quorum = self._read(standing.block, *names)
         code = self._lines.ask("eth_getCode", self.address, hex(standing.block.number))
+        if not isinstance(code, str):
+            raise TransientError(self._stranger)
         return Constitution(
-            code=str(code),
+            code=code,
             network=Address(network[0]),
             admin=Address(admin[0]),
             pauser=Address(pauser[0]),
@@ -150,20 +153,25 @@ class OracleContract:
             )
             for name in functions
         ]
-        try:
-            answers = self._lines.ask_all(asked)
-        except RevertedError:
-            raise InputError(self._stranger) from None
-        if any(answer in {"0x", None} for answer in answers):
-            raise InputError(f"there is no QoSOracle at {self.address}: check oracle.address")
-        try:
-            return [
-                call_output(CONTRACT, name, answer)
-                for name, answer in zip(functions, answers, strict=True)
-            ]
-        # The decoder has an error of its own for every way in which bytes can be wrong.
-        except Exception as error:
-            raise InputError(self._stranger) from error
+
+        def told(line: Line) -> list[tuple[Any, ...]]:
+            try:
+                answers = line.ask_all(asked)
+            except RevertedError:
+                raise TransientError(self._stranger) from None
+            if any(answer in {"0x", None} for answer in answers):
+                raise TransientError(
+                    f"{line.name} shows no QoSOracle at {self.address}: it has lost the chain, or "
+                    "oracle.address is wrong"
+                )
+            with understood(f"a QoSOracle at {self.address}"):
+                return [
+                    call_output(CONTRACT, name, answer)
+                    for name, answer in zip(functions, answers, strict=True)
+                ]
+
+        # Null, or no code: it has lost the chain, or is not there yet; another one may tell.
+        return first_that_tells(self._lines, told)
 
     @property
     def _stranger(self) -> str:

@@ -10,11 +10,12 @@ from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.publisher.contract import ContractLimits
 from oracle.publisher.fees import Fees, gas_limit
-from oracle.publisher.line import Lines, RefusedError
+from oracle.publisher.line import Lines, RevertedError
 from oracle.publisher.receipts import Receipt, balance_of, nonce_at, receipts_of
 from oracle.publisher.refusals import CONTRACT, refusal_of
 from oracle.publisher.sender import send
 from oracle.publisher.signer import Signer, Transaction
+from oracle.publisher.understanding import number_of, understood
 
 # A network of some thousand nodes and a period of a minute (publishing.md 2.6).
 DEFAULT_LIMITS = ContractLimits(
@@ -100,15 +101,18 @@ def plan_deployment(
 
     Raises:
         InputError: the constructor refuses the setup, or the market is above our cap.
+        TransientError: no endpoint tells.
     """
     if fees is None:
         raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
     code = setup.code
     try:
-        estimate = int(lines.ask("eth_estimateGas", {"from": sender, "data": code}), 16)
-    except RefusedError as error:
+        answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
+    except RevertedError as error:
         reason = refusal_of(error.output) if error.output else error.message
         raise InputError(f"QoSOracle refuses this setup: {reason}") from None
+    with understood("an estimate of gas"):
+        estimate = number_of(answer)
     return Deployment(
         setup=setup,
         sender=sender,

@@ -8,7 +8,9 @@ from eth_utils.crypto import keccak
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.lanes import HIGHEST_SCORE, LANES_PER_WORD, LOWEST_SCORE
 from oracle.domain.report import ReportSettings
-from oracle.publisher.contract import Constitution
+from oracle.errors import TransientError
+from oracle.publisher.contract import Constitution, OracleContract
+from oracle.publisher.line import Lines
 from oracle.publisher.refusals import CONTRACT
 from oracle.shipped import shipped
 
@@ -42,6 +44,34 @@ class Difference:
     def line(self) -> str:
         """Say it in one line."""
         return f"{self.what}: expected {self.expected}, found {self.found}"
+
+
+def inspected(
+    lines: Lines, address: Address, expected: Expected
+) -> tuple[Constitution, list[Difference]]:
+    """Return what the contract is like, and in what it is not as expected.
+
+    An endpoint that shows it as expected is believed. That it is not is believed where all say
+    so: one alone may stand still where the chain has gone on.
+
+    Raises:
+        TransientError: none shows it as expected, and one does not tell.
+    """
+    told: list[tuple[Constitution, list[Difference]]] = []
+    silences: list[TransientError] = []
+    for one in lines.singly():
+        try:
+            found = OracleContract(one, address).constitution()
+        except TransientError as error:
+            silences.append(error)
+            continue
+        told.append((found, differences(found, expected)))
+        if not told[-1][1]:
+            return told[-1]
+    if not silences:
+        return told[0]
+    alone = "; ".join(difference.line() for _, each in told[:1] for difference in each)
+    raise TransientError(f"{silences[0]}{f'; another one says: {alone}' if alone else ''}")
 
 
 def differences(found: Constitution, expected: Expected) -> list[Difference]:

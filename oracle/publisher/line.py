@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from oracle.chain.failures import OF_ITS_STATUS, EndpointError, Kind
 from oracle.chain.replies import Reply, by_question, is_of, snippet
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.publisher.door import Door
 from oracle.publisher.heights import Reached
 from oracle.publisher.resting import Rest
@@ -236,6 +236,10 @@ class Lines:
         """How many have to agree on what cannot be taken back: two, or the only one."""
         return min(2, len(self.all))
 
+    def singly(self) -> "tuple[Lines, ...]":
+        """Return each endpoint by itself."""
+        return tuple(Lines([line]) for line in self.all)
+
     def close(self) -> None:
         """Let all connections go."""
         for line in self.all:
@@ -257,7 +261,7 @@ class Lines:
         Asked before every signature; costs nothing once they have answered.
 
         Raises:
-            InputError: one is of another chain.
+            TransientError: one is of another chain; it may be put right while we wait.
         """
         for line in self.all:
             try:
@@ -265,7 +269,7 @@ class Lines:
             except TransientError:
                 continue
             if not is_ours:
-                raise InputError(
+                raise TransientError(
                     f"[chain] endpoints: {line.name} does not serve chain {chain_id}; "
                     "nothing is signed: put the address or chain.id right"
                 )

@@ -5,8 +5,9 @@ from functools import cache
 from oracle.chain.abi import load
 from oracle.chain.calldata import call_input, call_output
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.errors import InputError
+from oracle.errors import InputError, TransientError
 from oracle.publisher.line import Lines, RevertedError
+from oracle.publisher.understanding import understood
 
 CONTRACT = "TaskNetwork"
 
@@ -55,20 +56,37 @@ def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> Non
     """Make sure that the network takes starts from our key.
 
     Raises:
-        InputError: there is no TaskNetwork, or another account is its dispatcher.
-        TransientError: no endpoint answers.
+        InputError: all endpoints say that another account is its dispatcher.
+        TransientError: none says that ours is, and one does not tell.
     """
+    others: list[str] = []
+    silences: list[TransientError] = []
+    for line in lines.singly():
+        try:
+            found = _dispatcher(line, network)
+        except TransientError as error:
+            silences.append(error)
+            continue
+        if found == dispatcher.lower():
+            return
+        others.append(found)
+    if silences:
+        raise silences[0]
+    raise InputError(
+        f"the dispatcher of {network} is {others[0]}, keys.dispatcher_keystore holds "
+        f"{dispatcher}: name it by setDispatcher, or use the other key"
+    )
+
+
+def _dispatcher(lines: Lines, network: Address) -> str:
     asked = {"to": network, "data": call_input(CONTRACT, "dispatcher")}
     try:
-        (found,) = call_output(CONTRACT, "dispatcher", lines.ask("eth_call", asked, "latest"))
-    # A revert, or bytes that are no address: the decoder has an error for every way to be wrong.
-    except (RevertedError, ValueError, OverflowError) as error:
-        raise InputError(f"{network} does not answer as a TaskNetwork") from error
-    if found.lower() != dispatcher.lower():
-        raise InputError(
-            f"the dispatcher of {network} is {found.lower()}, keys.dispatcher_keystore holds "
-            f"{dispatcher}: name it by setDispatcher, or use the other key"
-        )
+        answer = lines.ask("eth_call", asked, "latest")
+    except RevertedError:
+        raise TransientError(f"{network} does not answer as a TaskNetwork") from None
+    with understood(f"a TaskNetwork at {network}"):
+        (found,) = call_output(CONTRACT, "dispatcher", answer)
+        return str(found).lower()
 
 
 @cache

@@ -102,7 +102,9 @@ def spent_nonces(
 
 
 def _back_from_head(lines: Lines, most_blocks: int) -> Iterator[Json]:
-    head = int(lines.ask("eth_blockNumber"), 16)
+    answer = lines.ask("eth_blockNumber")
+    with understood("the number of the newest block"):
+        head = number_of(answer)
     lowest = max(-1, head - most_blocks)
     for top in range(head, lowest, -_BLOCKS_AT_ONCE):
         numbers = range(top, max(lowest, top - _BLOCKS_AT_ONCE), -1)

@@ -12,7 +12,6 @@ from oracle.domain.report import ReportSettings
 from oracle.domain.rules import Rules
 from oracle.domain.sanity import Sanity
 from oracle.domain.worth import Patience
-from oracle.errors import InputError, TransientError
 from oracle.publisher.board import Board
 from oracle.publisher.contract import OracleContract, Standing
 from oracle.publisher.fees import Fees, Market, quote
@@ -153,17 +152,9 @@ class Desk:
         """Return how the contract stands at the newest block.
 
         Raises:
-            TransientError: no endpoint answers, or one alone that lost the chain.
-            InputError: there is no QoSOracle at the address, and we saw no round of it either.
+            TransientError: no endpoint answers, or none that has the contract.
         """
-        try:
-            return self.contract().standing()
-        except InputError as error:
-            with self.store.reading() as unit:
-                is_known = unit.rounds.newest_digest() is not None
-            if is_known:
-                raise TransientError(f"an endpoint lost the chain: {error}") from error
-            raise
+        return self.contract().standing()
 
     def is_stopped(self) -> bool:
         """Tell whether a latch is closed: then nothing is planned, signed or sent."""

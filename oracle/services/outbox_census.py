@@ -15,7 +15,7 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.lanes import lanes_of
 from oracle.domain.report import decode
 from oracle.domain.rounds import Kick, KickState, Rounds
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.publisher.receipts import nonce_at
 from oracle.services.desk import Desk
 from oracle.services.sending.budgets import runway, show
@@ -106,7 +106,7 @@ def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
     heartbeat = desk.settings.heartbeat_seconds
     try:
         standing, tokens = desk.standing(), desk.contract().kick_tokens()
-    except (TransientError, InputError):
+    except TransientError:
         return replace(figures, heartbeat_seconds=heartbeat)
     head = standing.head
     contract = ContractFigures(

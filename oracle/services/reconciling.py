@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
+from oracle.publisher.line import Lines
 from oracle.publisher.nonces import Count, counts_of
 from oracle.services.desk import Desk, Step
+from oracle.store.outbox_rows import Account
+from oracle.store.store import Store
 
 _ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
 # So many missing nonces are named; the rest is counted.
@@ -50,7 +53,7 @@ def reconcile(desk: Desk) -> Step | None:
         unfinished = len(unit.outbox.slots.watched(account))
         missing = unit.outbox.slots.missing(account, known or 0)
     if missing:
-        raise InputError(_of_gap(desk, missing))
+        raise InputError(_of_gap(desk.account.address, missing))
     counts = counts_of(lines, account.address)
     _check_ahead(desk, counts, known)
     if known is None:
@@ -59,6 +62,26 @@ def reconcile(desk: Desk) -> Step | None:
     if unfinished:
         return Step("reconciled", None, f"{unfinished} transactions are under way")
     return None
+
+
+def why_refused(store: Store, lines: Lines, account: Account) -> str | None:
+    """Say why a start would refuse a sender that this database knows; only reads.
+
+    None: it would not, or too few endpoints tell.
+    """
+    with store.reading() as unit:
+        known = unit.outbox.senders.next_nonce(account) or 0
+        missing = unit.outbox.slots.missing(account, known)
+    if missing:
+        return _of_gap(account.address, missing)
+    try:
+        counts = counts_of(lines, account.address)
+    except TransientError:
+        return None
+    ahead = [one.mined for one in counts if one.mined > known]
+    if len(ahead) < lines.quorum:
+        return None
+    return str(CountedAheadError(account.address, max(ahead), known))
 
 
 def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None:
@@ -107,9 +130,9 @@ def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
     return Step("enrolled", None, f"{desk.account.address} at nonce 0")
 
 
-def _of_gap(desk: Desk, missing: Sequence[int]) -> str:
+def _of_gap(address: Address, missing: Sequence[int]) -> str:
     return (
-        f"the outbox has lost nonces of {desk.account.address} that it gave out: "
+        f"the outbox has lost nonces of {address} that it gave out: "
         f"{_named(missing)}; the database was damaged or edited: put the newest copy back"
     )
 

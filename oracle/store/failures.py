@@ -7,12 +7,13 @@ from oracle.errors import InputError, OracleError, TransientError
 
 # PostgreSQL's SQLSTATE (appendix A of its manual) and what the user can do about it.
 _USERS_FAULTS = {
-    "25006": "the database is read-only",
     "42501": "the user has no right to do this",
 }
 # Whole classes of SQLSTATE that pass by themselves: connection, resources, shutdown, locks.
 _PASSING_CLASSES = ("08", "53", "57", "40", "55")
 _LOCK_NOT_AVAILABLE = "55P03"
+# A standby, or one whose disk is nearly full; it is promoted, or the disk is emptied.
+_READ_ONLY = "25006"
 _ANOTHER_WRITER = "another process is writing to it"
 # While connecting libpq passes on no SQLSTATE, only words.
 _REFUSALS = {
@@ -73,6 +74,8 @@ def _of_postgresql(error: DBAPIError, url: URL) -> OracleError | None:
     fault = _USERS_FAULTS.get(state) or _refusal(state, words)
     if fault:
         return InputError(f"{shown(url)}: {fault}")
+    if state == _READ_ONLY:
+        return TransientError(f"{shown(url)}: the database is read-only")
     is_lost = error.connection_invalidated or (isinstance(error, OperationalError) and not state)
     if state == _LOCK_NOT_AVAILABLE:
         return TransientError(f"{shown(url)}: {_ANOTHER_WRITER}")

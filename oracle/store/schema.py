@@ -8,7 +8,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.engine import URL
 
-from oracle.errors import InputError, TransientError
+from oracle.errors import InputError
 from oracle.shipped import shipped
 from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
 from oracle.store.failures import shown, translated
@@ -40,7 +40,8 @@ def schema_state(url: str) -> SchemaState:
     """Look at the database without changing it; a file that is not there is EMPTY.
 
     Raises:
-        InputError: it cannot be reached or read.
+        InputError: it cannot be read.
+        TransientError: it does not answer, which passes when its server is started.
     """
     address = parsed(url)
     if is_missing_file(address):
@@ -129,7 +130,7 @@ def _upgrade(connection: Connection) -> None:
 def _transaction(engine: Engine, address: URL) -> Iterator[Connection]:
     """One transaction on a connection of its own, closed at the end; our errors only."""
     try:
-        with _connected(engine, address) as connection, connection.begin():
+        with engine.connect() as connection, connection.begin():
             yield connection
     except Exception as error:
         ours = translated(error, address)
@@ -138,14 +139,3 @@ def _transaction(engine: Engine, address: URL) -> Iterator[Connection]:
         raise ours from error
     finally:
         engine.dispose()
-
-
-def _connected(engine: Engine, address: URL) -> Connection:
-    """Connect; a server that does not answer at the start is the user's to start."""
-    try:
-        return engine.connect()
-    except Exception as error:
-        ours = translated(error, address)
-        if isinstance(ours, TransientError) and address.get_backend_name() == "postgresql":
-            raise InputError(f"{ours}; start the server, or put the database url right") from error
-        raise

@@ -45,7 +45,7 @@ def test_a_folder_that_is_not_there(capsys, sound, tmp_path):
 def test_an_unreachable_server(capsys, sound, tmp_path):
     sound["database"]["url"] = "postgresql://me@127.0.0.1:1/oracle"
     path = write(sound, tmp_path / "config.toml")
-    assert "127.0.0.1:1/oracle" in refused(capsys, "status", "--config", path)
+    assert "127.0.0.1:1/oracle" in refused(capsys, "status", "--config", path, code=1)
 
 
 @pytest.mark.slow

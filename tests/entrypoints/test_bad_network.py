@@ -11,7 +11,7 @@ from tests.entrypoints.refusal import refused, refused_run
 
 
 def test_no_endpoint_answers(capsys, sound, tmp_path):
-    line = refused_run(capsys, sound, tmp_path)
+    line = refused_run(capsys, sound, tmp_path, code=1)
     assert "127.0.0.1" in line
     assert not any(Path(tmp_path).glob("evidence"))
     assert not any(Path(tmp_path).glob("oracle.sqlite*"))

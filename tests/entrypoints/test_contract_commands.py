@@ -71,19 +71,20 @@ def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path,
 @pytest.mark.parametrize(
     "fault",
     [
-        ({"chain": {"id": 5}}, "is on chain 31337, [chain] id says 5"),
-        ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "none answers"),
-        ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at"),
+        ({"chain": {"id": 5}}, "is on chain 31337, [chain] id says 5", 2),
+        # It may answer in a while.
+        ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "none answers", 1),
+        ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at", 2),
     ],
 )
 def test_every_command_looks_whether_it_is_the_right_network(
     settings, tmp_path, capsys, command, fault
 ):
-    wrong, words = fault
+    wrong, words, code = fault
     for section, values in wrong.items():
         settings[section] |= values
     path = write(settings, tmp_path / "config.toml")
-    assert run(["contract", *command, "--config", str(path)]) == 2
+    assert run(["contract", *command, "--config", str(path)]) == code
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from oracle.chain.batch_size import BATCH
 from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind, NoneAnswersError
+from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.providers.breaker import FIRST_WAIT
 from oracle.errors import TransientError
 from oracle.fakechain import transport_faults as faults
@@ -152,7 +152,7 @@ def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
     refused.faults.append(faults.status(403))
     indexer.restart()
 
-    with pytest.raises(NoneAnswersError, match="503"):
+    with pytest.raises(TransientError, match="503"):
         indexer.source.check()
 
 

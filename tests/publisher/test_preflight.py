@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.domain.ids import Address, Hash
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.publisher.contract import OracleContract, execute_call
 from oracle.publisher.line import Line, Lines, RefusedError
 from oracle.publisher.preflight import Outcome, preflight
@@ -101,7 +101,7 @@ def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: Lines):
 
 
 def test_an_address_without_a_contract_is_said_to_be_one(lines: Lines):
-    with pytest.raises(InputError, match="there is no QoSOracle at 0x1111"):
+    with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
         OracleContract(lines, ME).standing()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.ids import Address, Hash
-from oracle.errors import InputError
+from oracle.errors import TransientError
 from oracle.publisher.inspection import Expected, differences
 from oracle.services.confirming import confirm_next
 from oracle.services.planning import plan_push
@@ -76,7 +76,7 @@ def test_case_f68_an_endpoint_of_another_chain_is_refused_at_the_start(
     sqlite_office: Office, stranger: Proxy
 ):
     stranger.rule("eth_chainId", another_chain(1))
-    with pytest.raises(InputError, match="does not serve chain 31337; nothing is signed"):
+    with pytest.raises(TransientError, match="does not serve chain 31337; nothing is signed"):
         reconcile(sqlite_office.desk)
 
 
@@ -97,6 +97,6 @@ def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signa
     stranger.heal()
     stranger.rule("eth_chainId", another_chain(1))
     for step in (confirm_next, publish_next):
-        with pytest.raises(InputError, match="does not serve chain 31337"):
+        with pytest.raises(TransientError, match="does not serve chain 31337"):
             step(office.desk, heads)
     assert attempts(office) == []

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.domain.ids import Hash
-from oracle.errors import InputError
+from oracle.errors import TransientError
 from oracle.publisher.nonces import Count, Spent, agreed, counts_of, spent_nonces
 from oracle.services.desk import Desk
 from oracle.store.outbox_rows import Account, IntentKind, Mined, Stamp, Wish
@@ -54,7 +54,7 @@ def look(desk: Desk, most_blocks: int) -> Findings:
     """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
 
     Raises:
-        InputError: the endpoints do not agree on how far the chain has counted.
+        TransientError: the endpoints do not agree on how far the chain has counted.
         TransientError: too few endpoints answer.
     """
     account, lines = desk.account, desk.publisher.lines
@@ -95,13 +95,13 @@ def adopt(desk: Desk, found: Findings, actor: str) -> None:
     behind it could never land.
 
     Raises:
-        InputError: the database is not as it was when `look` looked.
+        TransientError: the database is not as it was when `look` looked.
     """
     stamp, account = desk.stamp._replace(actor=actor), found.account
     with desk.writing() as unit:
         outbox = unit.outbox
         if outbox.senders.next_nonce(account) != found.known:
-            raise InputError("the outbox changed meanwhile; run the command again")
+            raise TransientError("the outbox changed meanwhile; run the command again")
         if found.known is None:
             outbox.senders.enroll(account, found.nonces.start, stamp)
         for nonce in sorted({*found.nonces, *found.overtaken}):
@@ -153,7 +153,7 @@ def _agreed_count(desk: Desk) -> Count:
     count = agreed(counts, desk.publisher.lines.quorum)
     if count is None:
         told = ", ".join(f"{one.endpoint} {one.mined} and {one.pending}" for one in counts)
-        raise InputError(
+        raise TransientError(
             f"two endpoints have to agree on how many transactions of {desk.account.address} are "
             f"in blocks, and with the pool's; they say: {told}; wait until they are in step, or "
             "take the one that is wrong out of [chain] endpoints"

@@ -1,0 +1,56 @@
+"""What is looked at before anything is read: every endpoint's chain, and the contracts' code."""
+
+from oracle.chain.contracts import NotTheContractError, check_code
+from oracle.chain.endpoint import Endpoint
+from oracle.chain.endpoints import Endpoints
+from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.reader import Reader
+from oracle.errors import TransientError
+
+# What one of several is left out for, and what may be waited for.
+_SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}
+_MAY_COME = set(Kind) - _SETTINGS - {Kind.QUARANTINED}
+
+
+def check_endpoints(endpoints: Endpoints, reader: Reader) -> None:
+    """See `Source.check`."""
+    failures: dict[Endpoint, EndpointError] = {}
+    for endpoint in endpoints:
+        try:
+            endpoints.prove(endpoint)
+        except EndpointError as error:
+            failures[endpoint] = error
+    if failures and failures.keys() == set(endpoints):
+        raise _silence(endpoints, list(failures.values()))
+    for one, refusal in failures.items():
+        if refusal.kind in _SETTINGS:
+            endpoints.quarantine(one, refusal.words)
+    _check_contracts(endpoints, reader)
+
+
+def _silence(endpoints: Endpoints, failures: list[EndpointError]) -> TransientError:
+    if endpoints.roll.proven_wrong().keys() >= {one.endpoint for one in failures}:
+        return failures[0]
+    late = [error for error in failures if error.kind in _MAY_COME]
+    silence = TransientError(f"[chain] endpoints: none answers: {[*late, *failures][0]}")
+    silence.retry_after = endpoints.seconds_left(late)
+    return silence
+
+
+def _check_contracts(endpoints: Endpoints, reader: Reader) -> None:
+    complaints: list[NotTheContractError] = []
+
+    def look(endpoint: Endpoint) -> None:
+        try:
+            check_code(endpoint, reader)
+        except NotTheContractError as complaint:
+            complaints.append(complaint)
+            raise EndpointError(endpoint.name, Kind.INVALID, str(complaint)) from None
+
+    try:
+        endpoints.use(look)
+    except EndpointError:
+        # One that stands still, or has lost the chain, says so too.
+        if len(complaints) == len(endpoints):
+            raise complaints[0] from None
+        raise
