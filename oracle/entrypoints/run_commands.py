@@ -112,9 +112,12 @@ def run(
             run_once(steps_of(work))
             with app.store.reading() as unit:
                 closed = latching.why_stopped(unit)
+            unproven = work.unproven
         if closed is not None:
             # It has not caught up, and whoever asked for that must hear it.
             raise FatalError(f"not caught up: {closed}")
+        if unproven:
+            raise TransientError(f"not known what became of a call: {unproven[0]}")
 
 
 class _Sends(NamedTuple):

@@ -25,6 +25,7 @@ from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.lacking import Lack
 from oracle.services.latching import why_stopped
 from oracle.services.proving import Prover
+from oracle.services.searches import Searches
 from oracle.services.sending_settings import SendingSettings
 from oracle.store.outbox_rows import Account, Stamp
 from oracle.store.store import Store, Unit
@@ -79,6 +80,8 @@ class Desk:
     head_start: int = 0
     # What the next report still lacks of a quorum.
     lack: Lack = field(default_factory=Lack)
+    # Which used nonces were searched for in the blocks in vain.
+    searches: Searches = field(default_factory=Searches)
 
     @property
     def account(self) -> Account:

@@ -21,6 +21,7 @@ from oracle.domain.views import (
     status_of,
 )
 from oracle.services.accusing import due_spells
+from oracle.services.attributing import without_receipt
 from oracle.services.ruling import folded_by
 from oracle.services.timing.gating import holding
 from oracle.store.gates import Gate
@@ -48,6 +49,7 @@ class Overview:
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
     `senders`: who ever sent, and why he rests, where he does. `held`: reports that wait for a
     human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
+    `unproven`: why calls wait whose nonce is used, while no endpoint shows a receipt.
     """
 
     chain_id: int | None
@@ -74,6 +76,7 @@ class Overview:
     held: tuple[Gate, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
+    unproven: tuple[str, ...] = ()
 
 
 def overview(store: Store) -> Overview:
@@ -111,6 +114,11 @@ def overview(store: Store) -> Overview:
             held=tuple(holding(unit)),
             push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(unit.rounds.live_kicks()),
+            unproven=tuple(
+                one.error_text or ""
+                for account in unit.outbox.counts.accounts()
+                for one in without_receipt(unit, account)
+            ),
         )
 
 

@@ -32,6 +32,13 @@ class SlotViews:
         )
         return [slot_of(row) for row in self._connection.execute(chosen)]
 
+    def lost(self, account: Account) -> list[int]:
+        """Return the nonces that somebody else used, and nobody has adopted."""
+        chosen = select(pub_slot.c.nonce).where(
+            of_account(account), pub_slot.c.state == SlotState.FOREIGN.value
+        )
+        return list(self._connection.execute(chosen.order_by(pub_slot.c.nonce)).scalars())
+
     def at(self, account: Account, nonce: int) -> Slot | None:
         """Return the slot of one nonce, final ones too."""
         chosen = select(pub_slot).where(of_account(account), pub_slot.c.nonce == nonce)
