@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from oracle.services.confirming import confirm_next
 from oracle.store.outbox_rows import IntentKind, PauseKind
 from oracle.telemetry.send_metrics import WITHOUT_RECEIPT
 from tests.office import FINALITY, Office
-from tests.sending.at_sea import GWEI, attempts, only
+from tests.sending.at_sea import BY_BLOCKS, GWEI, attempts, dear_blocks, only
 from tests.sending.errands import pause_of
 from tests.sending.faults import Answer, Fault, Question, error, null
 from tests.sending.proxy import Proxy
@@ -92,6 +93,18 @@ def test_a_nonce_whose_block_shows_our_transaction_is_ours_before_any_log_says_s
     assert confirmed(office) == ["push without a receipt"]
     assert f"has {sent.signed.tx_hash}" in (only(office).error_text or "")
     assert (office.states(), pause_of(office)) == (["live"], None)
+
+
+def test_what_is_used_is_not_made_dearer_while_receipts_are_hidden(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.desk = replace(office.desk, sending=BY_BLOCKS)
+    pushed_unseen(office, *proxies)
+    # Blocks that would be too dear for it, were it not in one.
+    dear_blocks(office, 50 * GWEI, 12)
+    office.tick()
+    assert (office.states()[0], len(attempts(office))) == ("live", 1)
 
 
 def test_two_endpoints_that_hide_receipts_at_random_make_no_nonce_foreign(
