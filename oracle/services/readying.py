@@ -12,6 +12,7 @@ from oracle.services.sending.retargeting import stuck_push
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused
 from oracle.services.timing.gating import is_holding
+from oracle.services.timing.inclusion import why_too_late
 from oracle.services.timing.worth import why_not_worth
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
@@ -56,8 +57,10 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
     its draw fell.
     """
     wish = intent.wish
-    if _is_too_late(wish, heads.latest.time):
-        return IntentState.EXPIRED, "its deadline passed"
+    with desk.store.reading() as unit:
+        late = why_too_late(desk, unit, wish.deadline, heads.latest.time)
+    if late is not None:
+        return IntentState.EXPIRED, late
     if wish.kind is IntentKind.PUSH:
         with desk.store.reading() as unit:
             if _is_taken(unit, wish):
@@ -174,8 +177,10 @@ def _is_left_to_another(desk: Desk, intent: Intent, heads: Heads) -> bool:
     is_second = wish.kind is IntentKind.PUSH and desk.head_start > 0
     if not is_second or _was_left(desk, intent):
         return False
-    if wish.deadline is not None and heads.latest.time + desk.head_start >= wish.deadline:
-        return False
+    with desk.store.reading() as unit:
+        then = heads.latest.time + desk.head_start
+        if why_too_late(desk, unit, wish.deadline, then) is not None:
+            return False
     return is_round_pending(desk.lines(), wish.account.address, wish.contract, wish.calldata)
 
 
