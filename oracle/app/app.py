@@ -145,6 +145,7 @@ class App(ReadingRooms):
             board=self.board,
             peers=self.peers,
             head_start=self.config.reporters.head_start,
+            blocks_ahead=self.config.reporters.blocks_ahead,
         )
 
     def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:

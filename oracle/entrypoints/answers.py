@@ -59,6 +59,7 @@ def status_answer(
             for account, pause in seen.senders.items()
         ],
         "held": [{"period": gate.period, "reason": gate.reason} for gate in seen.held],
+        "unproven": list(seen.unproven),
         "push_waits": None if seen.push is None else seen.push.error_text,
         "kickouts_proposed": [
             {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}

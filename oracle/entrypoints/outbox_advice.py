@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oracle.services.attributing import NO_RECEIPT
 from oracle.services.sending.offers import TOO_LITTLE
 from oracle.services.sending.signing import ends_by_itself
 from oracle.store.outbox_rows import Account, Attempt, Intent, IntentState, Pause, PauseKind, Slot
@@ -60,12 +61,21 @@ def advice(intent: Intent, sent: Sent) -> Advice:
     return by_state.get(intent.state, _of_waiting)(intent, sent)
 
 
-def _of_mined(_intent: Intent, sent: Sent) -> Advice:
+def _of_hidden(intent: Intent) -> Advice:
+    act = "`qos-oracle endpoint probe`, or name an endpoint that serves eth_getTransactionReceipt"
+    return Advice(f"a receipt: {intent.error_text}", act)
+
+
+def _of_mined(intent: Intent, sent: Sent) -> Advice:
+    if intent.error_class == NO_RECEIPT:
+        return _of_hidden(intent)
     block = None if sent.slot is None else sent.slot.block_number
     return Advice(f"block {block} to be final", f"{_NOTHING}: a reorg puts it back by itself")
 
 
 def _of_live(intent: Intent, sent: Sent) -> Advice:
+    if intent.error_class == NO_RECEIPT:
+        return _of_hidden(intent)
     slot = sent.slot
     if slot is not None and slot.intent_id != intent.id:
         return Advice(
@@ -103,8 +113,9 @@ def _after_hold(intent: Intent) -> str:
     close = f"`outbox cancel {intent.id} --yes` closes it"
     if intent.error_class == PauseKind.FOREIGN:
         return (
-            "somebody else uses the key: find out who before anything else, then a new "
-            f"transmitter key, or `outbox release {intent.wish.account.address}`; {close}"
+            "another program signed with the key: where it is yours, `outbox adopt "
+            "--from-chain --yes`; where it is not, a new transmitter key (docs/operating.md); "
+            f"then `outbox release {intent.wish.account.address}`; {close}"
         )
     if intent.nonce is not None:
         return f"it is mined and did not do what it was sent for: find out why, then {close}"

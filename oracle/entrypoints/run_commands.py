@@ -132,11 +132,14 @@ def _once(app: App, sends: _Sends, stop: Stop) -> None:
         with app.store.reading() as unit:
             closed = latching.why_stopped(unit)
         doubt = why_unaudited(app)
+        unproven = work.unproven
     if closed is not None:
         # It has not caught up, and whoever asked for that must hear it.
         raise FatalError(f"not caught up: {closed}")
     if doubt is not None:
         raise FatalError(f"not sure: {doubt}")
+    if unproven:
+        raise TransientError(f"not known what became of a call: {unproven[0]}")
 
 
 def _daemon(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> None:

@@ -120,6 +120,9 @@ def _waiting(seen: Overview) -> Lines:
     disputed = [gate for gate in seen.held if gate.is_disputed]
     if disputed:
         yield "HELD", told_of_dispute(disputed)
+    for told in seen.unproven:
+        todo = "`qos-oracle endpoint probe`, or name one that serves eth_getTransactionReceipt"
+        yield "UNPROVEN", f"{told}; {todo}"
     push = seen.push
     if push is not None and push.error_text is not None:
         yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"

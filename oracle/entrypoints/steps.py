@@ -17,6 +17,7 @@ from oracle.entrypoints.integrity_steps import (
 from oracle.entrypoints.purse import Purse
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.scheduler import Step
+from oracle.services.attributing import why_unproven
 from oracle.services.confirming import confirm_all, confirm_next
 from oracle.services.convoying import convoy_next
 from oracle.services.desk import Desk, Step as Done
@@ -204,8 +205,14 @@ class Work:
 
     def _show_rests(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
-        reasons = (why_resting(desk) for desk in self._senders())
+        reasons = [why(desk) for desk in self._senders() for why in (why_resting, why_unproven)]
         self.watch.resting = [reason for reason in reasons if reason is not None]
+
+    @property
+    def unproven(self) -> list[str]:
+        """Which used nonces show no receipt of ours: what became of them nobody can prove."""
+        reasons = [why_unproven(desk) for desk in self._senders()]
+        return [reason for reason in reasons if reason is not None]
 
     def _senders(self) -> list[Desk]:
         return [desk for desk in (self._transmitting(), self.starts) if desk is not None]

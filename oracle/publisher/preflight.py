@@ -11,8 +11,9 @@ from oracle.publisher.line import Json, Line, Lines, RefusedError, RevertedError
 from oracle.publisher.receipts import Call
 from oracle.publisher.refusals import Refusal, refusal_of
 
-# What the contract says to a push whose round is there already.
-_TAKEN = "WrongRound"
+# What the contract says to a push whose round is there already, and to calls about a kickout that
+# is proposed, executed or cancelled already.
+_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "NoKick"})
 # Nodes estimate a little differently; one that says twice as much as another is asked why.
 _FAR_APART = 2
 
@@ -45,8 +46,8 @@ def preflight(lines: Lines, sender: Address, to: Address, calldata: str) -> Verd
     return _settled(lines, Call(sender, to, calldata), verdicts)
 
 
-def is_round_pending(lines: Lines, sender: Address, to: Address, calldata: str) -> bool:
-    """Tell whether another push takes this one's round in the next block, as far as is known.
+def is_taken_in_pool(lines: Lines, sender: Address, to: Address, calldata: str) -> bool:
+    """Tell whether another's call does in the next block what this one is to do, as far as known.
 
     So says an endpoint whose pending block holds what is in its pool. One that has no such block,
     or leaves the pool out of it, says nothing.
@@ -56,7 +57,7 @@ def is_round_pending(lines: Lines, sender: Address, to: Address, calldata: str) 
         try:
             line.ask("eth_call", call, "pending")
         except RevertedError as error:
-            if refusal_of(error.output).name == _TAKEN:
+            if refusal_of(error.output).name in _TAKEN:
                 return True
         except TransientError:
             continue

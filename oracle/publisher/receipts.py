@@ -112,6 +112,21 @@ def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
     return bool(shown) and block_hash not in shown
 
 
+def is_in_block(lines: Lines, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
+    """Tell whether an endpoint shows a block, by (number, hash), that has one of these in it."""
+    number, block_hash = block
+    for line in lines.all:
+        try:
+            told = line.ask("eth_getBlockByNumber", hex(number), False)
+            with understood("a block"):
+                is_there = told is not None and told["hash"] == block_hash
+                if is_there and not set(hashes).isdisjoint(told["transactions"]):
+                    return True
+        except TransientError:
+            continue
+    return False
+
+
 def without_blocks(seen: Sightings, gone: Collection[Hash]) -> Sightings:
     """Return what is shown but for receipts in these blocks, which have left the chain."""
     views = [

@@ -96,6 +96,11 @@ class Sightings:
         """Tell whether enough endpoints show this very receipt."""
         return self._seen_by(receipt) >= self.quorum
 
+    @property
+    def places(self) -> frozenset[str]:
+        """The endpoints that answered, by their places."""
+        return frozenset(view.place for view in self.views)
+
     def without(self, hashes: Sequence[Hash]) -> frozenset[str]:
         """Return the endpoints that know of none of these hashes, by their places."""
         return frozenset(view.place for view in self.views if view.lacks(hashes))

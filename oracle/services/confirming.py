@@ -15,17 +15,19 @@ from oracle.publisher.receipts import (
     Sightings,
     block_hashes,
     is_block_gone,
+    is_in_block,
     look_for,
     nonce_at,
 )
 from oracle.publisher.sender import Answer
+from oracle.services.attributing import attribute, note_hidden
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.broadcasting import send_attempt
 from oracle.services.sending.budgets import role
 from oracle.services.sending.waiting import receipt_that_stands
-from oracle.services.settling import foreign, note_mined, note_taken_back, settle
+from oracle.services.settling import note_mined, note_taken_back, settle
 from oracle.store.outbox_rows import Attempt, Slot, SlotState
-from oracle.telemetry.send_metrics import UNDECIDED
+from oracle.telemetry.send_metrics import UNDECIDED, WITHOUT_RECEIPT
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
@@ -68,7 +70,7 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
         step = watch.look_at(slot, attempts)
         if step is not None:
             return step
-    UNDECIDED.labels(role(desk)).set(watch.undecided)
+    watch.show()
     return None
 
 
@@ -95,7 +97,7 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
         if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
             step = watch.look_at(slot, attempts)
             done += [step] if step is not None else []
-    UNDECIDED.labels(role(desk)).set(watch.undecided + left_out)
+    watch.show(left_out)
     if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
         return done[0] if done else None
     kinds = [step.did for step in done]
@@ -112,6 +114,8 @@ class _Pass:
     watched: Sequence[_Watched]
     # Nonces that would be decided, if enough endpoints agreed.
     undecided: int = field(default=0, init=False)
+    # Of these, used ones of which no endpoint shows a receipt.
+    without_receipt: int = field(default=0, init=False)
 
     @cached_property
     def seen(self) -> Sightings:
@@ -125,6 +129,11 @@ class _Pass:
         """How many of our nonces are used up at the final block, by the first that answers."""
         account, final = self.desk.account, hex(self.heads.final.number)
         return nonce_at(self.desk.publisher.lines, account.address, final)
+
+    def show(self, left_out: int = 0) -> None:
+        """Let whoever watches know what is not decided; `left_out` waits for its turn."""
+        UNDECIDED.labels(role(self.desk)).set(self.undecided + left_out)
+        WITHOUT_RECEIPT.labels(role(self.desk)).set(self.without_receipt)
 
     def may_wait(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
@@ -150,16 +159,27 @@ class _Pass:
     def _missing(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
         """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
         if slot.state is SlotState.MINED:
-            return note_taken_back(self.desk, slot) if self._is_gone(slot, attempts) else None
+            return self._hidden(slot, attempts)
         if self.used > slot.nonce:
-            step = foreign(self.desk, slot, attempts, self.seen, self.heads)
+            step = attribute(self.desk, slot, attempts, self.seen, self.heads)
             if step is not None:
                 return step
             self.undecided += 1
+            self.without_receipt += 1
         due = self._due(attempts) if slot.state is SlotState.LIVE else None
         if due is None or self.desk.is_stopped():
             return None
         return send_attempt(self.desk, slot, due, self.heads)
+
+    def _hidden(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+        """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
+        if self._is_gone(slot, attempts):
+            return note_taken_back(self.desk, slot)
+        if not self.desk.is_final(slot.block_number or 0, self.heads):
+            return None
+        self.undecided += 1
+        self.without_receipt += 1
+        return note_hidden(self.desk, slot)
 
     def _due(self, attempts: Sequence[Attempt]) -> Attempt | None:
         """Return what is to be sent again: the newest bytes, and older ones while it is refused.
@@ -179,12 +199,16 @@ class _Pass:
         return sent_at is not None and abs(self.heads.latest.number - sent_at) >= _REPEAT_BLOCKS
 
     def _is_gone(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
-        """Tell whether a receipt is really gone: silence, or a node that lags, takes none away."""
-        if len(self.seen.without(_hashes(attempts))) == len(self.desk.publisher.lines.all):
-            return True
+        """Tell whether a receipt is really gone: silence, or a node that lags, takes none away.
+
+        Nor do endpoints that show none, while the block is the chain's and has the transaction.
+        """
         number, block_hash = slot.block_number, slot.block_hash
         if number is None or block_hash is None:
             return False
+        lines, hashes = self.desk.publisher.lines, _hashes(attempts)
+        if len(self.seen.without(hashes)) == len(lines.all):
+            return not is_in_block(lines, (number, block_hash), hashes)
         return is_block_gone(self.desk.lines(), number, block_hash)
 
 

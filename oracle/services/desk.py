@@ -24,7 +24,9 @@ from oracle.services.dispatch_settings import DispatchSettings
 from oracle.services.lacking import Lack
 from oracle.services.latching import why_stopped
 from oracle.services.proving import Prover
+from oracle.services.searches import Searches
 from oracle.services.sending_settings import SendingSettings
+from oracle.services.turns import Turns
 from oracle.store.outbox_rows import Account, Stamp
 from oracle.store.store import Store, Unit
 
@@ -53,7 +55,7 @@ class Desk:
     `prover` verifies what a kickout rests on; without one every kickout waits. `patience`: when
     a report is worth its gas; `sanity`: when it waits for a human. `board` shows what is signed
     here to the other reporters, `peers`; one who transmits waits `head_start` seconds of the
-    chain for those of a lower rank.
+    chain with a push, and `blocks_ahead` blocks with every call, for those of a lower rank.
     """
 
     store: Store
@@ -76,8 +78,13 @@ class Desk:
     board: Board | None = None
     peers: Peers | None = None
     head_start: int = 0
+    blocks_ahead: int = 0
     # What the next report still lacks of a quorum.
     lack: Lack = field(default_factory=Lack)
+    # Since which block each planned call waits for its turn.
+    turns: Turns = field(default_factory=Turns)
+    # Which used nonces were searched for in the blocks in vain.
+    searches: Searches = field(default_factory=Searches)
 
     @property
     def account(self) -> Account:

@@ -22,6 +22,7 @@ from oracle.domain.views import (
     status_of,
 )
 from oracle.services.accusing import due_spells
+from oracle.services.attributing import without_receipt
 from oracle.services.integrity.disputing import Dispute, disputes_in
 from oracle.services.leasing import worker
 from oracle.services.refusing import refusal_in
@@ -54,7 +55,8 @@ class Overview:
     in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that wait
     for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
     `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
-    of them gave and no other was asked about.
+    of them gave and no other was asked about. `unproven`: why calls wait whose nonce is used,
+    while no endpoint shows a receipt.
     """
 
     chain_id: int | None
@@ -85,6 +87,7 @@ class Overview:
     kicks: tuple[Kick, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)
     suspect: int = 0
+    unproven: tuple[str, ...] = ()
 
 
 def overview(store: Store) -> Overview:
@@ -126,6 +129,11 @@ def overview(store: Store) -> Overview:
             kicks=tuple(unit.rounds.live_kicks()),
             wrong=unit.facts.quarantine.reasons(),
             suspect=_suspect(unit),
+            unproven=tuple(
+                one.error_text or ""
+                for account in unit.outbox.counts.accounts()
+                for one in without_receipt(unit, account)
+            ),
         )
 
 

@@ -6,9 +6,13 @@ that runs goes on without that sender; it rests until a person says that it may 
 
 import structlog
 
+from oracle.errors import TransientError
+from oracle.publisher.contract import newest_block
+from oracle.publisher.nonce_uses import Use, Wanted, use_of
 from oracle.services.adopting.adopting import rest_signer, signing_of
 from oracle.services.desk import Desk, Step
 from oracle.services.reconciling import CountedAheadError, reconcile
+from oracle.services.settling import TWO_WAYS_OUT, words_of
 from oracle.store.outbox_rows import Pause, PauseKind
 from oracle.telemetry.send_metrics import FOREIGN
 
@@ -28,14 +32,15 @@ def compare_at_start(desk: Desk) -> Step | None:
     """
     try:
         return reconcile(desk)
-    except CountedAheadError as ahead:
+    except CountedAheadError:
         pause = _pause_of(desk)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             raise
         signing = signing_of(desk)
         if signing is not None:
             rest_signer(desk, signing, desk.actor)
-        return _rest(desk, ahead)
+        # What it rests for is known; that the chain has gone on since needs no other proof.
+        return None
 
 
 def compare_again(desk: Desk) -> Step | None:
@@ -43,26 +48,51 @@ def compare_again(desk: Desk) -> Step | None:
 
     Raises:
         InputError, TransientError: as `reconcile`: no endpoint answers, one alone counts more, or
-            the database itself has lost nonces.
+            the database itself has lost nonces; or nobody shows what used the nonces.
     """
     try:
         return reconcile(desk)
     except CountedAheadError as ahead:
-        return _rest(desk, ahead)
+        if _is_told(_pause_of(desk), _counted(desk, ahead)):
+            return None
+        use = _first_beyond(desk, ahead)
+        if use is None:
+            raise TransientError(
+                f"{_counted(desk, ahead)}, and the endpoints do not agree on the transaction that "
+                f"used nonce {ahead.known}; the sender rests once they show it"
+            ) from ahead
+        return _rest(desk, ahead, use)
 
 
-def _rest(desk: Desk, ahead: CountedAheadError) -> Step | None:
-    """Pause the sender; None: it rests for that already."""
+def _first_beyond(desk: Desk, ahead: CountedAheadError) -> Use | None:
+    """Return the transaction that used the first nonce beyond ours; None: it is not agreed on.
+
+    A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
+    """
+    lines, account = desk.publisher.lines, desk.account
+    wanted = Wanted(account.chain_id, account.address, ahead.known)
+    found = use_of(lines, wanted, newest_block(lines))
+    return found.use if found.is_agreed else None
+
+
+def _counted(desk: Desk, ahead: CountedAheadError) -> str:
     address = desk.account.address
+    return f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}"
+
+
+def _is_told(pause: Pause | None, counted: str) -> bool:
+    return pause is not None and pause.reason.startswith(counted)
+
+
+def _rest(desk: Desk, ahead: CountedAheadError, use: Use) -> Step:
+    """Pause the sender."""
+    address, counted = desk.account.address, _counted(desk, ahead)
     reason = (
-        f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}: somebody else "
-        "uses its key; find out who, stop the daemon, `qos-oracle outbox adopt --from-chain "
-        f"--yes`, then `qos-oracle outbox release {address}`"
+        f"{counted}: nonce {ahead.known} was used by {words_of(use)}; {TWO_WAYS_OUT}; then "
+        f"`qos-oracle outbox release {address}`"
     )
     earlier = _pause_of(desk)
     is_told = earlier is not None and _OURS in earlier.reason
-    if earlier is not None and is_told and earlier.reason.startswith(reason):
-        return None
     with desk.writing() as unit:
         # It takes the place of every other pause: some end by themselves.
         unit.outbox.senders.pause(
@@ -75,6 +105,7 @@ def _rest(desk: Desk, ahead: CountedAheadError) -> Step | None:
         sender=address,
         counted=ahead.most,
         given_out=ahead.known,
+        transaction=use.hash,
         act=f"find out who uses the key; `outbox adopt --from-chain`, `outbox release {address}`",
     )
     return Step("paused", None, reason)

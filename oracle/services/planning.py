@@ -24,6 +24,7 @@ from oracle.services.sending.giving_up import LOOKED_BACK, MAY_GO_AGAIN, MOST_TR
 from oracle.services.sending.renewing import may_go_again
 from oracle.services.sending.retargeting import why_hopeless
 from oracle.services.timing.gating import hold, why_held
+from oracle.services.timing.inclusion import why_too_late
 from oracle.services.timing.starting import why_blind
 from oracle.services.timing.worth import is_worth
 from oracle.store.outbox_rows import (
@@ -241,6 +242,9 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     if tries is None or not is_worth(desk, report, turn.standing).now:
         return None
     now = turn.standing.block.time
+    with desk.store.reading() as unit:
+        if why_too_late(desk, unit, report.deadline, now) is not None:
+            return None
     wish = Wish(
         account=desk.account,
         contract=record.contract,

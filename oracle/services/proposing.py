@@ -16,6 +16,7 @@ from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import kick_record
 from oracle.services.quorum.signing import sign_once
 from oracle.services.recanting import LANE_SUBJECT
+from oracle.services.timing.inclusion import why_too_late
 from oracle.store.outbox_rows import Intent, IntentKind, SignedStatement, Wish
 from oracle.store.store import Unit
 
@@ -54,6 +55,9 @@ def _planned(
     subject = record.subject
     if not desk.publisher.has_payer or _must_wait(desk, record):
         return None
+    with desk.store.reading() as unit:
+        if why_too_late(desk, unit, statement.deadline, standing.block.time) is not None:
+            return None
     signatures = gathered_signatures(desk, record, standing)
     if signatures is None:
         return None

@@ -1,7 +1,7 @@
 """A planned call is tried on the newest block, priced, and held to the caps: planned -> ready."""
 
 from oracle.chain.heads import Heads
-from oracle.publisher.preflight import Outcome, Verdict, is_round_pending, preflight
+from oracle.publisher.preflight import Outcome, Verdict, preflight
 from oracle.services.deferring import end, wait, wait_until
 from oracle.services.desk import Desk, Step
 from oracle.services.dispatching import STARTS, is_unwanted
@@ -12,7 +12,9 @@ from oracle.services.sending.retargeting import stuck_push
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused
 from oracle.services.timing.gating import is_holding
+from oracle.services.timing.inclusion import why_too_late
 from oracle.services.timing.worth import why_not_worth
+from oracle.services.timing.yielding import until_when_left, why_not_our_turn
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, Wish
 from oracle.store.store import Unit
@@ -22,10 +24,6 @@ _AGAINST = frozenset(AGAINST)
 _KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
 # Why a call of the dispatcher is given up.
 NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
-
-# Why a push leaves another transmitter one more head start.
-_LEFT = "left_to_another"
-_OF_ANOTHER = "another transmitter's push of this round waits for a block"
 
 
 def _look_again(
@@ -38,7 +36,7 @@ def _look_again(
     obstacle = _overtaken(desk, intent, heads)
     if obstacle is not None:
         return None, end(desk, intent, *obstacle)
-    rest = _why_rest(desk, intent, heads)
+    rest = _why_rest(desk, intent, heads) or why_not_our_turn(desk, intent, heads)
     if rest is not None:
         return None, wait(desk, intent, heads, rest)
     wish = intent.wish
@@ -56,8 +54,10 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
     its draw fell.
     """
     wish = intent.wish
-    if _is_too_late(wish, heads.latest.time):
-        return IntentState.EXPIRED, "its deadline passed"
+    with desk.store.reading() as unit:
+        late = why_too_late(desk, unit, wish.deadline, heads.latest.time)
+    if late is not None:
+        return IntentState.EXPIRED, late
     if wish.kind is IntentKind.PUSH:
         with desk.store.reading() as unit:
             if _is_taken(unit, wish):
@@ -105,10 +105,11 @@ def _why_nobody(unit: Unit, heads: Heads) -> tuple[str, str] | None:
 def ready_next(desk: Desk, heads: Heads) -> Step | None:
     """Make the most urgent planned call ready; None: none can be now."""
     with desk.store.reading() as unit:
+        waiting = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
+        for intent in waiting:
+            desk.turns.began(intent.id, heads.latest.number)
         planned = [
-            intent
-            for intent in unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
-            if _is_to_look_at(unit, intent.wish, heads.latest.time)
+            intent for intent in waiting if _is_to_look_at(unit, intent.wish, heads.latest.time)
         ]
     steps = (_ready(desk, intent, heads) for intent in planned)
     return next((step for step in steps if step is not None), None)
@@ -151,38 +152,15 @@ def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
 def look_around(
     desk: Desk, intent: Intent, heads: Heads
 ) -> tuple[Verdict, None] | tuple[None, Step | None]:
-    """As `_look_again`; and a push that another transmitter is seen to bring waits for that.
+    """As `_look_again`; and a call that another transmitter is seen to bring waits for that.
 
     Asked once more before the signature: then it is a turn to its sending, and no longer.
     """
     verdict, step = _look_again(desk, intent, heads)
     if verdict is None:
         return None, step
-    if not _is_left_to_another(desk, intent, heads):
-        return verdict, None
-    until = heads.latest.time + desk.head_start
-    return None, wait_until(desk, intent, until, (_LEFT, _OF_ANOTHER))
-
-
-def _is_left_to_another(desk: Desk, intent: Intent, heads: Heads) -> bool:
-    """Tell whether a push of another transmitter is seen to wait for a block.
-
-    Who leaves the others a head start leaves that one another, once: an endpoint that always says
-    so, or a call that no block takes, keeps nobody from sending.
-    """
-    wish = intent.wish
-    is_second = wish.kind is IntentKind.PUSH and desk.head_start > 0
-    if not is_second or _was_left(desk, intent):
-        return False
-    if wish.deadline is not None and heads.latest.time + desk.head_start >= wish.deadline:
-        return False
-    return is_round_pending(desk.lines(), wish.account.address, wish.contract, wish.calldata)
-
-
-def _was_left(desk: Desk, intent: Intent) -> bool:
-    with desk.store.reading() as unit:
-        told = unit.outbox.journal.of_intent(intent.id)
-    return any(f"error_class={_LEFT}" in entry.detail for entry in told)
+    left = until_when_left(desk, intent, heads)
+    return (verdict, None) if left is None else (None, wait_until(desk, intent, *left))
 
 
 def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:

@@ -2,16 +2,28 @@
 
 import structlog
 
-from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.publisher.effects import missing_effect
-from oracle.publisher.receipts import Call, Receipt, Sightings, why_reverted, witnesses_of_count
+from oracle.publisher.nonce_uses import Use
+from oracle.publisher.receipts import Call, Receipt, why_reverted
 from oracle.services.deferring import WITHOUT_EFFECT_CLASS, close_report
 from oracle.services.desk import Desk, Step
 from oracle.services.sending.budgets import paid
 from oracle.store.outbox_rows import Attempt, Intent, IntentState, Mined, Paid, PauseKind, Slot
 from oracle.store.store import Unit
 from oracle.telemetry.send_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
+
+# What a person does about a transaction of our key that is not ours.
+TWO_WAYS_OUT = (
+    "where it is yours (an old copy of the database, another program), stop the daemon and "
+    "`qos-oracle outbox adopt --from-chain --yes`; where it is not, rotate the key"
+)
+
+
+def words_of(use: Use) -> str:
+    """Name a transaction, its block and its target."""
+    target = "deploys a contract" if use.to is None else f"calls {use.to}"
+    return f"{use.hash} (block {use.block_number}, {target})"
 
 
 def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
@@ -58,24 +70,12 @@ def settle(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
     return _held(desk, slot, cost, f"{receipt.hash} succeeded without our {missing}")
 
 
-def foreign(
-    desk: Desk, slot: Slot, attempts: list[Attempt], seen: Sightings, heads: Heads
-) -> Step | None:
-    """Note that somebody else used the nonce; None: too few endpoints show that.
-
-    Each of them has the final block, counts the nonce as used there, and knows none of our bytes.
-    """
-    counts = witnesses_of_count(desk.publisher.lines, desk.account.address, heads.final)
-    used = {place for place, count in counts.items() if count > slot.nonce}
-    ours = [one.signed.tx_hash for one in attempts]
-    # What nothing was signed for, nobody was asked about.
-    witnesses = used & seen.without(ours) if ours else used
-    if len(witnesses) < seen.quorum:
-        return None
-    reason = f"nonce {slot.nonce} was used by a transaction that is not ours"
+def note_foreign(desk: Desk, slot: Slot, use: Use) -> Step:
+    """Note that somebody else's transaction used the nonce: its sender rests."""
+    reason = _told_of(desk, slot, use)
     with desk.writing() as unit:
         bound = unit.outbox.intents.bound_to(desk.account, slot.nonce)
-        unit.outbox.slots.lose_to_foreign(slot, desk.stamp)
+        unit.outbox.slots.lose_to_foreign(slot, desk.stamp, reason)
         pause = unit.outbox.senders.paused_because(desk.account)
         # One that says how far the account was overtaken says more.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
@@ -83,8 +83,22 @@ def foreign(
         for intent in bound:
             close_report(unit, intent, reason)
     FOREIGN.inc()
-    structlog.get_logger().error("foreign_nonce", nonce=slot.nonce, sender=desk.account.address)
+    structlog.get_logger().error(
+        "foreign_nonce",
+        nonce=slot.nonce,
+        sender=desk.account.address,
+        transaction=use.hash,
+        block=use.block_number,
+        to=use.to,
+    )
     return Step("foreign", slot.intent_id, reason)
+
+
+def _told_of(desk: Desk, slot: Slot, use: Use) -> str:
+    return (
+        f"nonce {slot.nonce} was used by {words_of(use)}, which {desk.account.address} signed and "
+        f"this database did not: {TWO_WAYS_OUT}"
+    )
 
 
 def _intent(desk: Desk, slot: Slot) -> Intent:

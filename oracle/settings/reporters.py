@@ -25,8 +25,15 @@ class Reporters(Section):
     # Of several who transmit the first has rank 0; each waits so long for those before it.
     transmit_rank: int = Field(default=0, ge=0, le=100)
     transmit_delay_seconds: int = Field(default=60, ge=1, le=3600)
+    # And so many blocks, whatever their time is.
+    transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property
     def head_start(self) -> int:
         """Seconds of the chain that we leave to those of a lower rank."""
         return self.transmit_rank * self.transmit_delay_seconds
+
+    @property
+    def blocks_ahead(self) -> int:
+        """Blocks that we leave to them."""
+        return self.transmit_rank * self.transmit_delay_blocks

@@ -1,9 +1,9 @@
 """The raw logs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
@@ -23,6 +23,14 @@ class LogRoom(RawRoom[Log]):
         """Count the canonical logs of each block, but those of one contract."""
         theirs = [] if address is None else [log.c.address == raw(address)]
         return self.counts(first, last, *theirs)
+
+    def block_of(self, transactions: Iterable[Hash], first: int) -> int | None:
+        """Return the block, from `first` on, of a canonical log of one of these transactions."""
+        known = [raw(one) for one in transactions]
+        found = select(log.c.block).where(
+            log.c.block >= first, log.c.canonical, log.c.tx_hash.in_(known)
+        )
+        return self._connection.execute(found.limit(1)).scalar_one_or_none()
 
 
 class _Known(dict[str, bytearray]):

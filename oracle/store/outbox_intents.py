@@ -80,9 +80,23 @@ class Intents:
         Raises:
             FatalError: see `move`.
         """
-        self._change(intent, IntentState.MINED, stamp, {"superseded_by": None})
+        no_more: Values = {"superseded_by": None, "error_class": None, "error_text": None}
+        self._change(intent, IntentState.MINED, stamp, no_more)
         about = About(intent.id, intent.nonce)
         self._journal.write(IntentState.MINED.value, stamp, about, outcome)
+
+    def note(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
+        """Say of what it waits for, as (class, text); return whether that is news.
+
+        Raises:
+            FatalError: see `move`.
+        """
+        if (intent.error_class, intent.error_text) == why:
+            return False
+        values: Values = dict(zip(("error_class", "error_text"), why, strict=True))
+        self._change(intent, intent.state, stamp, values)
+        self._journal.write(why[0], stamp, About(intent.id, intent.nonce), why[1])
+        return True
 
     def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
         """Note that it was tried and works, for how much gas and, at most, wei."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select
 
 from oracle.store.outbox_mapping import attempt_of, slot_of
 from oracle.store.outbox_rows import Account, Attempt, IntentState, Slot, SlotState
@@ -31,6 +31,37 @@ class SlotViews:
             .order_by(pub_slot.c.nonce)
         )
         return [slot_of(row) for row in self._connection.execute(chosen)]
+
+    def lost(self, account: Account) -> list[int]:
+        """Return the nonces that somebody else used, and nobody has adopted."""
+        chosen = select(pub_slot.c.nonce).where(
+            of_account(account), pub_slot.c.state == SlotState.FOREIGN.value
+        )
+        return list(self._connection.execute(chosen.order_by(pub_slot.c.nonce)).scalars())
+
+    def blocks_to_land(self, account: Account, limit: int) -> list[int]:
+        """Return how many blocks the last `limit` nonces that landed took from their sending."""
+        first = func.min(pub_attempt.c.first_sent_block)
+        chosen = (
+            select(pub_slot.c.block_number - first)
+            .join(
+                pub_attempt,
+                and_(
+                    pub_attempt.c.chain_id == pub_slot.c.chain_id,
+                    pub_attempt.c.sender == pub_slot.c.sender,
+                    pub_attempt.c.nonce == pub_slot.c.nonce,
+                ),
+            )
+            .where(
+                of_account(account),
+                pub_slot.c.block_number.is_not(None),
+                pub_attempt.c.first_sent_block.is_not(None),
+            )
+            .group_by(pub_slot.c.nonce, pub_slot.c.block_number)
+            .order_by(pub_slot.c.nonce.desc())
+            .limit(limit)
+        )
+        return list(self._connection.execute(chosen).scalars())
 
     def at(self, account: Account, nonce: int) -> Slot | None:
         """Return the slot of one nonce, final ones too."""

@@ -219,12 +219,13 @@ class Slots(WatchedViews):
         why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
         self._intents.move(self._named(slot.intent_id), to, stamp, why)
 
-    def lose_to_foreign(self, slot: Slot, stamp: Stamp) -> None:
+    def lose_to_foreign(self, slot: Slot, stamp: Stamp, reason: str | None = None) -> None:
         """Note that somebody else used this nonce of the key: a human has to look at it."""
+        why = {"error_class": "foreign", "error_text": reason}
         self._set(slot, SlotState.FOREIGN, finalised_at=stamp.at)
         for intent in self._intents.bound_to(slot.account, slot.nonce):
             if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
-                self._intents.move(intent, IntentState.HELD, stamp, {"error_class": "foreign"})
+                self._intents.move(intent, IntentState.HELD, stamp, why)
 
     def adopt(
         self, account: Account, nonce: int, tx_hash: Hash | None, mined: Mined | None, stamp: Stamp
@@ -244,7 +245,8 @@ class Slots(WatchedViews):
         }
         self._intents.move(intent, IntentState.FINAL, stamp, values)
         for rival in self._intents.bound_to(account, nonce):
-            if rival.id != intent.id and rival.state in _RIVALS:
+            # Held it is where the nonce was found to be foreign.
+            if rival.id != intent.id and rival.state in _RIVALS | {IntentState.HELD}:
                 lost = {"superseded_by": intent.id}
                 self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
         self._close_adopted(account, nonce, intent.id, (mined, stamp))

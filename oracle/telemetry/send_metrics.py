@@ -16,6 +16,12 @@ UNDECIDED = Gauge(
     ["account"],
     registry=REGISTRY,
 )
+WITHOUT_RECEIPT = Gauge(
+    "oracle_publisher_nonces_without_receipt",
+    "Nonces that the final block counts as used, while no endpoint shows a receipt of ours.",
+    ["account"],
+    registry=REGISTRY,
+)
 FOREIGN = Counter(
     "oracle_publisher_foreign_nonces_total",
     "Nonces of our key that somebody else used.",

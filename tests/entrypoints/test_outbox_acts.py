@@ -169,7 +169,8 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
     assert "`outbox bump 2` says which limit is in the way" in text
     assert act("show", 3, "--json") == 0
     held = json.loads(capsys.readouterr().out)
-    assert "somebody else uses the key" in held["what_to_do"]
+    assert "another program signed with the key" in held["what_to_do"]
+    assert "outbox adopt" in held["what_to_do"]
     assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
 
 

@@ -6,9 +6,11 @@ import pytest
 
 from oracle.chain.calldata import call_input
 from oracle.entrypoints.cli import run
+from oracle.publisher.signers.local import KeySigner
 from oracle.telemetry import quorum_metrics
 from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import local_network, write
+from tests.sending.thieves import stolen_payment
 
 pytestmark = pytest.mark.evm
 
@@ -155,9 +157,11 @@ def uses_the_key(network):
     chain = network.stage.chain
     key = json.loads((network.keys / "transmitter.json").read_text("utf-8"))
     sender = "0x" + key["address"].removeprefix("0x").lower()
-    chain.ask("anvil_impersonateAccount", sender)
-    call = {"from": sender, "to": sender, "gas": hex(21_000), "maxFeePerGas": hex(100 * GWEI)}
-    chain.ask("eth_sendTransaction", {**call, "maxPriorityFeePerGas": hex(GWEI)})
+    signer = KeySigner.open(
+        network.keys / "transmitter.json", network.keys / "transmitter.password"
+    )
+    nonce = int(chain.ask("eth_getTransactionCount", sender, "latest"), 16)
+    raw = stolen_payment(signer, nonce, signer.address, 100 * GWEI)
+    chain.ask("eth_sendRawTransaction", raw)
     network.mine(1)
-    chain.ask("anvil_stopImpersonatingAccount", sender)
     return sender

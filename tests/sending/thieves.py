@@ -1,22 +1,30 @@
-"""What somebody does who has the transmitter's key."""
+"""What somebody does who has the transmitter's key: a second wallet that signs with it."""
 
-from tests.office import Office
+from oracle.domain.ids import Address
+from oracle.publisher.fees import PLAIN_GAS, Fees
+from oracle.publisher.signer import Signer, Transaction
+from tests.office import CHAIN_ID, Office
 from tests.sending.at_sea import GWEI
 
 
+def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
+    """A payment of nothing that this key signed; its bytes, 0x-prefixed."""
+    fees = Fees(fee, fee // 2)
+    signed = signer.sign_transaction(Transaction(CHAIN_ID, nonce, to, "0x", PLAIN_GAS, fees))
+    return "0x" + signed.raw.hex()
+
+
 def foreign_transaction(office: Office, fee: int) -> str:
-    """Somebody else has the transmitter's key, and uses its next nonce; the hash."""
-    chain, sender = office.premises.chain, office.premises.transmitter
-    chain.rpc("anvil_impersonateAccount", sender)
-    call = {
-        "from": sender,
-        "to": office.premises.network.admin,
-        "nonce": hex(office.premises.nonce),
-        "gas": hex(21_000),
-        "maxFeePerGas": hex(fee),
-        "maxPriorityFeePerGas": hex(fee // 2),
-    }
-    return str(chain.rpc("eth_sendTransaction", call))
+    """The second wallet uses the transmitter's next nonce; the hash."""
+    premises = office.premises
+    assert premises.keys.transmitter is not None
+    raw = stolen_payment(premises.keys.transmitter, premises.nonce, target(office), fee)
+    return str(premises.chain.rpc("eth_sendRawTransaction", raw))
+
+
+def target(office: Office) -> Address:
+    """Whom the second wallet pays."""
+    return Address(office.premises.network.admin.lower())
 
 
 def used_elsewhere(office: Office) -> None:

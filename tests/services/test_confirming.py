@@ -9,6 +9,8 @@ from oracle.store.outbox_rows import PauseKind
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
 from tests.office import FINALITY, Office
+from tests.sending.at_sea import GWEI
+from tests.sending.thieves import foreign_transaction
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -157,17 +159,17 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     office.period()
     office.tick()
     ((sent, _),) = sends(office)
-    chain, sender = premises.chain, premises.transmitter
-    chain.rpc("anvil_dropTransaction", sent)
-    chain.rpc("anvil_impersonateAccount", sender)
-    chain.transact(to=premises.network.admin, data="0x", sender=sender)
-    office.mine(FINALITY)
+    premises.chain.rpc("anvil_dropTransaction", sent)
+    theirs = foreign_transaction(office, 50 * GWEI)
+    office.mine(1 + FINALITY)
     office.tick()
 
     assert office.states() == ["held"]
     with office.store.reading() as unit:
         reason = unit.outbox.senders.paused_because(office.desk.account)
-    assert reason == (PauseKind.FOREIGN, "nonce 1 was used by a transaction that is not ours")
+    assert reason is not None
+    assert reason.kind is PauseKind.FOREIGN
+    assert f"nonce 1 was used by {theirs}" in reason.reason
     office.period()
     office.tick()
     assert len(sends(office)) == 0

@@ -17,6 +17,8 @@ from oracle.store.outbox_rows import IntentKind
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import CAPS, key_files
+from tests.sending.at_sea import GWEI
+from tests.sending.thieves import stolen_payment
 from tests.services.dispatch_office import (
     DispatchOffice,
     dear,
@@ -151,10 +153,11 @@ def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
     did = steps(office)
     while next(did) != "signed":
         pass
-    sender = dispatcher_of(office.premises).address
-    chain.rpc("anvil_impersonateAccount", sender)
-    chain.transact(to=sender, data="0x", sender=Web3.to_checksum_address(sender))
-    chain.rpc("anvil_stopImpersonatingAccount", sender)
+    signer = dispatcher_of(office.premises)
+    nonce = int(chain.rpc("eth_getTransactionCount", signer.address, "latest"), 16)
+    raw = stolen_payment(signer, nonce, signer.address, 50 * GWEI)
+    chain.rpc("eth_sendRawTransaction", raw)
+    office.block()
     for _ in range(6):
         office.block()
     assert network.status(task) is Status.CREATED

@@ -99,6 +99,11 @@ _NONCES = Row(
                     "account",
                     legend="undecided: {{account}}",
                 ),
+                now(
+                    "oracle_publisher_nonces_without_receipt",
+                    "account",
+                    legend="without receipt: {{account}}",
+                ),
                 now("oracle_publisher_nonce_gap", "account", legend="gap: {{account}}"),
             ),
         ),

@@ -29,7 +29,8 @@ class Findings:
     """What adopting would write; `known` None: the database does not know the account.
 
     `nonces` get a slot each, `spent` tells what used them where the blocks do. `overtaken` are
-    nonces of open calls of this database that the lost one used for something else. `dropped`
+    nonces of calls of this database that the lost one, or another program, used for something
+    else. `dropped`
     were adopted while they waited in a pool, and no pool has them any more.
     """
 
@@ -66,8 +67,9 @@ def look(desk: Desk, most_blocks: int) -> Findings:
             for slot in unit.outbox.slots.watched(account)
             if slot.nonce < count.mined
         ]
+        lost = unit.outbox.slots.lost(account)
         dropped = unit.outbox.holes.of(account, count.pending)
-    lowest = min([known or 0, *(nonce for nonce, _ in open_slots)])
+    lowest = min([known or 0, *(nonce for nonce, _ in open_slots), *lost])
     spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
     # Of a database that is lost altogether, what lies too deep is not written down at all.
     first = min(spent, default=count.mined) if known is None else known
@@ -75,6 +77,7 @@ def look(desk: Desk, most_blocks: int) -> Findings:
     overtaken = [
         nonce for nonce, ours in open_slots if nonce in spent and spent[nonce].hash not in ours
     ]
+    overtaken += [nonce for nonce in lost if nonce in spent]
     return Findings(
         account=account,
         known=known,

@@ -18,6 +18,7 @@ from oracle.services.sending.calls import gas_of_block, limit_for, signed_call
 from oracle.services.sending.offers import TOO_LITTLE, Replacement, offer
 from oracle.services.sending.urgency import is_urgent_behind
 from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
+from oracle.services.timing.inclusion import why_too_late
 from oracle.store.outbox_rows import AttemptReason, PauseKind, Slot, SlotState
 from oracle.store.store import Unit
 from oracle.telemetry.sending_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
@@ -52,6 +53,10 @@ def bump_next(desk: Desk, heads: Heads) -> Step | None:
         return None
     if not _is_due(desk, waiting, heads, is_urgent=is_urgent) or is_mined(desk, waiting):
         return None
+    with desk.store.reading() as unit:
+        # A dearer one would be as late.
+        if why_too_late(desk, unit, waiting.intent.wish.deadline, heads.latest.time) is not None:
+            return None
     gas = _gas(desk, waiting, heads)
     if gas.is_malformed:
         _rest(desk, gas.why)

@@ -12,7 +12,7 @@ from oracle.errors import FatalError, InputError
 from oracle.publisher.contract import Standing
 from oracle.publisher.fees import PLAIN_GAS, gas_limit
 from oracle.publisher.preflight import Outcome, preflight
-from oracle.services.deferring import close_report
+from oracle.services.deferring import close_report, end
 from oracle.services.desk import Desk, Step
 from oracle.services.quorum.dying import why_dead
 from oracle.services.sending.budgets import role, room
@@ -23,6 +23,7 @@ from oracle.services.sending.renewing import is_renewed_by
 from oracle.services.sending.trials import count
 from oracle.services.sending.turning_away import refused, statement_behind
 from oracle.services.sending.waiting import Waiting, is_mined, refuse_mined
+from oracle.services.timing.inclusion import why_too_late
 from oracle.store.outbox_rows import (
     AttemptReason,
     Intent,
@@ -50,6 +51,9 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
     standing = desk.standing()
     with desk.store.reading() as unit:
         reason = why_hopeless(unit, waiting.intent, standing)
+        late = why_too_late(desk, unit, fresh.wish.deadline, heads.latest.time)
+    if late is not None:
+        return end(desk, fresh, IntentState.EXPIRED, late)
     may_land = reason is None and not is_renewed_by(waiting.intent, fresh)
     if may_land or is_mined(desk, waiting):
         return None

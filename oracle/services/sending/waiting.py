@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
+from oracle.publisher.nonces import counts_of
 from oracle.publisher.receipts import (
     Receipt,
     Sightings,
@@ -35,7 +36,7 @@ class Waiting:
 
 
 def is_mined(desk: Desk, waiting: Waiting) -> bool:
-    """Tell whether an endpoint has any of its bytes in a block.
+    """Tell whether an endpoint has any of its bytes in a block, or enough count it as used.
 
     Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
     more is signed for it.
@@ -43,8 +44,12 @@ def is_mined(desk: Desk, waiting: Waiting) -> bool:
     Raises:
         TransientError: no endpoint answers.
     """
-    hashes = [one.signed.tx_hash for one in waiting.attempts]
-    return receipt_that_stands(desk, look_for(desk.publisher.lines, hashes), hashes) is not None
+    lines, hashes = desk.publisher.lines, [one.signed.tx_hash for one in waiting.attempts]
+    if receipt_that_stands(desk, look_for(lines, hashes), hashes) is not None:
+        return True
+    # Used, by whomever: endpoints that show no receipt may be hiding ours.
+    counts = [one.mined for one in counts_of(lines, desk.account.address)]
+    return sum(count > waiting.slot.nonce for count in counts) >= lines.quorum
 
 
 def receipt_that_stands(
