@@ -12,8 +12,8 @@ REPORT = ROOT / "docs" / "reliability.md"
 
 _FIELD = re.compile(r"# (Build|Case|Defence|Outbox|Quick|Room|Test): (.+)")
 # Of a fault case: c (ingest) or f (publishing) and its number; of any other defence: a number, or
-# another letter and one.
-_NAME = re.compile(r"(\d{3}|[a-z]\d\d)(-[a-z0-9]+)+")
+# one or two other letters and one.
+_NAME = re.compile(r"(\d{3}|[a-z]{1,2}\d\d)(-[a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)
