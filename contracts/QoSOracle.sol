@@ -100,7 +100,7 @@ contract QoSOracle is Kickouts {
     ) public view returns (bytes32) {
         return _digestOf(
             keccak256(
-                abi.encode(REPORT, round, rules, rulesHash, lastReport, asOf, asOfHash, deadline, dataHash)
+                abi.encode(REPORT, round, rules, rulesHash, lastReport(), asOf, asOfHash, deadline, dataHash)
             )
         );
     }
@@ -137,7 +137,7 @@ contract QoSOracle is Kickouts {
         now_.asOf = asOf;
         now_.pushedAt = uint40(block.timestamp);
         _head = now_;
-        lastReport = digest;
+        _keepReport(round, digest);
         emit RoundAccepted(round, asOf, asOfHash, dataHash, digest, rules, signedBy, msg.sender);
     }
 

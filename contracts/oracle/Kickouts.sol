@@ -39,7 +39,8 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         uint40 since;
     }
 
-    bytes32 private constant KICK = keccak256("Kick(uint32 round,uint256 index,bytes32 evidence,uint40 deadline)");
+    bytes32 private constant KICK =
+        keccak256("Kick(uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline)");
 
     Bucket private _bucket;
     mapping(uint256 => Kick) private _kicks;
@@ -59,8 +60,10 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
     error NoKick(uint256 index);
     /// @notice A kickout of this index is live already.
     error KickLive(uint256 index);
-    /// @notice The index was proposed in this round already: signatures of a vetoed kickout are not good again.
+    /// @notice The index was proposed in this round or a newer one: signatures of a vetoed kickout are not good again.
     error AlreadyProposed(uint256 index, uint32 round);
+    /// @notice The round that the kickout was signed on has another report here: it was reorged.
+    error WrongReport(bytes32 expected, bytes32 got);
     /// @notice The index is not given, retired, or its node is no member.
     error NotMember(uint256 index);
     /// @notice The lane is 0 (never reported) or at least kickBelow + 2.
@@ -96,32 +99,42 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
     }
 
     /// @notice What signers sign to propose a kickout.
-    function kickDigest(uint32 round, uint256 index, bytes32 evidence, uint40 deadline) public view returns (bytes32) {
-        return _digestOf(keccak256(abi.encode(KICK, round, index, evidence, deadline)));
+    function kickDigest(uint32 round, bytes32 report, uint256 index, bytes32 evidence, uint40 deadline)
+        public
+        view
+        returns (bytes32)
+    {
+        return _digestOf(keccak256(abi.encode(KICK, round, report, index, evidence, deadline)));
     }
 
     /// @notice Proposes to kick out the node of `index`. Anyone may send it; a quorum has signed it.
-    /// @param round the current round
+    /// @param round the round it was signed on, one of the last RECENT_ROUNDS: it outlives the rounds that come meanwhile
+    /// @param report digest of that round's report: signed on a round that was reorged, it is nobody's
     /// @param index the node's current index
     /// @param evidence hash of the public file that tells why, not 0
     /// @param deadline unix seconds; the latest block that may include this
     /// @param signatures as many as the quorum, 65 bytes each: r, s, v
-    function proposeKick(uint32 round, uint256 index, bytes32 evidence, uint40 deadline, bytes calldata signatures)
-        external
-    {
+    function proposeKick(
+        uint32 round,
+        bytes32 report,
+        uint256 index,
+        bytes32 evidence,
+        uint40 deadline,
+        bytes calldata signatures
+    ) external {
         Head memory now_ = _head;
         Limits memory limits_ = _limits;
         _checkKicksRun(now_);
-        if (round != now_.round) revert WrongRound(now_.round, round);
+        _checkReport(now_.round, round, report);
         if (block.timestamp > deadline) revert Expired(deadline);
         if (evidence == 0) revert NoEvidence();
         uint16 lane = _checkTarget(index, limits_.kickBelow);
         _makeRoom(index, round);
-        _countProposal(round, limits_.maxKicksPerRound);
-        _checkSignatures(kickDigest(round, index, evidence, deadline), now_.quorum, signatures);
+        _countProposal(now_.round, limits_.maxKicksPerRound);
+        _checkSignatures(kickDigest(round, report, index, evidence, deadline), now_.quorum, signatures);
         uint40 readyAt = uint40(block.timestamp) + limits_.vetoDelay;
-        _kicks[index] = Kick(readyAt, readyAt + limits_.kickWindow, round, true, evidence);
-        emit KickProposed(index, nodeAt(index), round, lane, evidence, readyAt);
+        _kicks[index] = Kick(readyAt, readyAt + limits_.kickWindow, now_.round, true, evidence);
+        emit KickProposed(index, nodeAt(index), now_.round, lane, evidence, readyAt);
     }
 
     /// @notice Executes a proposed kickout. Anyone may call it, so that nobody can selectively forget.
@@ -176,10 +189,10 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         emit KickCancelled(index, msg.sender, why);
     }
 
-    /// @dev A proposal that died of age makes room for a new one; a new one needs a newer round.
+    /// @dev A proposal that died of age makes room for a new one, which is signed on a round after it.
     function _makeRoom(uint256 index, uint32 round) private {
         Kick memory kick = _kicks[index];
-        if (kick.round == round) revert AlreadyProposed(index, round);
+        if (round <= kick.round) revert AlreadyProposed(index, round);
         if (!kick.live) return;
         if (block.timestamp <= kick.diesAt) revert KickLive(index);
         _cancel(index, "too late");
@@ -220,6 +233,12 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
     function _checkKicksRun(Head memory now_) private view {
         _checkRunning(now_.pausedUntil);
         if (now_.kicksPaused) revert KicksRest();
+    }
+
+    function _checkReport(uint32 last, uint32 round, bytes32 report) private view {
+        if (round == 0 || round > last || last - round >= RECENT_ROUNDS) revert WrongRound(last, round);
+        bytes32 found = _reportOf(round);
+        if (report != found) revert WrongReport(found, report);
     }
 
     /// @return lane the lane of `index`, whose node is a member that may be kicked out

@@ -61,7 +61,7 @@ abstract contract OracleHead {
     error NotAllowed(address caller);
     /// @notice The oracle rests until `until`.
     error Paused(uint256 until);
-    /// @notice A report or a kickout speaks of another round than the one expected.
+    /// @notice A report is not of the next round, or a kickout of none of the last RECENT_ROUNDS.
     error WrongRound(uint32 expected, uint32 got);
     /// @notice The deadline of what was signed is over.
     error Expired(uint40 deadline);
@@ -70,11 +70,14 @@ abstract contract OracleHead {
     /// @notice The counter does not rise, or the hash is 0.
     error BadRules(uint16 counter);
 
+    /// @notice How many rounds back the digests of accepted reports are kept: a kickout is signed on one of them.
+    uint32 public constant RECENT_ROUNDS = 16;
+
     Head internal _head;
     Limits internal _limits;
 
-    /// @notice EIP-712 digest of the last accepted report, 0 before the first; the next one names it as `prev`.
-    bytes32 public lastReport;
+    /// @dev Ring of digests: that of round r at r % RECENT_ROUNDS. A push reads one slot of it and writes the next.
+    bytes32[RECENT_ROUNDS] private _reports;
 
     /// @notice Hash of the rules that `head().rules` counts: sha256 of their canonical JSON.
     bytes32 public rulesHash;
@@ -94,6 +97,20 @@ abstract contract OracleHead {
     /// @notice Every limit at once.
     function limits() external view returns (Limits memory) {
         return _limits;
+    }
+
+    /// @notice EIP-712 digest of the last accepted report, 0 before the first; the next one names it as `prev`.
+    function lastReport() public view returns (bytes32 digest) {
+        return _reportOf(_head.round);
+    }
+
+    /// @dev Digest of a round's report, 0 for round 0. Requires one of the last RECENT_ROUNDS rounds.
+    function _reportOf(uint32 round) internal view returns (bytes32 digest) {
+        return _reports[round % RECENT_ROUNDS];
+    }
+
+    function _keepReport(uint32 round, bytes32 digest) internal {
+        _reports[round % RECENT_ROUNDS] = digest;
     }
 
     function _checkRunning(uint256 pausedUntil) internal view {

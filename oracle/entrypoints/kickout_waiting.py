@@ -6,10 +6,11 @@ from oracle.publisher.membership import signers_of
 from oracle.publisher.preflight import preflight
 from oracle.services.accusing import Look
 from oracle.services.desk import Desk
-from oracle.services.proposing import open_about, statement_against, tried
+from oracle.services.proposing import open_about, room_of_round, statement_against, tried
 from oracle.services.quorum.collecting import gathered
 from oracle.services.quorum.records import kick_record
 from oracle.services.recanting import LANE_SUBJECT
+from oracle.services.signing_round import RENEWED_AFTER
 from oracle.store.outbox_rows import Intent, IntentKind, IntentState, SignedStatement
 from oracle.store.store import Unit
 
@@ -22,12 +23,17 @@ def why_not_proposed(desk: Desk, look: Look, standing: Standing) -> str:
     """
     if look.index is None or look.evidence is None:
         return "the oracle contract does not know the node, or there is no evidence yet"
-    statement = statement_against(desk, look.index, look.evidence.hash, standing)
+    statement = statement_against(desk, look, standing)
+    if statement is None:
+        return (
+            f"it can be signed on round {look.signable_from} at the earliest, which was not "
+            "accepted yet; `qos-oracle report push` says how far that is"
+        )
     record = kick_record(desk, statement, f"{LANE_SUBJECT}{look.index}")
     with desk.store.reading() as unit:
         reasons = (
             _why_too_late(record, standing),
-            _why_not_sent(desk, unit, record) if desk.publisher.has_payer else None,
+            _why_not_sent(desk, unit, record, standing) if desk.publisher.has_payer else None,
             _why_unsigned(unit, record, standing) if desk.publisher.has_signer else None,
         )
     known = next((why for why in reasons if why is not None), None)
@@ -55,8 +61,8 @@ def _why_too_late(record: SignedStatement, standing: Standing) -> str | None:
     if late <= 0:
         return None
     return (
-        f"a proposal in round {record.round} had to land {late} s of the chain's time ago: the "
-        "next round has to be accepted first; `qos-oracle report push` says how far that is"
+        f"a proposal signed on round {record.round} had to land {late} s of the chain's time ago: "
+        "the next round has to be accepted first; `qos-oracle report push` says how far that is"
     )
 
 
@@ -67,27 +73,29 @@ def _why_unsigned(unit: Unit, record: SignedStatement, standing: Standing) -> st
     if quiet is not None and standing.block.time < quiet:
         return f"our signer keeps quiet until chain time {quiet}, since its database was lost"
     return (
-        "our signer does not sign it: it rests, or another statement of its about the node in "
-        f"round {record.round} may still land"
+        "our signer does not sign it: it rests, or another statement of its about the node "
+        f"on round {record.round} may still land"
     )
 
 
-def _why_not_sent(desk: Desk, unit: Unit, record: SignedStatement) -> str | None:
+def _why_not_sent(
+    desk: Desk, unit: Unit, record: SignedStatement, standing: Standing
+) -> str | None:
     about = open_about(desk, unit, record.subject)
     if about is not None:
         return _under_way(about)
-    push = unit.outbox.intents.push_on_its_way(desk.account)
-    if push is not None:
+    if room_of_round(desk, unit, standing) <= 0:
+        most = standing.limits.max_kicks_per_round
         return (
-            f"the push of round {push.wish.round} ({push.id}) is {push.state.value} here, and "
-            "would take its round: it waits until that has landed. The daemon, or `qos-oracle run "
-            "--once --publish`, looks whether it has, and then proposes by itself"
+            f"round {standing.head.round} has as many proposals as it may ({most}), those on "
+            "their way included: it is proposed in the next round"
         )
     earlier = tried(unit, record)
     if earlier is not None:
         return (
-            f"in round {record.round} it was tried already, and is {earlier.state.value} "
-            f"({earlier.id}); {_shows(earlier)}. It can be proposed again in the next round"
+            f"signed on round {record.round} it was tried already, and is {earlier.state.value} "
+            f"({earlier.id}); {_shows(earlier)}. It is signed anew in {RENEWED_AFTER} rounds at "
+            "the latest"
         )
     return None
 

@@ -195,13 +195,13 @@ def push_call(statement: ReportStatement, signatures: bytes) -> str:
 
 def propose_call(statement: KickStatement, signatures: bytes) -> str:
     """Return the calldata that proposes a signed kickout."""
-    evidence = bytes.fromhex(statement.evidence[2:])
     return call_input(
         CONTRACT,
         "proposeKick",
         statement.round,
+        bytes.fromhex(statement.report[2:]),
         statement.index,
-        evidence,
+        bytes.fromhex(statement.evidence[2:]),
         statement.deadline,
         signatures,
     )
@@ -209,10 +209,16 @@ def propose_call(statement: KickStatement, signatures: bytes) -> str:
 
 def proposal_in(calldata: str) -> KickStatement:
     """Return the kickout that a call of `propose_call` proposes."""
-    around, index, evidence, deadline = (
-        calldata[_SELECTOR + _WORD * place : _SELECTOR + _WORD * (place + 1)] for place in range(4)
+    around, report, index, evidence, deadline = (
+        calldata[_SELECTOR + _WORD * place : _SELECTOR + _WORD * (place + 1)] for place in range(5)
     )
-    return KickStatement(int(around, 16), int(index, 16), Hash(f"0x{evidence}"), int(deadline, 16))
+    return KickStatement(
+        round=int(around, 16),
+        report=Hash(f"0x{report}"),
+        index=int(index, 16),
+        evidence=Hash(f"0x{evidence}"),
+        deadline=int(deadline, 16),
+    )
 
 
 def execute_call(index: int) -> str:

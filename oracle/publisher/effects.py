@@ -34,7 +34,7 @@ _EFFECTS = (
         "QoSOracle",
         "proposeKick",
         "KickProposed",
-        {"index": "index", "round": "round", "evidence": "evidence"},
+        {"index": "index", "evidence": "evidence"},
     ),
     _Effect("QoSOracle", "executeKick", "KickExecuted", {"index": "index"}),
     _Effect("QoSOracle", "cancelKick", "KickCancelled", {"index": "index", "why": "why"}),

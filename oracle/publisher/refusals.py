@@ -48,6 +48,7 @@ ACTIONS: Mapping[str, Action] = {
     "AsOfTooOld": Action.RENEW,
     "Reorged": Action.RENEW,
     "Expired": Action.RENEW,
+    "WrongReport": Action.RENEW,
     "WrongRound": Action.DROP,
     "NotBelowThreshold": Action.DROP,
     "NotMember": Action.DROP,

@@ -64,6 +64,7 @@ class ToldKick(
     chain_id: _Number
     contract: _Address
     round: _Round
+    report: _Hash
     index: _Number
     evidence: _Hash
     deadline: _Time
@@ -74,7 +75,8 @@ class ToldKick(
 
     def recomputed(self) -> Hash:
         """Return the digest of what it says."""
-        statement = KickStatement(self.round, self.index, Hash(self.evidence), self.deadline)
+        evidence, report = Hash(self.evidence), Hash(self.report)
+        statement = KickStatement(self.round, report, self.index, evidence, self.deadline)
         return statement.digest(_domain(self))
 
 

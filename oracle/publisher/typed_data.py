@@ -13,7 +13,7 @@ _REPORT_TYPE = (
     "uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
     "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
 )
-_KICK_TYPE = "uint32 round,uint256 index,bytes32 evidence,uint40 deadline"
+_KICK_TYPE = "uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline"
 _NAME, _VERSION = "QoSOracle", "1"
 _DOMAIN = keccak(text=f"EIP712Domain({_DOMAIN_TYPE})")
 _REPORT = keccak(text=f"Report({_REPORT_TYPE})")
@@ -69,18 +69,23 @@ class ReportStatement:
 
 @dataclass(frozen=True, slots=True)
 class KickStatement:
-    """A kickout of the node at `index`, in the current round; `deadline` in unix seconds."""
+    """A kickout of the node at `index`, signed on a recent round; `deadline` in unix seconds.
+
+    `report`: the digest that the round was accepted with. On a chain where the round has another
+    one the statement is nobody's.
+    """
 
     round: int
+    report: Hash
     index: int
     evidence: Hash
     deadline: int
 
     def digest(self, domain: Domain) -> Hash:
         """Return what is signed."""
-        kinds = ("bytes32", "uint32", "uint256", "bytes32", "uint40")
-        values = (_KICK, self.round, self.index, _raw(self.evidence), self.deadline)
-        return _digest(domain, encode(kinds, values))
+        kinds = ("bytes32", "uint32", "bytes32", "uint256", "bytes32", "uint40")
+        about = (self.index, _raw(self.evidence), self.deadline)
+        return _digest(domain, encode(kinds, (_KICK, self.round, _raw(self.report), *about)))
 
 
 def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
@@ -101,6 +106,7 @@ def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[st
         kind, written = "Kick", _KICK_TYPE
         message = {
             "round": statement.round,
+            "report": statement.report,
             "index": statement.index,
             "evidence": statement.evidence,
             "deadline": statement.deadline,

@@ -17,6 +17,7 @@ from oracle.domain.verification import Level
 from oracle.domain.views import is_kickout_due
 from oracle.services.low_rounds import first_low, low_now
 from oracle.services.proving import Proof, proof_of
+from oracle.services.signing_round import signable_from
 from oracle.store.store import Unit
 
 # What may have come on top of the pool in the block where the spell opened.
@@ -37,7 +38,8 @@ class Look:
     `lane` is what the contract holds about it; `kick` the newest proposal about its lane; `shown`
     how many of the newest rounds in a row showed it under the line, counted as far as they matter.
     `obstacle`: why it cannot be proposed now; None: it can. `proof`: how well the blocks behind it
-    were verified, looked at where nothing else stands against it.
+    were verified, looked at where nothing else stands against it. `signable_from`: the first round
+    that a proposal may be signed on, where enough rounds have shown it low.
     """
 
     node: Address
@@ -49,6 +51,7 @@ class Look:
     obstacle: str | None
     proof: Proof | None = None
     shown: int = 0
+    signable_from: int = 0
 
 
 def looks_at(unit: Unit, law: Law, level: Level, late: Collection[int] = ()) -> list[Look]:
@@ -73,18 +76,23 @@ def looks_at(unit: Unit, law: Law, level: Level, late: Collection[int] = ()) -> 
         kick = None if index is None else rounds.kicks.get(index)
         obstacle = _of_spell(unit, spell, final) or _of_lane(index, lane, settings.kick_below)
         evidence, proof, low = None, None, 0
+        first: tuple[Shown, ...] = ()
         if index is not None:
             low = low_now(unit, spell, index, settings)
             obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
         if index is not None and obstacle is None:
-            obstacle = _of_first(first_low(unit, spell, index, settings), final)
+            first = first_low(unit, spell, index, settings)
+            obstacle = _of_first(first, final)
         if obstacle is None:
             evidence = evidence_at(unit, law, spell)
             obstacle = None if index in late else _of_kick(kick, evidence)
         if obstacle is None:
             proof = proof_behind(unit, rules, spell, level)
             obstacle = proof.reason
-        looks.append(Look(spell.node, spell, index, lane, kick, evidence, obstacle, proof, low))
+        since = signable_from(first[-1].round, kick) if first else 0
+        looks.append(
+            Look(spell.node, spell, index, lane, kick, evidence, obstacle, proof, low, since)
+        )
     return looks
 
 

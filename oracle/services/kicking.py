@@ -114,7 +114,8 @@ def rehearse(publisher: Publisher, look: Look) -> str:
         calldata = execute_call(index)
     else:
         evidence = ZERO_HASH if look.evidence is None else look.evidence.hash
-        unsigned = KickStatement(standing.head.round, index, evidence, standing.block.time + 600)
+        head, until = standing.head, standing.block.time + 600
+        unsigned = KickStatement(head.round, standing.last_report, index, evidence, until)
         calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * standing.head.quorum))
     verdict = preflight(publisher.lines, sender, publisher.contract.address, calldata)
     is_unsigned = verdict.refusal is not None and verdict.refusal.name == "BadSignature"

@@ -4,7 +4,6 @@ What is signed follows from the chain alone, so that a quorum of reporters signs
 """
 
 from oracle.domain.evidence import Evidence
-from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.publisher.contract import Standing, propose_call
 from oracle.publisher.typed_data import KickStatement
@@ -16,8 +15,9 @@ from oracle.services.quorum.offering import offer
 from oracle.services.quorum.records import kick_record
 from oracle.services.quorum.signing import sign_once
 from oracle.services.recanting import LANE_SUBJECT
+from oracle.services.signing_round import signing_round
 from oracle.services.timing.inclusion import why_too_late
-from oracle.store.outbox_rows import Intent, IntentKind, SignedStatement, Wish
+from oracle.store.outbox_rows import ON_ITS_WAY, Intent, IntentKind, SignedStatement, Wish
 from oracle.store.store import Unit
 
 # Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
@@ -29,18 +29,18 @@ _LOOKED_THROUGH = 1000
 def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
-    None: not now: this round's time for it is over, too few have signed, another statement about
-    it may still land, or a push or another call about this lane is on its way.
+    None: not now: there is no round to sign it on, too few have signed, another statement about
+    it may still land, another call about this lane is on its way, or the round is full.
 
     Raises:
         TransientError: the evidence cannot be written: then nothing is signed.
     """
     if look.index is None or look.evidence is None:
         return None
-    subject = f"{LANE_SUBJECT}{look.index}"
-    statement = statement_against(desk, look.index, look.evidence.hash, standing)
-    if standing.block.time > statement.deadline:
+    statement = statement_against(desk, look, standing)
+    if statement is None or standing.block.time > statement.deadline:
         return None
+    subject = f"{LANE_SUBJECT}{look.index}"
     # The file stands before anything that names its hash.
     _lay_down(desk, look.evidence)
     record = kick_record(desk, statement, subject)
@@ -53,7 +53,7 @@ def _planned(
     desk: Desk, look: Look, statement: KickStatement, record: SignedStatement, standing: Standing
 ) -> Step | None:
     subject = record.subject
-    if not desk.publisher.has_payer or _must_wait(desk, record):
+    if not desk.publisher.has_payer or _must_wait(desk, record, standing):
         return None
     with desk.store.reading() as unit:
         if why_too_late(desk, unit, statement.deadline, standing.block.time) is not None:
@@ -81,10 +81,25 @@ def _planned(
     return Step("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
 
 
-def statement_against(desk: Desk, index: int, evidence: Hash, standing: Standing) -> KickStatement:
-    """Return what every reporter signs about a lane in this round: no clock of ours is in it."""
-    head = standing.head
-    return KickStatement(head.round, index, evidence, head.pushed_at + desk.settings.ttl_seconds)
+def statement_against(desk: Desk, look: Look, standing: Standing) -> KickStatement | None:
+    """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
+
+    None: there is no evidence, or the first round that it may be signed on is not accepted yet.
+    """
+    if look.index is None or look.evidence is None:
+        return None
+    ttl = desk.settings.ttl_seconds
+    with desk.store.reading() as unit:
+        chosen = signing_round(unit, look.signable_from, standing.block.time, ttl)
+    if chosen is None:
+        return None
+    return KickStatement(
+        round=chosen.round,
+        report=chosen.digest,
+        index=look.index,
+        evidence=look.evidence.hash,
+        deadline=chosen.time + ttl,
+    )
 
 
 def _lay_down(desk: Desk, evidence: Evidence) -> None:
@@ -110,15 +125,23 @@ def _signed(
     return None if signed is None else Step("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(desk: Desk, record: SignedStatement) -> bool:
-    """Tell whether a call about this lane is on its way, or a push, which would take the round.
+def _must_wait(desk: Desk, record: SignedStatement, standing: Standing) -> bool:
+    """Tell whether a call about this lane is on its way, or the contract takes no more for now.
 
-    Or it was tried in this round: once is enough, what came of it is in the outbox.
+    Or it was tried already: once is enough, what came of it is in the outbox.
     """
     with desk.store.reading() as unit:
-        is_pushing = unit.outbox.intents.push_on_its_way(desk.account) is not None
         is_tried = tried(unit, record) is not None
-        return is_pushing or is_tried or is_open(desk, unit, record.subject)
+        is_full = room_of_round(desk, unit, standing) <= 0
+        return is_tried or is_full or is_open(desk, unit, record.subject)
+
+
+def room_of_round(desk: Desk, unit: Unit, standing: Standing) -> int:
+    """Return how many more proposals this round has room for, beside those on their way."""
+    here = unit.rounds.proposed_in(standing.head.round)
+    on_their_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+    ours = sum(1 for one in on_their_way if one.wish.kind is IntentKind.PROPOSE_KICK)
+    return standing.limits.max_kicks_per_round - here - ours
 
 
 def tried(unit: Unit, record: SignedStatement) -> Intent | None:

@@ -1,10 +1,11 @@
 """Tells when a kickout call must not go on, and ends what was not sent (case F56)."""
 
-from oracle.publisher.typed_data import KickStatement
+from oracle.publisher.contract import proposal_in
 from oracle.services.accusing import Law, evidence_against, is_due, is_founded, is_wanted
 from oracle.services.deferring import end
 from oracle.services.desk import Desk, Step
 from oracle.services.evidence_files import path_of
+from oracle.services.signing_round import why_not_sent
 from oracle.services.withdrawing import AGAINST
 from oracle.store.outbox_rows import IntentKind, IntentState, Wish
 from oracle.store.store import Unit
@@ -22,9 +23,11 @@ def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
     if not is_due(unit, index, desk.rules):
         return _NOT_DUE
     if wish.kind is IntentKind.PROPOSE_KICK:
-        evidence = evidence_against(unit, index, law)
-        said = KickStatement(wish.round or 0, index, evidence, wish.deadline or 0)
-        is_same = said.digest(desk.publisher.domain) == wish.digest
+        evidence, said = evidence_against(unit, index, law), proposal_in(wish.calldata)
+        gone = why_not_sent(unit, said.round, said.report)
+        if gone is not None:
+            return gone
+        is_same = said.evidence == evidence
         if is_same and not path_of(desk.evidence_folder, evidence).exists():
             return "its evidence file is missing"
     else:

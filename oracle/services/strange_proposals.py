@@ -12,7 +12,7 @@ import structlog
 from oracle.chain.heads import Heads
 from oracle.chain.oracle_contract import proposed_signatures
 from oracle.chain.tails import MalformedError
-from oracle.domain.ids import Hash
+from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.rounds import Kick
 from oracle.errors import TransientError
 from oracle.publisher.contract import proposal_in
@@ -23,6 +23,7 @@ from oracle.publisher.typed_data import KickStatement
 from oracle.publisher.understanding import understood
 from oracle.services.desk import Desk
 from oracle.services.quorum.records import KICK, kick_subject
+from oracle.services.signing_round import RECENT_ROUNDS
 from oracle.store.outbox_rows import SignedStatement
 from oracle.store.store import Unit
 
@@ -34,7 +35,8 @@ _SEEN = "own_key_seen_kicks"
 class Proposal:
     """A kickout that the contract took: the transaction, its block's time, and what we signed.
 
-    `ours`: our statements about that lane in that round, whatever became of them.
+    `ours`: our statements about that lane on the rounds that it may have been signed on, whatever
+    became of them.
     """
 
     kick: Kick
@@ -42,11 +44,11 @@ class Proposal:
     time: int
     ours: Sequence[SignedStatement]
 
-    def digest(self, desk: Desk, deadline: int) -> Hash:
-        """Return what was signed, if this was its deadline: the rest is in the log."""
-        kick = self.kick
-        said = KickStatement(kick.round, kick.index, kick.evidence, deadline)
-        return said.digest(desk.publisher.domain)
+    def is_of(self, desk: Desk, ours: SignedStatement) -> bool:
+        """Tell whether a statement of ours is of the evidence that the log names."""
+        kick, report = self.kick, ours.prev_digest or ZERO_HASH
+        said = KickStatement(ours.round, report, kick.index, kick.evidence, ours.expires_at)
+        return said.digest(desk.publisher.domain) == ours.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,11 @@ def _proposal(desk: Desk, unit: Unit, kick: Kick) -> Proposal | None:
     if log is None:
         return None
     signer, subject = desk.publisher.signer.address, kick_subject(kick.index)
-    signed = unit.outbox.signatures.of_round(domain.contract, KICK, kick.round, subject)
+    signed = [
+        one
+        for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
+        for one in unit.outbox.signatures.of_round(domain.contract, KICK, around, subject)
+    ]
     return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
 
 
@@ -121,7 +127,7 @@ def _said(desk: Desk, proposal: Proposal) -> tuple[Hash, bytes] | None:
         signatures = proposed_signatures(calldata)
     except MalformedError:
         return None
-    return proposal.digest(desk, proposal_in(calldata).deadline), signatures
+    return proposal_in(calldata).digest(desk.publisher.domain), signatures
 
 
 def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
@@ -151,7 +157,7 @@ def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
 
 
 def _is_hidden(desk: Desk, proposal: Proposal) -> bool:
-    if any(proposal.digest(desk, one.expires_at) == one.digest for one in proposal.ours):
+    if any(proposal.is_of(desk, one) for one in proposal.ours):
         return False
     publisher, kick = desk.publisher, proposal.kick
     standing = desk.standing()

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, func, select
 
 from oracle.domain.block import Position
 from oracle.domain.contract_events import RoleSet, RoundAccepted
@@ -102,6 +102,11 @@ class RoundRoom:
     def kicks(self) -> list[Kick]:
         """Return the newest kickout proposed for each lane."""
         return [kick_of(row) for row in self._rows(kick)]
+
+    def proposed_in(self, number: int) -> int:
+        """Count the kickouts that were proposed in a round, over or not."""
+        counted = select(func.count()).select_from(kick).where(kick.c.round == number)
+        return int(self._connection.execute(counted).scalar_one())
 
     def live_kicks(self) -> list[Kick]:
         """Return the kickouts that wait for their execution, by lane."""

@@ -50,6 +50,7 @@ REPORT_FIELDS = [
 ]
 KICK_FIELDS = [
     {"name": "round", "type": "uint32"},
+    {"name": "report", "type": "bytes32"},
     {"name": "index", "type": "uint256"},
     {"name": "evidence", "type": "bytes32"},
     {"name": "deadline", "type": "uint40"},
@@ -196,14 +197,19 @@ class Oracle:
     def signed_kick(
         self, index: int, signers: Sequence[LocalAccount] = SIGNERS[:2], **changes: Any
     ) -> Any:
-        """The call proposeKick for the current round, signed."""
-        right = {"round": self.round, "evidence": EVIDENCE, "deadline": self.chain.time + 3_600}
+        """The call proposeKick, signed on the current round."""
+        right = {
+            "round": self.round,
+            "report": bytes(self.read("lastReport")),
+            "evidence": EVIDENCE,
+            "deadline": self.chain.time + 3_600,
+        }
         message = {"index": index, **right, **changes}
         chain_id = int(self.chain.rpc("eth_chainId"), 16)
         kinds = {"Kick": KICK_FIELDS}
         signatures = _signed(chain_id, self.contract.address, kinds, message, signers)
         return self.contract.functions.proposeKick(
-            message["round"], index, message["evidence"], message["deadline"], signatures
+            *(message[field["name"]] for field in KICK_FIELDS), signatures
         )
 
     def propose(self, index: int, **changes: Any) -> Receipt:

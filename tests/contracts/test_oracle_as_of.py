@@ -92,6 +92,21 @@ def test_a_report_on_top_of_a_reorged_round_is_nobodys(brittle: Oracle):
     assert oracle.round == 2
 
 
+def test_a_kickout_signed_on_a_reorged_round_is_nobodys(brittle: Oracle):
+    oracle, chain = brittle, brittle.chain
+    low, rival = oracle.report(FIVE), oracle.report((0, word(6)))
+    oracle.push(low)
+    late, gone = oracle.signed_kick(0), bytes(oracle.read("lastReport"))
+
+    chain.rpc("anvil_reorg", 1, [])
+    assert oracle.round == 0
+    oracle.push(rival)
+    with pytest.raises(RevertedError, match="WrongReport") as caught:
+        oracle.send(late)
+    assert caught.value.values == (bytes(oracle.read("lastReport")), gone)
+    assert oracle.propose(0).names == ["KickProposed"]
+
+
 # --- farther back than BLOCKHASH reaches: EIP-2935 ---
 
 

@@ -218,11 +218,12 @@ def test_case_f60_a_report_on_top_of_another_history_is_nobodys(oracle: Oracle):
     assert oracle.round == 2
 
 
-def test_case_f60_a_kickout_is_not_proposed_by_signatures_of_another_round(oracle: Oracle):
+def test_case_f60_a_kickout_is_not_proposed_by_signatures_of_a_round_long_over(oracle: Oracle):
     worded(oracle)
     late = oracle.signed_kick(0)
-    worded(oracle)
-    with pytest.raises(RevertedError, match=r"WrongRound\(2, 1\)"):
+    for _ in range(16):
+        worded(oracle)
+    with pytest.raises(RevertedError, match=r"WrongRound\(17, 1\)"):
         oracle.send(late)
 
 

@@ -44,9 +44,53 @@ def test_only_a_node_below_the_threshold_can_be_proposed(oracle: Oracle, index: 
 
 
 @pytest.mark.parametrize("round_", [0, 2])
-def test_a_proposal_is_for_the_current_round(oracle: Oracle, round_: int):
+def test_a_proposal_is_signed_on_a_round_that_was_accepted(oracle: Oracle, round_: int):
     with pytest.raises(RevertedError, match=rf"WrongRound\(1, {round_}\)"):
-        oracle.propose(0, round=round_)
+        oracle.propose(0, round=round_, report=bytes(32))
+
+
+def test_a_proposal_outlives_fifteen_rounds_and_not_sixteen(oracle: Oracle):
+    call = oracle.signed_kick(0, deadline=oracle.chain.time + 86_400)
+    for _ in range(15):
+        worded(oracle)
+    with oracle.chain.undone():
+        # What it says is told of the round it was proposed in: the veto's rounds count from there.
+        assert oracle.send(call).only("KickProposed")["round"] == 16
+        assert oracle.read("kickOf", 0)[2] == 16
+    worded(oracle)
+    with pytest.raises(RevertedError, match=r"WrongRound\(17, 1\)"):
+        oracle.send(call)
+
+
+def test_a_proposal_on_a_round_with_another_report_is_nobodys(oracle: Oracle):
+    right, wrong = bytes(oracle.read("lastReport")), b"\x07" * 32
+    with pytest.raises(RevertedError, match="WrongReport") as caught:
+        oracle.propose(0, report=wrong)
+    assert caught.value.values == (right, wrong)
+
+
+def test_a_proposal_signed_before_is_refused_once_the_node_has_recovered(oracle: Oracle):
+    call = oracle.signed_kick(0)
+    worded(oracle, GOOD)
+    with pytest.raises(RevertedError, match=rf"NotBelowThreshold\({GOOD}\)"):
+        oracle.send(call)
+    # It is low again: the same signatures are still good.
+    worded(oracle)
+    assert oracle.send(call).names == ["KickProposed"]
+
+
+def test_the_digests_of_sixteen_rounds_are_kept_and_each_report_builds_on_the_last(
+    oracle: Oracle,
+):
+    digests = [bytes(oracle.read("lastReport"))]
+    for _ in range(17):
+        worded(oracle)
+        digests.append(bytes(oracle.read("lastReport")))
+    assert len(set(digests)) == 18
+    for round_, digest in list(enumerate(digests, 1))[2:]:
+        with oracle.chain.undone():
+            said = oracle.propose(0, round=round_, report=digest)
+            assert said.names == ["KickProposed"]
 
 
 def test_a_proposal_keeps_its_deadline_to_the_second(oracle: Oracle):
@@ -110,14 +154,14 @@ def test_a_quorum_proposes(oracle: Oracle, signers: tuple[LocalAccount, ...], er
 
 
 def test_a_signature_for_one_node_is_none_for_another(oracle: Oracle):
-    round_, _, evidence, deadline, signatures = oracle.signed_kick(0).arguments
+    round_, report, _, *rest = oracle.signed_kick(0).arguments
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
-        oracle.do("proposeKick", round_, 2, evidence, deadline, signatures)
+        oracle.do("proposeKick", round_, report, 2, *rest)
 
 
 def test_the_digest_is_the_one_the_contract_foretells(oracle: Oracle):
-    round_, index, evidence, deadline, signatures = oracle.signed_kick(0).arguments
-    told = oracle.read("kickDigest", round_, index, evidence, deadline)
+    *said, signatures = oracle.signed_kick(0).arguments
+    told = oracle.read("kickDigest", *said)
     recovered = oracle.chain.web3.eth.account._recover_hash(told, signature=signatures[:65])
     assert recovered == SIGNERS[0].address
 
@@ -167,13 +211,18 @@ def test_there_must_be_something_to_cancel(oracle: Oracle):
         oracle.do("cancelKick", 0, WHY, sender=oracle.vetoer)
 
 
-def test_a_cancelled_kickout_can_be_proposed_again_in_a_newer_round_only(oracle: Oracle):
-    call = oracle.signed_kick(0)
-    oracle.send(call)
-    oracle.do("cancelKick", 0, WHY, sender=oracle.vetoer)
-    with pytest.raises(RevertedError, match=r"AlreadyProposed\(0, 1\)"):
-        oracle.send(call)
+def test_a_cancelled_kickout_can_be_proposed_again_on_a_newer_round_only(oracle: Oracle):
+    first = oracle.signed_kick(0)
     worded(oracle)
+    second = oracle.signed_kick(0)
+    oracle.send(first)
+    oracle.do("cancelKick", 0, WHY, sender=oracle.vetoer)
+    # What was signed before the first landed is over with it, in this round and later.
+    for _ in range(2):
+        for number, call in ((1, first), (2, second)):
+            with pytest.raises(RevertedError, match=rf"AlreadyProposed\(0, {number}\)"):
+                oracle.send(call)
+        worded(oracle)
     assert oracle.propose(0).names == ["KickProposed"]
 
 

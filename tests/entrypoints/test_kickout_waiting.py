@@ -1,5 +1,6 @@
 """What `kickout propose` says where it does not go now: the same dry as in earnest."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.entrypoints.test_kickout_publishing import (
     sqlite_office,
     sqlite_url,
 )
+from tests.office import LIMITS
 
 __all__ = [
     "chain",
@@ -36,7 +38,7 @@ __all__ = [
 pytestmark = pytest.mark.slow
 
 
-def test_what_was_tried_in_this_round_is_refused_dry_as_in_earnest(office, config, capsys):
+def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, capsys):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     # Its sender rests: the proposal gets no nonce, and is called off.
     hold = ["outbox", "hold", office.desk.account.address, "--config", config]
@@ -52,8 +54,23 @@ def test_what_was_tried_in_this_round_is_refused_dry_as_in_earnest(office, confi
         assert run([*propose, manner]) == 2
         told.append(capsys.readouterr().err)
     assert told[0] == told[1]
-    assert f"in round {office.premises.round} it was tried already, and is cancelled" in told[0]
-    assert "It can be proposed again in the next round" in told[0]
+    assert (
+        f"signed on round {office.premises.round} it was tried already, and is cancelled"
+        in told[0]
+    )
+    assert "It is signed anew in 8 rounds at the latest" in told[0]
+
+
+def test_a_round_that_is_full_is_named(office, config, capsys):
+    premises = office.premises
+    none = [getattr(LIMITS, one.name) for one in fields(LIMITS)]
+    none[9] = 0
+    call = premises.oracle.functions.setLimits(tuple(none))
+    premises.chain.send(call, sender=premises.network.admin)
+    office.index()
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    said = capsys.readouterr().out
+    assert f"nothing is sent: round {premises.round} has as many proposals as it may (0)" in said
 
 
 @pytest.mark.parametrize("manner", ["--publish", "--dry-run"])

@@ -64,7 +64,7 @@ def policy(name: str):
 
 
 def test_the_transmitters_policy_names_the_functions_that_it_calls():
-    kick = KickStatement(0, 0, VOID_STATEMENT.prev, 0)
+    kick = KickStatement(0, VOID_STATEMENT.prev, 0, VOID_STATEMENT.prev, 0)
     called = {
         "push": push_call(VOID_STATEMENT, b""),
         "proposeKick": propose_call(kick, b""),

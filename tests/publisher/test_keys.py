@@ -21,7 +21,7 @@ from oracle.publisher.typed_data import Domain, KickStatement
 from tests.office import QUICK, key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tests.publisher.kms import REGION, Kms, kms_server
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
 CALL = Transaction(31337, 7, DOMAIN.contract, "0xabcdef01", 90_000, Fees(9, 2))
 NUMBERS = st.integers(1, 2**256 - 1)
 

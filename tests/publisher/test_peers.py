@@ -54,11 +54,12 @@ def told_report() -> ToldReport:
 
 @cache
 def told_kick() -> ToldKick:
-    statement = KickStatement(7, 3, HASH, 600)
+    statement = KickStatement(7, HASH, 3, HASH, 600)
     return ToldKick(
         chain_id=DOMAIN.chain_id,
         contract=DOMAIN.contract,
         round=7,
+        report=HASH,
         index=3,
         evidence=HASH,
         deadline=600,

@@ -26,7 +26,7 @@ from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, ser
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
 CALL = Transaction(31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2))
 LOCAL = KeySigner(bytes.fromhex("01" * 32))
 

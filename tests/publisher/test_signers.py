@@ -32,7 +32,7 @@ from tests.publisher.test_typed_data import REPORTS
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
 CALL = Transaction(31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2))
 TRANSACTIONS = st.builds(
     Transaction,

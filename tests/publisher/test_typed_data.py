@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address, Hash
 from oracle.publisher.contract import push_call
 from oracle.publisher.typed_data import Domain, KickStatement, ReportStatement
+from oracle.services.signing_round import RECENT_ROUNDS
 from tests.contracts.oracle_driver import KICK_FIELDS, REPORT_FIELDS, Oracle, deployed
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain
@@ -61,10 +62,11 @@ def test_a_report_is_digested_as_eip_712_says(statement: ReportStatement):
     assert statement.digest(DOMAIN) == elsewhere("Report", REPORT_FIELDS, message)
 
 
-@given(st.builds(KickStatement, words(32), words(256), HASHES, words(40)))
+@given(st.builds(KickStatement, words(32), HASHES, words(256), HASHES, words(40)))
 def test_a_kickout_is_digested_as_eip_712_says(statement: KickStatement):
     message = {
         "round": statement.round,
+        "report": bytes.fromhex(statement.report[2:]),
         "index": statement.index,
         "evidence": bytes.fromhex(statement.evidence[2:]),
         "deadline": statement.deadline,
@@ -91,9 +93,14 @@ def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
     )
     assert report.digest(domain) == "0x" + said.hex()
 
-    kick = KickStatement(3, 12, Hash("0x" + 64 * "e"), 8_888_888)
-    said = oracle.read("kickDigest", 3, 12, bytes.fromhex(64 * "e"), 8_888_888)
+    kick = KickStatement(3, Hash("0x" + 64 * "d"), 12, Hash("0x" + 64 * "e"), 8_888_888)
+    hashes = (bytes.fromhex(64 * "d"), bytes.fromhex(64 * "e"))
+    said = oracle.read("kickDigest", 3, hashes[0], 12, hashes[1], 8_888_888)
     assert kick.digest(domain) == "0x" + said.hex()
+
+
+def test_the_contract_keeps_as_many_rounds_as_a_kickout_is_believed_to_outlive(fresh_chain: Chain):
+    assert deployed(fresh_chain).read("RECENT_ROUNDS") == RECENT_ROUNDS
 
 
 def test_the_calldata_of_a_push_is_what_web3_encodes(fresh_chain: Chain):

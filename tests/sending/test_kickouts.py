@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.services.accusing import Law, evidence_at
+from oracle.services.accusing import Law, looks_at
 from oracle.services.calling_off import call_off
 from oracle.services.kicking import plan_kick
 from oracle.services.proposing import statement_against
@@ -134,14 +135,13 @@ def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_offi
     said = []
     for one in (office, other):
         with one.store.reading() as unit:
-            (spell,) = unit.kickouts.open()
-            evidence = evidence_at(unit, LAW, spell)
-        contract = one.desk.publisher.contract
-        said.append(
-            (evidence.text, statement_against(one.desk, 2, evidence.hash, contract.standing()))
-        )
+            (look,) = looks_at(unit, LAW, Level.NOTHING)
+        assert look.evidence is not None
+        standing = one.desk.publisher.contract.standing()
+        said.append((look.evidence.text, statement_against(one.desk, look, standing)))
         office.mine()
     assert said[0] == said[1]
+    assert said[0][1] is not None
 
 
 def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_recovered(

@@ -63,8 +63,14 @@ def low_on_chain(office: Office) -> None:
 
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    head = office.desk.publisher.contract.standing().head
-    return KickStatement(head.round, 2, Hash("0x" + 64 * "e"), head.pushed_at + 100)
+    standing = office.desk.publisher.contract.standing()
+    return KickStatement(
+        round=standing.head.round,
+        report=standing.last_report,
+        index=2,
+        evidence=Hash("0x" + 64 * "e"),
+        deadline=standing.head.pushed_at + 100,
+    )
 
 
 def proposed_by_hand(

@@ -116,5 +116,5 @@ def _stated(
             records=number.to_bytes(35),
         )
         return report, report_record(desk, report)
-    kick = KickStatement(round=1, index=number, evidence=ZERO_HASH, deadline=deadline)
+    kick = KickStatement(1, ZERO_HASH, number, evidence=ZERO_HASH, deadline=deadline)
     return kick, kick_record(desk, kick, kick_subject(number))

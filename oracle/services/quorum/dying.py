@@ -4,6 +4,7 @@ What is believed here is what we folded, which no single endpoint can change; se
 """
 
 from oracle.publisher.contract import Standing
+from oracle.services.signing_round import why_gone
 from oracle.store.outbox_rows import SignedStatement
 from oracle.store.store import Unit
 
@@ -19,8 +20,11 @@ def why_dead(unit: Unit, said: SignedStatement, now: Standing) -> str | None:
         return None
     if cursor.time > said.expires_at:
         return "expired"
-    # The contract looks at a kickout's round and deadline alone.
-    return None if said.as_of_block is None else _why_report_dead(unit, said, now)
+    if said.as_of_block is not None:
+        return _why_report_dead(unit, said, now)
+    # A kickout: signed on a round, whose digest stands in the place of a report's `prev`.
+    report = said.prev_digest
+    return None if report is None else why_gone(unit, said.round, report)
 
 
 def _why_report_dead(unit: Unit, said: SignedStatement, now: Standing) -> str | None:

@@ -149,7 +149,7 @@ def _statement(told: Told, about: SignedStatement) -> SignedStatement:
         digest=Hash(told.digest),
         signature=bytes.fromhex(told.signature[2:]),
         expires_at=told.deadline,
-        prev_digest=Hash(told.prev) if isinstance(told, ToldReport) else None,
+        prev_digest=Hash(told.prev if isinstance(told, ToldReport) else told.report),
         as_of_block=told.as_of if isinstance(told, ToldReport) else None,
         as_of_hash=Hash(told.as_of_hash) if isinstance(told, ToldReport) else None,
     )

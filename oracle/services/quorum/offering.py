@@ -40,6 +40,7 @@ def _told(desk: Desk, statement: Statement, signed: SignedStatement) -> Told:
         chain_id=signed.chain_id,
         contract=signed.contract,
         round=statement.round,
+        report=statement.report,
         index=statement.index,
         evidence=statement.evidence,
         deadline=statement.deadline,

@@ -59,6 +59,7 @@ def kick_record(desk: Desk, statement: KickStatement, subject: str) -> SignedSta
         digest=statement.digest(desk.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
+        prev_digest=statement.report,
     )
 
 

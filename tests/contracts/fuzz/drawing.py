@@ -8,7 +8,7 @@ from tests.contracts.fuzz.evm import GAS
 from tests.contracts.fuzz.reports import push, quorum, twisted
 from tests.contracts.fuzz.signing import ring
 from tests.contracts.fuzz.start import ADMIN, PAUSER, SPARE, STRANGER, VETOER, WEEK, limits
-from tests.contracts.fuzz.state import Place, State
+from tests.contracts.fuzz.state import RECENT, Place, State
 from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
 
 NODES = 40
@@ -75,15 +75,21 @@ class Hand:
         low = [i for i in range(len(later.nodes)) if later.is_low(i)]
         if some.random() < 0.7:
             low = [i for i in low if later.is_member(i)]
-        good = (later.round, self._index(low, later), EVIDENCE, later.time + some.choice((0, 600)))
-        words = list(good)
+        signed_on = self._recent(later)
+        deadline = later.time + some.choice((0, 600))
+        lane = self._index(low, later)
+        words = [signed_on, later.reports[signed_on], lane, EVIDENCE, deadline]
         if some.random() < 0.15:
-            wrong = ((later.round - 1, later.round + 1), (len(later.nodes),), (0,))
-            at = some.randrange(4)
-            words[at] = max((some.choice(wrong[at]) if at < 3 else later.time - 1), 0)
+            over = (later.round - RECENT, later.round - RECENT - 1, later.round + 1)
+            wrong = (over, (0, 1), (len(later.nodes),), (0,), (later.time - 1,))
+            at = some.randrange(5)
+            words[at] = max(some.choice(wrong[at]), 0)
+            if at == 0:
+                # With its own report, where there was one.
+                words[1] = later.reports[words[0]] if words[0] <= later.round else 0
         signed = list(words)
         if some.random() < 0.05:
-            signed[some.randrange(4)] += 1
+            signed[some.randrange(5)] += 1
         signatures = quorum(some, later, self._place.domain.of_kick(tuple(signed)))
         if some.random() < 0.1:
             signatures = twisted(some, later, signatures)
@@ -91,6 +97,12 @@ class Hand:
         return Step(
             "proposeKick", words=tuple(words), signatures=signatures, is_forwarded=is_forwarded
         )
+
+    def _recent(self, later: State) -> int:
+        """Mostly the newest round, or one that a kickout may still be signed on."""
+        oldest = max(later.round - RECENT + 1, 0)
+        some = self._chosen
+        return some.choice((later.round, later.round, oldest, some.randint(oldest, later.round)))
 
     def execute(self, later: State) -> Step:
         some = self._chosen

@@ -25,7 +25,7 @@ def _push(place: Place, state: State, step: Step, caller: int) -> list[Said]:
     digest = int.from_bytes(push_digest(place, state, step))
     signed_by = sum(1 << state.signers.index(who) for who in addresses(step.signatures))
     state.round, state.as_of, state.pushed_at = round_, as_of, state.time
-    state.last_report = digest
+    state.reports += (digest,)
     state.words |= dict(records_in(step.records))
     data_hash = int.from_bytes(keccak(step.records))
     told = (round_, as_of, as_of_hash, data_hash, digest, rules, signed_by, caller)
@@ -33,14 +33,14 @@ def _push(place: Place, state: State, step: Step, caller: int) -> list[Said]:
 
 
 def _propose(_: Place, state: State, step: Step, caller: int) -> list[Said]:
-    round_, index, evidence, _deadline = step.words
+    _round, _report, index, evidence, _deadline = step.words
     said = _ended(state, index, caller, _ascii("too late")) if state.kick(index).is_live else []
     counted, proposals = state.counted
-    state.counted = (round_, (proposals if counted == round_ else 0) + 1)
+    state.counted = (state.round, (proposals if counted == state.round else 0) + 1)
     ready_at = state.time + state.limits.veto_delay
     dies_at = ready_at + state.limits.kick_window
-    state.kicks[index] = Kick(ready_at, dies_at, round_, is_live=True, evidence=evidence)
-    told = (index, state.nodes[index], round_, state.lane(index), evidence, ready_at)
+    state.kicks[index] = Kick(ready_at, dies_at, state.round, is_live=True, evidence=evidence)
+    told = (index, state.nodes[index], state.round, state.lane(index), evidence, ready_at)
     return [*said, Said("KickProposed", told)]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.contracts.fuzz.evm import Answer
 from tests.contracts.fuzz.ledger import Ledger
 from tests.contracts.fuzz.seen import Seen
-from tests.contracts.fuzz.state import BEST_LANE, ZERO_QOS, Bucket, Limits
+from tests.contracts.fuzz.state import BEST_LANE, RECENT, ZERO_QOS, Bucket, Limits
 from tests.contracts.fuzz.step import Step
 
 # What a pause stops.
@@ -52,7 +52,7 @@ def check(moment: Moment, ledger: Ledger) -> None:
     _rounds(moment)
     _lanes(moment)
     _pause(moment)
-    _kickouts(moment)
+    _kickouts(moment, ledger)
     _nodes(moment, ledger)
     if moment.answer.error is not None:
         kicks = moment.after.kicks
@@ -97,12 +97,16 @@ def _pause(moment: Moment) -> None:
         assert moment.step.name not in {"proposeKick", "executeKick"}, "kickouts rest"
 
 
-def _kickouts(moment: Moment) -> None:
+def _kickouts(moment: Moment, ledger: Ledger) -> None:
     for name, words in moment.answer.said:
         if name == "KickProposed":
             index = words[0]
             assert 0 < words[3] == moment.before.lanes[index], "proposed for another lane"
             assert words[4], "no evidence"
+            assert words[2] == moment.before.round, "told of another round"
+            signed_on, report = moment.step.words[:2]
+            assert words[2] - RECENT < signed_on, "signed on a round long over"
+            assert ledger.reports[signed_on] == report, "signed on another history"
         elif name == "KickExecuted":
             _executed(moment, words[0])
     assert moment.active[1] >= moment.active[0] - 1

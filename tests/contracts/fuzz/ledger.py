@@ -25,6 +25,8 @@ class Ledger:
     rules: int = 0
     kicks_paused: int = 0
     last_report: int = 0
+    # Digest of every accepted report, by round.
+    reports: dict[int, int] = field(default_factory=dict)
     rules_hash: int = 0
     offered: int = 0
     limits: Limits | None = None
@@ -72,6 +74,7 @@ def _not_the_oracles(_: Ledger, __: Words) -> None:
 def _accepted(book: Ledger, words: Words) -> None:
     book.round, book.as_of, _, _, book.last_report, _, _, _ = words
     book.pushed_at = book.now
+    book.reports[book.round] = book.last_report
 
 
 def _registered(book: Ledger, words: Words) -> None:

@@ -117,17 +117,18 @@ def _target(state: State, index: int) -> Reasons:
 
 
 def _propose(place: Place, state: State, step: Step, _: int) -> Reasons:
-    round_, index, evidence, deadline = step.words
+    round_, report, index, evidence, deadline = step.words
     kick = state.kick(index)
     counted, proposals = state.counted
     yield from _rest(state)
-    yield "WrongRound", round_ != state.round
+    yield "WrongRound", not state.is_recent(round_)
+    yield "WrongReport", state.is_recent(round_) and state.reports[round_] != report
     yield "Expired", state.time > deadline
     yield "NoEvidence", evidence == 0
     yield from _target(state, index)
-    yield "AlreadyProposed", kick.round == round_
+    yield "AlreadyProposed", round_ <= kick.round
     yield "KickLive", kick.is_live and state.time <= kick.dies_at
-    yield "KickLimit", (proposals if counted == round_ else 0) >= state.limits.max_kicks
+    yield "KickLimit", (proposals if counted == state.round else 0) >= state.limits.max_kicks
     yield from _signatures(state, place.domain.of_kick(step.words), step.signatures)
 
 

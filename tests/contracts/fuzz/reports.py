@@ -141,7 +141,8 @@ def signed(chosen: Random, place: Place, later: State, step: Step) -> Step:
     if chosen.random() < 0.03:
         # On top of another report, or under other rules.
         is_other_report = chosen.random() < 0.5
-        wanted = replace(later, last_report=1) if is_other_report else replace(later, rules_hash=1)
+        other = replace(later, reports=(*later.reports[:-1], 1))
+        wanted = other if is_other_report else replace(later, rules_hash=1)
     if chosen.random() < 0.03:
         place = replace(place, oracle=place.network)
     good = quorum(chosen, later, push_digest(place, wanted, step))

@@ -21,7 +21,7 @@ _REPORT = keccak(
     b"Report(uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
     b"bytes32 asOfHash,uint40 deadline,bytes32 dataHash)"
 )
-_KICK = keccak(b"Kick(uint32 round,uint256 index,bytes32 evidence,uint40 deadline)")
+_KICK = keccak(b"Kick(uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline)")
 
 
 class Form(Enum):
@@ -120,5 +120,5 @@ class Domain:
         return self.digest(words, _REPORT)
 
     def of_kick(self, words: tuple[int, ...]) -> bytes:
-        """Words: round, index, evidence, deadline."""
+        """Words: round, its report, index, evidence, deadline."""
         return self.digest(words, _KICK)

@@ -14,6 +14,8 @@ LANES = 16
 RECORD = 35
 NEAR, FAR = 256, 8191
 ARBITRUM_AHEAD = 1_000_000
+# Rounds whose digests a kickout may be signed on.
+RECENT = 16
 
 
 class Limits(NamedTuple):
@@ -115,7 +117,8 @@ class State:
     pushed_at: int = 0
     paused_until: int = 0
     kicks_paused: bool = False
-    last_report: int = 0
+    # Digest of each accepted report; round 0 has none.
+    reports: tuple[int, ...] = (0,)
     counted: tuple[int, int] = (0, 0)
     words: dict[int, int] = field(default_factory=dict)
     nodes: list[int] = field(default_factory=list)
@@ -138,6 +141,14 @@ class State:
 
     def kick(self, index: int) -> Kick:
         return self.kicks.get(index, Kick())
+
+    @property
+    def last_report(self) -> int:
+        return self.reports[-1]
+
+    def is_recent(self, round_: int) -> bool:
+        """One of the last rounds: a kickout may be signed on it."""
+        return max(self.round - RECENT, 0) < round_ <= self.round
 
     @property
     def is_fresh(self) -> bool:

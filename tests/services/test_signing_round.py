@@ -1,0 +1,125 @@
+"""On which round a kickout is signed, and how long that is of use."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.block import Position
+from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
+from oracle.domain.rounds import Kick, KickState, Rounds
+from oracle.services.signing_round import (
+    RECENT_ROUNDS,
+    RENEWED_AFTER,
+    signable_from,
+    signing_round,
+    why_gone,
+    why_not_sent,
+)
+from oracle.store.store import Store, Unit
+
+TTL, SINCE = 600, 5
+
+
+def digest(number: int) -> Hash:
+    return Hash(f"0x{number:064x}")
+
+
+@contextmanager
+def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[Unit]:
+    """A database that has read so many rounds, so many seconds apart."""
+    rounds = Rounds()
+    for number in range(1, last + 1):
+        one = RoundAccepted(
+            at=Position(number, 0, 0),
+            time=seconds * number,
+            round=number,
+            as_of=number,
+            as_of_hash=ZERO_HASH,
+            data_hash=ZERO_HASH,
+            digest=digest(number),
+            rules=1,
+            transmitter=ZERO_ADDRESS,
+            words=(),
+        )
+        rounds.block(number, [one], journal=False)
+    with Store.open(f"sqlite:///{folder}/{last}.sqlite", create=True) as store:
+        with store.transaction() as unit:
+            unit.rounds.write(rounds.drain())
+        with store.reading() as unit:
+            yield unit
+
+
+def signed_on(folder: Path, last: int, seconds: int = 6) -> int | None:
+    with accepted(folder, last, seconds) as unit:
+        found = signing_round(unit, SINCE, seconds * last, TTL)
+    return None if found is None else found.round
+
+
+def test_eight_rounds_long_a_kickout_is_signed_on_one_round(tmp_path: Path):
+    found = [signed_on(tmp_path, last) for last in range(SINCE - 1, SINCE + 17)]
+    assert found == [None, *8 * [SINCE], *8 * [SINCE + 8], SINCE + 16]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"),
+    [
+        (60, [5, 5, 5, 5, 5, 5, 9, 9, 13]),
+        (100, [5, 5, 5, 5, 9, 9, 9, 9, 13]),
+        (200, [5, 5, 7, 7, 9, 9, 11, 11, 13]),
+        (400, [5, 6, 7, 8, 9, 10, 11, 12, 13]),
+    ],
+)
+def test_the_slower_the_rounds_the_fewer_of_them_it_is_signed_on_one(
+    tmp_path: Path, seconds: int, chosen: list[int]
+):
+    # A signature is dead 600 s after its round; half of them are left.
+    found = [signed_on(tmp_path, last, seconds) for last in range(SINCE, SINCE + 9)]
+    assert found == chosen
+
+
+def test_what_was_signed_has_as_many_rounds_left_as_it_is_signed_for(tmp_path: Path):
+    assert RECENT_ROUNDS - RENEWED_AFTER == RENEWED_AFTER
+    for last in range(SINCE, SINCE + RENEWED_AFTER):
+        assert signed_on(tmp_path, last) == SINCE
+    with accepted(tmp_path, SINCE + RENEWED_AFTER + 6) as unit:
+        assert why_not_sent(unit, SINCE, digest(SINCE)) is None
+
+
+@pytest.mark.parametrize(
+    ("last", "gone", "not_sent"),
+    [
+        (SINCE + 14, None, None),
+        (SINCE + 15, None, "too long ago"),
+        (SINCE + 16, "expired", "too long ago"),
+        (SINCE - 1, None, "left the chain"),
+    ],
+)
+def test_a_statement_dies_with_the_sixteenth_round_after_its_own(
+    tmp_path: Path, last: int, gone: str | None, not_sent: str | None
+):
+    with accepted(tmp_path, last) as unit:
+        assert why_gone(unit, SINCE, digest(SINCE)) == gone
+        assert (why_not_sent(unit, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
+
+
+def test_a_statement_on_a_round_with_another_report_is_dead(tmp_path: Path):
+    with accepted(tmp_path, SINCE) as unit:
+        assert why_gone(unit, SINCE, digest(99)) == "prev_reorged"
+        assert (why_not_sent(unit, SINCE, digest(99)) or "").endswith("left the chain")
+
+
+def test_nothing_is_signed_on_a_round_before_the_last_proposal():
+    kick = Kick(
+        index=3,
+        node=ZERO_ADDRESS,
+        round=9,
+        evidence=ZERO_HASH,
+        ready_at=0,
+        proposed_at=Position(9, 0, 0),
+        state=KickState.CANCELLED,
+    )
+    assert signable_from(SINCE, None) == SINCE
+    assert (signable_from(SINCE, kick), signable_from(12, kick)) == (10, 12)
