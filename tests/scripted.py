@@ -18,11 +18,12 @@ from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
+from oracle.fakechain.accounts import account
 from tests.scripted_reader import NETWORK, ORACLE, TOPIC, Event, ScriptedReader, written
 
 __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
 
-REPORTER = Address("0x" + "7a" * 20)
+REPORTER = Address(account(0xE1))
 
 
 def _hash(*parts: object) -> Hash:

@@ -79,7 +79,7 @@ class LogQuery:
             return self._compared(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
         halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
-        return self._fuller(endpoint, blocks, logs, halves)
+        return self._fuller(endpoint, logs, halves)
 
     def pinned(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
@@ -198,20 +198,12 @@ class LogQuery:
             there = self._from_receipts(endpoint, block, _NO_REFUSAL)
         except EndpointError:
             return logs
-        return self._fuller(endpoint, block, logs, there) if len(there) > len(logs) else logs
+        return self._fuller(endpoint, logs, there)
 
-    def _fuller(
-        self, endpoint: Endpoint, blocks: BlockRange, logs: list[Log], again: list[Log]
-    ) -> list[Log]:
-        """Return what was read again in another way; the first answer must be a part of it.
-
-        Raises:
-            EndpointError: it is not: something changed meanwhile, or the endpoint contradicts
-                itself.
-        """
-        if _missing(logs, again):
-            words = f"gave other logs of blocks {blocks.first} to {blocks.last} when asked again"
-            raise EndpointError(endpoint.name, Kind.INVALID, words)
+    def _fuller(self, endpoint: Endpoint, logs: list[Log], again: list[Log]) -> list[Log]:
+        """Return the fuller of two answers to one question, the second got in another way."""
+        if len(again) < len(logs):
+            return logs
         missing = _missing(again, logs)
         if missing and self.habits.of(endpoint.name).was_cut_off(len(logs)):
             self._found_out(endpoint, missing, f"in an answer of {len(logs)}")

@@ -20,6 +20,7 @@ from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import shown
 from tests.faults.honest import whole
 from tests.faults.indexer import FINALITY, Indexer
+from tests.faults.reading import no_pins
 
 # Windows of the audit: short ones, for a short chain.
 WINDOW = 10
@@ -110,6 +111,8 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     a_chain.provider.faults.append(
         log_faults.omits_in_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
     )
+    # Or it would be found out by itself.
+    a_chain.provider.faults.append(no_pins())
     indexer = open_indexer(*a_chain.urls, reports=False)
     prove_by(indexer, LEAST)
     indexer.index()

@@ -16,7 +16,7 @@ from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import endpoints_of, shown
 from tests.faults.indexer import FINALITY, Indexer
-from tests.faults.reading import hide, many, ranges, whole
+from tests.faults.reading import hide, many, no_pins, ranges, whole
 from tests.faults.speaking import task_created
 
 CAPS = [1, 2, 3, 7, 50]
@@ -76,7 +76,7 @@ def test_a_cap_leaves_nothing_out_whatever_headers_are_worth(
 
 
 @pytest.mark.parametrize("most", CAPS)
-def test_without_receipts_a_cap_that_no_block_exceeds_is_found_by_halves(
+def test_without_receipts_and_hashes_a_cap_that_no_block_exceeds_is_found_by_halves(
     a_chain: AChain, open_indexer: OpenIndexer, most: int
 ):
     for number in range(30):
@@ -87,6 +87,7 @@ def test_without_receipts_a_cap_that_no_block_exceeds_is_found_by_halves(
     indexer.source.prove_by(LEAST, Trust(indexer.clock))
     first = a_chain.head.number - (FINALITY + 2) - 29
     cap(a_chain, most)
+    hide(a_chain, no_pins())
 
     logs = whole(indexer.source, first, a_chain.head.number)
 
@@ -160,7 +161,7 @@ def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_as
 def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """What it once gave at once says nothing of what it gives now."""
+    """What it once gave at once says nothing of what it gives now; logs by hash it has none."""
     a_chain.say(*many(60))
     for _ in range(120):
         a_chain.say(*many(4))
@@ -171,6 +172,7 @@ def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
     last = a_chain.head.number
     whole(indexer.source, 0, 40)
     cap(a_chain, 10)
+    hide(a_chain, no_pins())
 
     found = [
         indexer.source._windows.window(BlockRange(at, at + 2), with_headers=False)
