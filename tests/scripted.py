@@ -56,8 +56,9 @@ class ScriptedChain:
     # How far it can prove what it says, and the names of its one or two endpoints.
     most_level: Level = Level.PROVEN
     names: tuple[str, ...] = ("first", "second")
-    # What every block of its history reaches; its windows say SEAMED.
+    # What every block of its history can reach, and what its windows do.
     history_level: Level = Level.SEAMED
+    window_level: Level = Level.SEAMED
     # What its contracts count, and the parts of it that were asked for.
     counts: dict[str, int] = field(default_factory=dict)
     scopes_asked: list[Scope] = field(default_factory=list)
@@ -145,6 +146,7 @@ class ScriptedChain:
             last=served[-1].ref,
             headers=[block.ref for block in served] if with_headers else [],
             endpoint=self.names[0],
+            level=self.window_level,
             logs=[log for block in served for log in block.logs],
             calls=[call for block in served for call in block.calls],
         )

@@ -205,10 +205,11 @@ class CoverageRoom:
         each = covered_of(row)
         return replace(each, first=max(blocks.first, each.first), last=min(blocks.last, each.last))
 
-    def blocks_below(self, scope_id: bytes, level: Level, first: int) -> int:
-        """Count the blocks from `first` on that were read below this level."""
-        rows = map(covered_of, self._connection.execute(_below(scope_id, level, first)))
-        return sum(each.last - max(first, each.first) + 1 for each in rows)
+    def blocks_below(self, scope_id: bytes, level: Level, first: int, last: int) -> int:
+        """Count the blocks from `first` to `last` that were read below this level."""
+        chosen = _below(scope_id, level, first).where(coverage.c.first_block <= last)
+        rows = map(covered_of, self._connection.execute(chosen))
+        return sum(min(last, each.last) - max(first, each.first) + 1 for each in rows)
 
     def cut_above(self, number: int) -> None:
         """Forget what was read above block `number`, in every scope."""

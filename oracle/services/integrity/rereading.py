@@ -70,9 +70,11 @@ class Rereader:
 
     def count(self, unit: Unit, folder: Folder) -> int:
         """Count the blocks that are to be read again."""
-        if self.level is None or self.level < Level.BLOOMED:
+        cursor = unit.cursor.get()
+        final = None if cursor is None else cursor.final_number
+        if self.level is None or self.level < Level.BLOOMED or final is None:
             return 0
-        return unit.coverage.blocks_below(folder.scope.id, self.level, self.ahead)
+        return unit.coverage.blocks_below(folder.scope.id, self.level, self.ahead, final)
 
 
 @dataclass(frozen=True, slots=True)
