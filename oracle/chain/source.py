@@ -190,26 +190,11 @@ class Source:
         *,
         than: str | None = None,
     ) -> Window:
-        """Fetch `blocks` anew, from `blocks.first` on, up to `blocks.last` or less, with headers.
-
-        Every block is checked up to `level` (PROVEN at most), or to what `level_allowed` says
-        now: `window.level` tells what was reached. Asked is the endpoint of the name `endpoint`,
-        or without one any other than `than`; names are those of `Window.endpoint`.
-
-        Raises:
-            InputError: there is no endpoint of that name.
-            TransientError: it gives no whole and consistent answer now, or there is no other.
-        """
+        """See services/ports.py."""
         return self._windows.verified(blocks, level, endpoint, than)
 
     def witness(self, number: int, than: str | None = None) -> list[Witness]:
-        """Ask every endpoint but `than` which block is at this height; who is silent is left out.
-
-        Who is quarantined is not asked.
-
-        Raises:
-            InputError: an endpoint is on another chain.
-        """
+        """See services/ports.py."""
         return self._witnesses.all(number, than)
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:

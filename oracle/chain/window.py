@@ -16,7 +16,8 @@ from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header
 from oracle.chain.log_query import LogQuery, Manner
 from oracle.chain.logs import NO_TIME, UNKNOWN_TIME
-from oracle.chain.ranges import LOOKED_AT, MOST_LINKED, MOST_WITH_HEADERS
+from oracle.chain.looked_at import before_logs, looked_at_again, some_of
+from oracle.chain.ranges import MOST_LINKED, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
 from oracle.chain.repeating import Repeating
 from oracle.chain.verifying.ascent import Ascent, Reached
@@ -134,12 +135,12 @@ class Fetcher:
         if habits.omits:
             return self._linked(endpoint, _few(order))
         logs = self.query.logs(endpoint, blocks, order.manner)
-        sample = _sample(blocks, logs) if order.top and habits.is_sample() else set()
+        sample = looked_at_again(blocks, logs) if order.top and habits.is_sample() else set()
         wanted = {blocks.first, blocks.last}
         is_checked = order.top >= Level.SEAMED
         wanted |= {log.block for log in logs if is_checked or log.time < 0}
         if order.top >= Level.PROVEN:
-            wanted |= _some_of(_silent(blocks, logs))
+            wanted |= some_of(before_logs(blocks, logs))
         wanted |= sample
         known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
@@ -249,25 +250,9 @@ def _to_prove(order: Order, found: _Found) -> Collection[int]:
     if order.with_headers:
         return ()
     # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
-    silent = _silent(found.range, found.logs)
+    silent = before_logs(found.range, found.logs)
     held = [one.block.number for one in found.blocks if one.holds_transactions]
     return [number for number in held if number in silent][:1]
-
-
-def _silent(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log: what is forgotten is the beginning."""
-    return range(blocks.first, logs[0].block if logs else blocks.last + 1)
-
-
-def _some_of(heights: range) -> set[int]:
-    """Return a few of these heights, far apart: one of them may have transactions."""
-    return set(heights[:: max(1, len(heights) // LOOKED_AT)])
-
-
-def _sample(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
-    """Return heights to be read in a second way: most behind the last log, where answers end."""
-    behind = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
-    return _some_of(behind) | _some_of(range(blocks.first, blocks.last + 1))
 
 
 def _few(order: Order) -> Order:

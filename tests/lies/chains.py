@@ -14,6 +14,8 @@ CHAIN_ID = 31337
 BUSY = 110
 # Blocks without anything, after all others: the newest ones are then no samples.
 QUIET = 110
+# And after those as many more, in which what was at the head becomes final.
+SETTLING = 12
 # Depth of finality: what is above it may change, and is read with every header.
 FINALITY = 8
 
@@ -28,9 +30,9 @@ class TrueChain:
     content: Content
 
     @property
-    def head(self) -> Block:
-        """The newest block."""
-        return self.blocks[-1]
+    def before_settling(self) -> int:
+        """The height of the head until it is let go on."""
+        return len(self.blocks) - 1 - SETTLING
 
 
 @cache
@@ -38,7 +40,7 @@ def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> Tr
     """Return the chain of this story; the same for the same arguments."""
     network, tree = NETWORKS[profile], Tree(CHAIN_ID)
     events: list[Event] = []
-    for deeds in Story(seed).blocks(BUSY, QUIET if ends_quietly else 0):
+    for deeds in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
         written = [network.write(deed) for deed in deeds]
         block = tree.mine([one.tx for one in written])
         events += _placed(block, written)

@@ -1,7 +1,7 @@
 """Plays a cell: real endpoints over HTTP, the real command on a database of its own, twice."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from oracle.fakechain.faults import Fault
 from oracle.fakechain.forging import forged
 from oracle.fakechain.provider import Provider
 from oracle.fakechain.server import serving_all
+from oracle.fakechain.tree import branch
 from tests.entrypoints.local_network import Settings, write
 from tests.lies.cells import Cell, Company, Mood, Place
 from tests.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
@@ -44,8 +45,14 @@ def play(cell: Cell, folder: Path) -> Played:
     """Play a cell; `folder` is empty, or holds a migrated `oracle.sqlite`."""
     chain = chain_of(cell)
     played = Played(cell)
-    with _served(cell, chain) as urls:
+    with _served(cell, chain) as (urls, shows):
         config = str(write(_settings(chain, urls, folder), folder / "config.toml"))
+        if cell.place is Place.HEAD:
+            # What is not final yet may turn out to be otherwise: it is told when it is.
+            _command("run", "--once", "--config", config)
+            _command("run", "--once", "--config", config)
+        for show_all in shows:
+            show_all()
         for _ in range(2):
             code, said = _command("run", "--once", "--config", config)
             differing = chain.content.differing(stored(folder / "oracle.sqlite"))
@@ -60,7 +67,8 @@ def chain_of(cell: Cell) -> TrueChain:
 
 
 @contextmanager
-def _served(cell: Cell, chain: TrueChain) -> Iterator[list[str]]:
+def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
+    """Serve whoever is asked; gives the URLs, and what lets each show all of its chain."""
     liar, honest = _liar(cell, chain), Provider(chain.tree)
     told = {
         Company.ALONE: [liar],
@@ -71,8 +79,16 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[list[str]]:
         provider.tags = {"safe": 2, "finalized": FINALITY}
         provider.code = dict(chain.network.codes)
         provider.faults += cell.headers.faults()
+    shows = [_held_back(provider, chain.before_settling) for provider in told]
     with serving_all(*told) as urls:
-        yield urls
+        yield urls, shows
+
+
+def _held_back(provider: Provider, height: int) -> Callable[[], None]:
+    """Let an endpoint show its chain up to this height only, until what is returned is called."""
+    whole = provider.head
+    provider.head = branch(whole)[height]
+    return lambda: setattr(provider, "head", whole)
 
 
 def _liar(cell: Cell, chain: TrueChain) -> Provider:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from oracle.fakechain.forging import Depth
 from tests.lies.cells import CAPS, Cell, Company, Headers, Mood
 from tests.lies.lies import LIES
-from tests.lies.verdicts import Verdict
+from tests.lies.verdicts import RIGHT, Verdict
 
-RIGHT = frozenset({Verdict.EQUAL, Verdict.REFUSED, Verdict.UNPROVEN})
 _HEAD = """\
 # What becomes of a lie
 

@@ -8,8 +8,7 @@ import pytest
 from tests.lies.cells import Cell
 from tests.lies.matrix import bounded, quick
 from tests.lies.playing import play
-from tests.lies.table import RIGHT
-from tests.lies.verdicts import Verdict, is_steady, verdict
+from tests.lies.verdicts import RIGHT, Verdict, is_steady, verdict
 
 QUICK = quick()
 REST = [cell for cell in bounded() if cell not in QUICK]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from tests.lies.cells import Company
+from tests.lies.cells import Company, Mood
 from tests.lies.playing import Played, Tried
 
 
@@ -25,6 +25,7 @@ class Verdict(StrEnum):
     SILENT = "wrong in silence"
 
 
+RIGHT = frozenset({Verdict.EQUAL, Verdict.REFUSED, Verdict.UNPROVEN})
 # What can differ, in the words of whoever refuses.
 _WHAT = re.compile(
     r"\b(block|blocks|logs?|receipts?|root|bloom|header|hash|sender|signature|time|transactions?)\b"
@@ -71,7 +72,12 @@ def last_words(tried: Tried) -> str:
 
 
 def is_steady(played: Played) -> bool:
-    """Tell whether both tries came to the same: exit code, verdict and words."""
+    """Tell whether both tries came to the same: exit code, verdict and words.
+
+    Of a liar that is not the same at both only that each try ended as it must.
+    """
+    if played.cell.mood is not Mood.ALWAYS:
+        return RIGHT.issuperset(verdicts(played))
     first, second = played.tries
     same_end = (first.code, last_words(first)) == (second.code, last_words(second))
     return same_end and len(set(verdicts(played))) == 1
