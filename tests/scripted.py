@@ -10,7 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.heads import Heads
-from oracle.chain.source import Window, Witness
+from oracle.chain.window import Window
+from oracle.chain.witnesses import Witness
 from oracle.domain import contract_events, events
 from oracle.domain.block import BlockRange, BlockRef, Position
 from oracle.domain.coverage import Scope

@@ -110,14 +110,8 @@ class Endpoints:
         if all(failure.kind is Kind.RESTING for failure in failures):
             self._roll.wait_at_most(_LEAST_WAIT)
         failure = all_failed(failures)
-        failure.retry_after = self.seconds_left(failures)
+        failure.retry_after = self._roll.seconds_left(failures)
         raise failure
-
-    def seconds_left(self, failures: Iterable[EndpointError]) -> float | None:
-        """Return after how long one of these may be asked who wanted to be left alone; or None."""
-        names = {error.endpoint for error in failures if error.kind is Kind.THROTTLED}
-        members = [one for one in self._roll.members() if one.endpoint.name in names]
-        return min((one.health.bucket.wait() for one in members), default=None)
 
     def others(self, than: Endpoint | str) -> list[Endpoint]:
         """Return who may be asked besides `than` (an endpoint or its name), best first.

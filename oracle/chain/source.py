@@ -31,8 +31,6 @@ from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 
-__all__ = ["Source", "Window", "Witness"]
-
 
 class Source:
     """Reads one chain through its endpoints; see services/ports.py `Chain`.

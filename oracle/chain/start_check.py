@@ -33,7 +33,7 @@ def _silence(endpoints: Endpoints, failures: list[EndpointError]) -> TransientEr
         return failures[0]
     late = [error for error in failures if error.kind in _MAY_COME]
     silence = TransientError(f"[chain] endpoints: none answers: {[*late, *failures][0]}")
-    silence.retry_after = endpoints.seconds_left(late)
+    silence.retry_after = endpoints.roll.seconds_left(late)
     return silence
 
 

@@ -6,7 +6,7 @@ change are asked for by block hash, and those of history by range.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.answers import Quantity, number
@@ -15,11 +15,10 @@ from oracle.chain.endpoint import Endpoint
 from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.headers import header
 from oracle.chain.log_query import LogQuery, Manner
-from oracle.chain.logs import NO_TIME, UNKNOWN_TIME
+from oracle.chain.log_times import settle_times
 from oracle.chain.looked_at import before_logs, looked_at_again, some_of
 from oracle.chain.ranges import MOST_LINKED, MOST_WITH_HEADERS
 from oracle.chain.reader import Reader
-from oracle.chain.repeating import Repeating
 from oracle.chain.verifying.ascent import Ascent, Reached
 from oracle.chain.verifying.callers import calls_of_blocks
 from oracle.chain.verifying.ladder import Ladder
@@ -30,7 +29,7 @@ from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
-from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS, WRONG_LOG_TIMES
+from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class Fetcher:
             # Not there, or a height that the chain skipped: the links tell.
             return self._linked(endpoint, _few(order))
         sampled = [one.block for one in known if one.block.number in sample]
-        _compare(endpoint.name, logs, known)
+        settle_times(endpoint.name, logs, known)
         if sampled and self.query.omits(endpoint, blocks, sampled, logs):
             return self._linked(endpoint, _few(order))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
@@ -182,7 +181,7 @@ class Fetcher:
         return chained(endpoint, blocks, full=full)
 
     def _climbed(self, endpoint: Endpoint, order: Order, found: _Found) -> Window:
-        _compare(endpoint.name, found.logs, found.blocks)
+        settle_times(endpoint.name, found.logs, found.blocks)
         senders = Senders(endpoint.name, self.ladder.trust)
         watched = self._watched(endpoint, found, senders)
         ascent = Ascent(
@@ -277,33 +276,6 @@ def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
     if now is None or now.hash != seen.hash:
         words = f"changed block {seen.number} while its logs were read"
         raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
-
-
-def _compare(endpoint: str, logs: Iterable[Log], blocks: Iterable[Sealed]) -> None:
-    """Give each log its block's time; logs and headers must tell of the same blocks.
-
-    The header's time holds: it is what all endpoints show, and what can be proven.
-    """
-    known = {one.block.number: one.block for one in blocks}
-    wrong: list[str] = []
-    for log in logs:
-        block = known.get(log.block)
-        if block is None:
-            continue
-        if log.block_hash != block.hash:
-            hashes = f"logs {log.block_hash}, header {block.hash}"
-            words = f"logs and header tell of two blocks {log.block}: {hashes}"
-            raise EndpointError(endpoint, Kind.INVALID, words)
-        if log.time not in {UNKNOWN_TIME, block.time}:
-            said = "no time" if log.time == NO_TIME else log.time
-            wrong.append(f"block {log.block}: logs {said}, header {block.time}")
-        log.time = block.time
-    if wrong:
-        WRONG_LOG_TIMES.labels(endpoint).inc(len(wrong))
-        _TIMES_DIFFER.warn(endpoint, "its logs have other times than its headers", wrong[0])
-
-
-_TIMES_DIFFER = Repeating("log_times_differ")
 
 
 def _count(window: Window, reached: Reached) -> None:

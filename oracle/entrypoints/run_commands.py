@@ -13,6 +13,7 @@ from oracle import __version__
 from oracle.app import App
 from oracle.chain.providers.wakeups import Sight, Wakeups
 from oracle.config import load
+from oracle.entrypoints.acting import unix_seconds
 from oracle.entrypoints.awaiting import await_chain, await_lease, refuse_living
 from oracle.entrypoints.integrity_steps import why_unaudited
 from oracle.entrypoints.introducing import check_contract, introduce
@@ -269,10 +270,10 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
     if cursor is not None:
         work.watch.stands_at(cursor)
     if sends.starts:
-        work.starts = app.dispatch_desk(epoch, _unix_seconds)
+        work.starts = app.dispatch_desk(epoch, unix_seconds)
     if sends.reports:
         introduce(app, check_contract(app))
-        work.desk = app.desk(epoch, _unix_seconds)
+        work.desk = app.desk(epoch, unix_seconds)
     settle()
     return work
 
@@ -296,7 +297,3 @@ def _woken(app: App, waker: Waker) -> Iterator[None]:
         yield
     finally:
         wakeups.stop()
-
-
-def _unix_seconds() -> float:
-    return time.clock_gettime(time.CLOCK_REALTIME)

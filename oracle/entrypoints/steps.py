@@ -1,6 +1,6 @@
 """The daemon's loops: each turn is one service's step, and what to say about it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -15,17 +15,18 @@ from oracle.entrypoints.integrity_steps import (
     why_unaudited,
 )
 from oracle.entrypoints.purse import Purse
+from oracle.entrypoints.step_facts import Facts, done_facts, turn_facts
 from oracle.entrypoints.watch import Watch, count_window
 from oracle.scheduler import Step
 from oracle.services.attributing import why_unproven
 from oracle.services.confirming import confirm_all, confirm_next
 from oracle.services.convoying import convoy_next
-from oracle.services.desk import Desk, Step as Done
+from oracle.services.desk import Desk
 from oracle.services.dispatch_census import dispatch_census
 from oracle.services.dispatching import plan_dispatch
-from oracle.services.indexing import Done as Turned, Indexed, Pace, index_next
+from oracle.services.indexing import Indexed, Pace, index_next
 from oracle.services.kicking import plan_kick
-from oracle.services.latching import Latched, why_stopped
+from oracle.services.latching import why_stopped
 from oracle.services.leasing import RENEW_SECONDS, renew
 from oracle.services.observing import census
 from oracle.services.overtaken import compare_again, compare_at_start
@@ -45,8 +46,6 @@ _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
 # How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
 PROBE_SECONDS = 10.0
-
-Facts = Mapping[str, object] | None
 
 
 @dataclass(slots=True)
@@ -93,7 +92,7 @@ class Work:
             self.integrity.keep_quarantine()
         if done is None:
             return self._waited()
-        return _told(done)
+        return turn_facts(done)
 
     def _show(self) -> None:
         """Let the HTTP server know how it stands."""
@@ -155,9 +154,9 @@ class Work:
         self._wait_for_report(desk)
         alarm = watch_key(desk, heads)
         if alarm is not None:
-            return _done(alarm)
+            return done_facts(alarm)
         sent = publish_next(desk, heads) if desk.publisher.has_payer else None
-        return _done(sent or plan_push(desk, heads) or plan_kick(desk, heads))
+        return done_facts(sent or plan_push(desk, heads) or plan_kick(desk, heads))
 
     def _wait_for_report(self, desk: Desk) -> None:
         """Let `/readyz` know why no report goes, and the log when that changes."""
@@ -173,7 +172,7 @@ class Work:
             return None
         if not self.is_reconciled:
             self.compare()
-        return _done(plan_dispatch(desk, heads) or convoy_next(desk, heads))
+        return done_facts(plan_dispatch(desk, heads) or convoy_next(desk, heads))
 
     def confirm(self) -> Facts:
         """Look for what was sent."""
@@ -183,7 +182,7 @@ class Work:
         desk = self._transmitting()
         report = None if desk is None else confirm_next(desk, heads)
         start = None if self.starts is None else confirm_all(self.starts, heads)
-        return _done(report or start)
+        return done_facts(report or start)
 
     def compare(self) -> Facts:
         """Compare our nonces with the chain's.
@@ -265,38 +264,3 @@ def steps_of(work: Work) -> list[Step]:
         Step("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
         Step("census", _CENSUS_SECONDS, work.count),
     ]
-
-
-def _done(step: Done | None) -> Facts:
-    if step is None:
-        return None
-    facts = {"did": step.did, "intent": step.intent, "detail": step.detail}
-    return {name: fact for name, fact in facts.items() if fact not in {None, ""}}
-
-
-def _told(done: Turned) -> Mapping[str, object]:
-    if isinstance(done, Latched):
-        did = "latched" if done.is_closed else "unlatched"
-        return {"did": did, "latch": done.name, "reason": done.reason}
-    if isinstance(done, Rewound):
-        return {
-            "did": "rewound",
-            "to": done.ancestor.number,
-            "depth": done.depth,
-            "logs": done.logs,
-            "reports": done.reports,
-            "endpoints": list(done.endpoints),
-        }
-    return dict(_of_window(done))
-
-
-def _of_window(done: Indexed) -> Iterator[tuple[str, object]]:
-    yield "did", "indexed"
-    yield "blocks", f"{done.blocks.first}..{done.blocks.last}"
-    yield "behind", done.newest - done.cursor.number
-    yield "logs", done.logs
-    yield "events", sum(done.events.values())
-    if done.reports:
-        yield "reports", [report.period for report in done.reports]
-    milliseconds = 1000 * (done.fetch_seconds + done.fold_seconds + done.commit_seconds)
-    yield "ms", round(milliseconds, 1)

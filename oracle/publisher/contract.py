@@ -59,6 +59,12 @@ class Standing:
     last_report: Hash
     rules_hash: Hash
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it would listen to a round now: no pause, and the interval is over."""
+        head, now = self.head, self.block.time
+        return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
+
 
 @dataclass(frozen=True, slots=True)
 class Constitution:

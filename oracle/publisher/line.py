@@ -18,7 +18,7 @@ from oracle.errors import TransientError
 from oracle.publisher.door import Door
 from oracle.publisher.heights import Reached
 from oracle.publisher.resting import Rest
-from oracle.publisher.retorts import RefusedError, RevertedError, refusal_from
+from oracle.publisher.retorts import RefusedError, RevertedError, is_late, refusal_from
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 __all__ = ["Json", "Line", "Lines", "RefusedError", "Request", "RevertedError", "SilentError"]
@@ -192,7 +192,7 @@ class Line:
         except EndpointError as error:
             if isinstance(body, list) and error.kind in OF_ITS_STATUS:
                 self._at_once = 1
-            if error.retry_after is not None or error.kind in _RESTS or _is_late(error):
+            if error.retry_after is not None or error.kind in _RESTS or is_late(error):
                 self.rest.begin(error.retry_after)
             raise self._silence(method, error.kind, error.words) from None
         return answer
@@ -297,8 +297,3 @@ class Lines:
         refusals = [one for one in failures if isinstance(one, RefusedError)]
         told = [*refusals, *failures, TransientError("no endpoint is configured")]
         raise told[0]
-
-
-def _is_late(error: EndpointError) -> bool:
-    """Tell whether a connection was waited for in vain; one that is refused costs nothing."""
-    return error.words.endswith("in time")

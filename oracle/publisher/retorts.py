@@ -2,6 +2,7 @@
 
 import re
 
+from oracle.chain.failures import EndpointError
 from oracle.chain.fault_words import kind_of
 from oracle.chain.kinds import Kind
 from oracle.chain.replies import fault_of
@@ -78,3 +79,8 @@ def _output(given: object) -> str | None:
         return None
     given = given.removeprefix(_REVERTED)
     return given if given.startswith("0x") else None
+
+
+def is_late(error: EndpointError) -> bool:
+    """Tell whether a connection was waited for in vain; one that is refused costs nothing."""
+    return error.words.endswith("in time")

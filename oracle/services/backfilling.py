@@ -6,7 +6,7 @@ An endpoint that left a log out once is found by asking again, best another one.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from oracle.chain.source import Window
+from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError

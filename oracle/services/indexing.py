@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
-from oracle.chain.source import Window
 from oracle.chain.verifying.refusals import RefusalError
+from oracle.chain.window import Window
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.report import Report
 from oracle.errors import FatalError, TransientError

@@ -234,7 +234,7 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     if gathered is None:
         return _look_for_dissent(desk, turn)
     desk.lack.nothing()
-    if not desk.publisher.has_payer or not _is_open(turn.standing):
+    if not desk.publisher.has_payer or not turn.standing.is_open:
         return None
     report, record = turn.report, turn.record
     calldata = push_call(turn.statement, gathered)
@@ -281,12 +281,6 @@ def _tries(desk: Desk, record: SignedStatement, calldata: str) -> int | None:
     if not same or same[0].state in MAY_GO_AGAIN:
         return len(same)
     return len(same) if may_go_again(desk, same[0], calldata) else None
-
-
-def _is_open(standing: Standing) -> bool:
-    """Tell whether the contract would listen now."""
-    head, now = standing.head, standing.block.time
-    return now >= head.paused_until and now >= head.pushed_at + standing.limits.min_interval
 
 
 def _look_for_dissent(desk: Desk, turn: _Turn) -> Step | None:

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from oracle.chain.heads import Heads
 from oracle.chain.reader import Decoded
-from oracle.chain.source import Window, Witness
+from oracle.chain.window import Window
+from oracle.chain.witnesses import Witness
 from oracle.domain.block import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Address, Hash

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from oracle.chain.source import Witness
+from oracle.chain.witnesses import Witness
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.services.ports import Chain

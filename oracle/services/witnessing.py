@@ -6,8 +6,8 @@ another endpoint that ends up at the same block.
 
 from collections.abc import Mapping
 
-from oracle.chain.source import Window
 from oracle.chain.verifying.refusals import BLOCK_HASH, Refusal
+from oracle.chain.window import Window
 from oracle.domain.block import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.chain.reader import Reader
-from oracle.chain.source import Source, Window
+from oracle.chain.source import Source
+from oracle.chain.window import Window
 from oracle.domain.block import BlockRange, Position
 from oracle.domain.contract_events import IndexAssigned, RoundAccepted
 from oracle.domain.events import (

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from oracle.chain.source import Source, Window
+from oracle.chain.source import Source
+from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
 from tests.chain.memory_chain import RpcError
 from tests.chain.server import Request, Served

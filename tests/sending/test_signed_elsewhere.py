@@ -64,13 +64,8 @@ def low_on_chain(office: Office) -> None:
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
     standing = office.desk.publisher.contract.standing()
-    return KickStatement(
-        round=standing.head.round,
-        report=standing.last_report,
-        index=2,
-        evidence=Hash("0x" + 64 * "e"),
-        deadline=standing.head.pushed_at + 100,
-    )
+    evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
+    return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
 
 
 def proposed_by_hand(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.source import Window
+from oracle.chain.window import Window
 from oracle.domain.block import BlockRange
 from oracle.errors import FatalError, InputError
 from oracle.services import refolding

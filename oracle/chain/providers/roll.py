@@ -1,6 +1,6 @@
 """The endpoints of one chain, each with its health and its standing, in the order of settings."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -141,6 +141,12 @@ class Roll:
         metrics.QUARANTINED.labels(label).set(is_out)
         metrics.PROVEN_WRONG.labels(label).set(is_out)
         self.count_usable()
+
+    def seconds_left(self, failures: Iterable[EndpointError]) -> float | None:
+        """Return after how long one of these may be asked who wanted to be left alone; or None."""
+        names = {error.endpoint for error in failures if error.kind is Kind.THROTTLED}
+        members = [one for one in self.members() if one.endpoint.name in names]
+        return min((one.health.bucket.wait() for one in members), default=None)
 
     def count_usable(self) -> None:
         """Let the metrics know how many would be given work."""
