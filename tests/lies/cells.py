@@ -113,9 +113,14 @@ MARKS = ("transaction index", "transaction hash", "removed")
 CAPS = ("cap 2", "cap 50")
 
 
-def depths(lie: str) -> Iterator[Depth]:
+# What header, receipts and logs of one endpoint agree on, and no root holds: where only logs are
+# read nothing proves how a transaction is called, and nothing is folded from it (decision 0139).
+_UNPROVABLE = ("transaction hash", "reference")
+
+
+def depths(lie: str, profile: str) -> Iterator[Depth]:
     """Yield how deep a lie can go: what cannot be told from a shallower one is left out."""
-    if lie == "honest" or lie in CAPS:
+    if lie == "honest" or lie in CAPS or (lie, profile) == _UNPROVABLE:
         yield Depth.ANSWERS
     elif lie in MARKS:
         yield from (Depth.ANSWERS, Depth.RECEIPTS)

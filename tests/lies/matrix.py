@@ -30,7 +30,10 @@ def bounded() -> list[Cell]:
     drawn = []
     for cell in _of("crynux-vss", Place.EARLY, 1):
         if cell.headers in {Headers.TRUE, Headers.ZERO_BLOOMS} or chance.random() < _SHARE:
-            profile = "reference" if cell.lie in lies("reference") else "crynux-vss"
+            is_told_in_both = cell.lie in lies("reference") and cell.depth in depths(
+                cell.lie, "reference"
+            )
+            profile = "reference" if is_told_in_both else "crynux-vss"
             told = replace(cell, place=chance.choice(list(Place)))
             drawn.append(replace(told, profile=chance.choice([profile, "crynux-vss"])))
     moody = [cell for cell in _moody("crynux-vss", 1) if chance.random() < _SHARE]
@@ -63,7 +66,7 @@ def quick() -> list[Cell]:
 
 def _of(profile: str, place: Place, seed: int) -> Iterator[Cell]:
     for lie in lies(profile):
-        for depth in depths(lie):
+        for depth in depths(lie, profile):
             for headers in Headers:
                 for company in Company:
                     yield Cell(lie, company, headers, depth, place, profile, seed=seed)

@@ -17,7 +17,8 @@ honest one; `run --once` is given twice. *Equal*: the database is what an indepe
 the chain gives. *Refused*: the exit code is not 0, and the words name what differed. *Unproven*:
 taken in, and said to be unproven. *WRONG IN SILENCE* and *REFUSED WITHOUT WORDS* are faults; so is
 *UNSTEADY*: the second try came to another end. Numbers count cells, which differ by place,
-profile and mood.
+profile and mood. Left out is another name of a transaction that header, receipts and logs agree
+on, where only logs are read: no root of what is read holds it, and nothing is folded from it.
 """
 _SAID = {
     Verdict.EQUAL: "equal",

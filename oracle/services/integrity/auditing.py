@@ -17,8 +17,8 @@ from oracle.domain.block import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from oracle.services.folding import Folder
-from oracle.services.integrity.comparing import check_or_blame, compare
-from oracle.services.integrity.disputing import note_dispute
+from oracle.services.integrity.comparing import check_or_blame, compare, other_block
+from oracle.services.integrity.disputing import Dispute, disputed, note_dispute
 from oracle.services.integrity.judging import Audited, Task, judged
 from oracle.services.integrity.quarantining import note_proven_wrong
 from oracle.services.ports import Chain
@@ -166,15 +166,21 @@ def _compared(task: Task, auditor: Auditor, due: Due, window: Window) -> Audited
     """Compare what an endpoint said with what we hold, and write down what came of it."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as unit:
-        check_or_blame(chain, unit, _cursor(unit), window)
+        other = other_block(unit, window)
         difference = compare(unit, window)
+    if other is not None and not chain.is_vouched():
+        # No header says who is right, and blaming one of the two would hide that.
+        with task.manner.transaction(store) as unit:
+            note_dispute(unit, Dispute(other, other, due.giver, window.endpoint, difference.rows))
+    with store.reading() as unit:
+        check_or_blame(chain, unit, _cursor(unit), window)
     found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
         found = judged(task, found)
         _blame(task, auditor, found)
         if not chain.is_vouched():
             with task.manner.transaction(store) as unit:
-                note_dispute(unit, replace(found, difference=difference))
+                note_dispute(unit, disputed(found, difference))
     metrics.AUDITS.labels(found.result).inc()
     if found.result == "unproven" or found.left:
         auditor.leave(due, found.blocks)

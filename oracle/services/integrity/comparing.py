@@ -110,14 +110,26 @@ def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
         TransientError: the chain is just changing there.
         FatalError: a final block is another one there.
     """
+    ours, theirs = _hashes(unit, window)
+    number = other_block(unit, window)
+    if number is not None:
+        raise _another(cursor, number, theirs[number], ours[number])
+
+
+def other_block(unit: Unit, window: Window) -> int | None:
+    """Return the lowest block that has another hash on each side; None: there is none."""
+    ours, theirs = _hashes(unit, window)
+    return min((n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]), default=None)
+
+
+def _hashes(unit: Unit, window: Window) -> tuple[dict[int, Hash], dict[int, Hash]]:
+    """Return the hashes by block that we know, and those that the window tells."""
     first, last = window.range.first, window.range.last
     theirs = {block.number: block.hash for block in [*window.headers, window.last]}
     theirs |= {log.block: log.block_hash for log in window.logs}
     ours = {block.number: block.hash for block in unit.blocks.between(first, last)}
     ours |= {log.block: log.block_hash for log in unit.logs.between(first, last)}
-    for number in sorted(theirs.keys() & ours.keys()):
-        if theirs[number] != ours[number]:
-            raise _another(cursor, number, theirs[number], ours[number])
+    return ours, theirs
 
 
 def check_or_blame(chain: Chain, unit: Unit, cursor: Cursor, window: Window) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from oracle.domain.block import BlockRange
+from oracle.services.integrity.comparing import Difference
 from oracle.services.integrity.judging import Audited
 from oracle.store.store import Unit
 
@@ -37,10 +38,14 @@ class Dispute(msgspec.Struct, frozen=True):
         )
 
 
-def note_dispute(unit: Unit, found: Audited) -> None:
-    """Write down what an audit found; the first word about the blocks stays."""
-    blocks = found.difference.blocks
-    told = Dispute(blocks[0], blocks[-1], found.giver, found.auditor, found.difference.rows)
+def disputed(found: Audited, difference: Difference) -> Dispute:
+    """Return what an audit found as a dispute; `difference` is all of it, before it was judged."""
+    blocks = difference.blocks
+    return Dispute(blocks[0], blocks[-1], found.giver, found.auditor, difference.rows)
+
+
+def note_dispute(unit: Unit, told: Dispute) -> None:
+    """Write down what two endpoints differ about; the first word about the blocks stays."""
     if any(each.first <= told.first <= each.last for each in disputes_in(unit)):
         return
     unit.facts.set(_CHAIN, {f"{_NAME}{told.first}": msgspec.json.encode(told).decode()}, None)
