@@ -121,6 +121,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "poll_seconds",
         "timeout_seconds",
         "transmit_rank",
+        "transmit_delay_blocks",
         "transmit_delay_seconds",
     ),
     "web": (
