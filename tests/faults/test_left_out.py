@@ -97,11 +97,11 @@ def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
     busy.say(task_created(2))
     hide(busy, log_faults.omits_in_ranges(is_log(told)))
     source = open_indexer(busy.urls[0]).source
+    source.prove_by(LEAST)
     # One of a few windows is read by hash as well; this one, and not the next.
     source.window(BlockRange(0, 5), with_headers=False)
     part = BlockRange(told.number - 20, told.number + 1)
 
-    source.prove_by(LEAST)
     by_range = source.window(part, with_headers=False)
     again = source.verified(part, Level.PINNED)
 

@@ -1,6 +1,8 @@
 """Plays a cell: real endpoints over HTTP, the real command on a database of its own, twice."""
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -19,6 +21,8 @@ from tests.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
 from tests.lies.lies import LIES
 from tests.lies.stored import stored
 
+# Gives a command; its exit code, and all that it said on both streams.
+Command = Callable[..., tuple[int, str]]
 # So many answers a liar lies at first, or is honest before it begins.
 _FIRST_ANSWERS = 12
 
@@ -41,23 +45,27 @@ class Played:
     status: str = ""
 
 
-def play(cell: Cell, folder: Path) -> Played:
-    """Play a cell; `folder` is empty, or holds a migrated `oracle.sqlite`."""
+def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
+    """Play a cell; `folder` is empty, or holds a migrated `oracle.sqlite`.
+
+    `command` gives a command; by default it is one of this process.
+    """
+    give = command or _command
     chain = chain_of(cell)
     played = Played(cell)
     with _served(cell, chain) as (urls, shows):
         config = str(write(_settings(chain, urls, folder), folder / "config.toml"))
         if cell.place is Place.HEAD:
             # What is not final yet may turn out to be otherwise: it is told when it is.
-            _command("run", "--once", "--config", config)
-            _command("run", "--once", "--config", config)
+            give("run", "--once", "--config", config)
+            give("run", "--once", "--config", config)
         for show_all in shows:
             show_all()
         for _ in range(2):
-            code, said = _command("run", "--once", "--config", config)
+            code, said = give("run", "--once", "--config", config)
             differing = chain.content.differing(stored(folder / "oracle.sqlite"))
             played.tries.append(Tried(code, said, differing))
-        _, played.status = _command("status", "--config", config)
+        _, played.status = give("status", "--config", config)
     return played
 
 
@@ -141,3 +149,11 @@ def _command(*arguments: str) -> tuple[int, str]:
         stack.enter_context(redirect_stderr(said))
         code = run(arguments)
     return code, said.getvalue()
+
+
+def as_process(*arguments: str) -> tuple[int, str]:
+    """Give a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "oracle", *arguments], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr

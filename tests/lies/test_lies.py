@@ -7,17 +7,17 @@ import pytest
 
 from tests.lies.cells import Cell
 from tests.lies.matrix import bounded, quick
-from tests.lies.playing import play
+from tests.lies.playing import Command, as_process, play
 from tests.lies.verdicts import RIGHT, Verdict, is_steady, verdict
 
 QUICK = quick()
 REST = [cell for cell in bounded() if cell not in QUICK]
 
 
-def told(cell: Cell, folder: Path, template: Path) -> Verdict:
+def told(cell: Cell, folder: Path, template: Path, command: Command | None = None) -> Verdict:
     """Play a cell, see that both runs came to the same, and what that is."""
     shutil.copyfile(template, folder / "oracle.sqlite")
-    played = play(cell, folder)
+    played = play(cell, folder, command)
     assert is_steady(played), played
     return verdict(played)
 
@@ -35,3 +35,12 @@ def test_a_lie_anywhere_is_put_right_or_refused_or_said_to_be_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert told(cell, tmp_path, sqlite_template) in RIGHT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", QUICK[2:6], ids=lambda cell: cell.name)
+def test_a_process_of_its_own_comes_to_the_same(cell: Cell, tmp_path: Path, sqlite_template: Path):
+    (other := tmp_path / "other").mkdir()
+    here = told(cell, tmp_path, sqlite_template)
+
+    assert told(cell, other, sqlite_template, as_process) == here
