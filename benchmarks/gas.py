@@ -31,7 +31,7 @@ from tests.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.evm.chain import Chain  # noqa: E402
 
 QUORUMS = (1, 3)
-TARGET = 450
+TARGET = 460
 # The exit code of a run that worked and was too slow.
 MISSED = 3
 

@@ -89,7 +89,7 @@ def test_every_chain_takes_the_code():
     assert len(compiled["bytecode"]) // 2 - 1 <= MAX_INIT_CODE
 
 
-def test_a_thousand_nodes_cost_at_most_450_gas_each(chain: Chain):
+def test_a_thousand_nodes_cost_at_most_460_gas_each(chain: Chain):
     """The whole transaction, one signer, every slot full: see benchmarks/gas.py for the table."""
     oracle = deployed(chain, signers=[SIGNERS[0].address], quorum=1)
     for start in range(0, 1_000, 100):
@@ -103,5 +103,7 @@ def test_a_thousand_nodes_cost_at_most_450_gas_each(chain: Chain):
         chain.later(LIMITS["minInterval"])
         return oracle.push(report, report.signed_by(SIGNERS[0])).gas
 
-    full_round(7_531)
-    assert full_round(7_530) <= 450 * 1_000
+    # The digests of sixteen rounds are kept (decision 0137): from then on no slot is new.
+    for lane in range(7_531, 7_547):
+        full_round(lane)
+    assert full_round(7_530) <= 460 * 1_000

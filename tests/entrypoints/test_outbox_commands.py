@@ -143,7 +143,8 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert "sends nothing: a foreign nonce" in capsys.readouterr().err
     assert run(["status", "--config", str(config)]) == 0
     told = capsys.readouterr().out
-    assert f"{account.address} sends nothing: a foreign nonce (foreign); put" in told
+    assert f"{account.address} sends nothing: a foreign nonce (foreign); find out who" in told
+    assert "outbox adopt --from-chain" in told
     assert run([*release, "--dry-run"]) == 0
     assert run(release) == 0
     assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out

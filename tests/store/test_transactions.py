@@ -9,7 +9,7 @@ from threading import Thread
 import psycopg
 import pytest
 
-from oracle.errors import InputError, TransientError
+from oracle.errors import OracleError, TransientError
 from oracle.store.store import Store, Unit
 from tests.store.samples import block, log, node
 
@@ -112,7 +112,7 @@ def _scored_of_node(store: Store) -> int:
 
 
 def test_a_reader_cannot_write(store: Store):
-    with pytest.raises(InputError, match="read-only"), store.reading() as unit:
+    with pytest.raises(OracleError, match="read-only"), store.reading() as unit:
         unit.nodes.save([node(1)])
     with store.reading() as unit:
         assert list(unit.nodes.all()) == []
