@@ -30,16 +30,16 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import plain_way  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
-from oracle.chain.reader import Reader  # noqa: E402
+from oracle.chain.profiles.event_reader import Reader  # noqa: E402
 from oracle.chain.source import Source  # noqa: E402
-from oracle.domain.block import BlockRange  # noqa: E402
-from oracle.entrypoints.run_commands import settle  # noqa: E402
-from oracle.services.folding import Folder  # noqa: E402
-from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
-from oracle.shipped import shipped  # noqa: E402
-from oracle.store.identity import Identity  # noqa: E402
-from oracle.store.store import Store  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from oracle.cli.run_commands import settle  # noqa: E402
+from oracle.domain.blocks import BlockRange  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.loop import Indexed, Pace, index_next  # noqa: E402
+from oracle.resources import shipped  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
 TARGET = 20

@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.chain.reader import Reader  # noqa: E402
+from oracle.chain.profiles.event_reader import Reader  # noqa: E402
 from oracle.chain.source import Source  # noqa: E402
-from oracle.domain.block import BlockRange  # noqa: E402
+from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
-from oracle.shipped import shipped  # noqa: E402
+from oracle.resources import shipped  # noqa: E402
 from tests.traces.following import addresses, recorded  # noqa: E402
 
 HEAD = 1375
@@ -34,7 +34,7 @@ FINALITY = 1
 CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
 _SERVE = """
 import sys
-from oracle.fakechain.server import serving
+from oracle.devnet.fakechain.server import serving
 from tests.traces.following import recorded
 with serving(recorded().provider()) as served:
     print(served.url, flush=True)

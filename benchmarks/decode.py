@@ -27,16 +27,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.ordinary_traffic import traffic  # noqa: E402
-from oracle.chain.abi import Signature, load  # noqa: E402
-from oracle.chain.answers import LogAnswer  # noqa: E402
-from oracle.chain.decode import decoder_of  # noqa: E402
-from oracle.chain.logs import Filter, checked  # noqa: E402
-from oracle.chain.ranges import WANTED_LOGS  # noqa: E402
-from oracle.chain.reader import Reader  # noqa: E402
-from oracle.chain.replies import Reply  # noqa: E402
-from oracle.domain.block import BlockRange  # noqa: E402
-from oracle.entrypoints.run_commands import settle  # noqa: E402
-from oracle.shipped import shipped  # noqa: E402
+from oracle.chain.decode.abi import Signature, load  # noqa: E402
+from oracle.chain.decode.log_decoder import decoder_of  # noqa: E402
+from oracle.chain.log_filter import Filter, checked  # noqa: E402
+from oracle.chain.profiles.event_reader import Reader  # noqa: E402
+from oracle.cli.run_commands import settle  # noqa: E402
+from oracle.domain.blocks import BlockRange  # noqa: E402
+from oracle.resources import shipped  # noqa: E402
+from oracle.rpc.endpoints.range_sizer import WANTED_LOGS  # noqa: E402
+from oracle.rpc.replies import Reply  # noqa: E402
+from oracle.rpc.responses import LogAnswer  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
 ROUNDS = 3

@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.domain import events as said  # noqa: E402
-from oracle.domain.block import Position  # noqa: E402
-from oracle.domain.events import DomainEvent  # noqa: E402
+from oracle.domain.blocks import Position  # noqa: E402
+from oracle.domain.events import network_events as said  # noqa: E402
+from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
-from oracle.domain.fold import Fold  # noqa: E402
+from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.ids import Address, GroupKey, TaskKey  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 
 ROUNDS = 3
 NODES = 200

@@ -25,14 +25,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import FoldedWindow, windows  # noqa: E402
-from oracle.store import chain_tables, node_tables as tables  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
 from oracle.store.encoding import joined, raw  # noqa: E402
 from oracle.store.engine import parsed, writing_engine  # noqa: E402
-from oracle.store.nodes import node_row  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
-from oracle.store.store import Store  # noqa: E402
-from oracle.store.tasks import task_row  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from oracle.store.state.node_repository import node_row  # noqa: E402
+from oracle.store.state.task_repository import task_row  # noqa: E402
+from oracle.store.tables import chain_tables, state_tables as tables  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.postgresql import Server, find_programs  # noqa: E402
 
 

@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.chain.reader import Reader  # noqa: E402
+from oracle.chain.profiles.event_reader import Reader  # noqa: E402
 from oracle.chain.source import Source  # noqa: E402
-from oracle.services.folding import Folder  # noqa: E402
-from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
-from oracle.store.identity import Identity  # noqa: E402
-from oracle.store.store import Store  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.loop import Indexed, Pace, index_next  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.evm.anvil import anvil  # noqa: E402
 from tests.evm.chain import Chain  # noqa: E402
 from tests.evm.network import FEE, Network  # noqa: E402

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.chain.abi import load  # noqa: E402
-from oracle.shipped import shipped  # noqa: E402
+from oracle.chain.decode.abi import load  # noqa: E402
+from oracle.resources import shipped  # noqa: E402
 from tests.chain.memory_chain import MemoryChain, Said  # noqa: E402
 from tests.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
 from tests.chain.server import serving  # noqa: E402

@@ -19,11 +19,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
-from oracle.domain.events import DomainEvent  # noqa: E402
-from oracle.domain.fold import Fold  # noqa: E402
-from oracle.domain.needs import tasks_named  # noqa: E402
-from oracle.store.store import Store, Unit  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from oracle.domain.events.network_events import DomainEvent  # noqa: E402
+from oracle.domain.fold.fold import Fold  # noqa: E402
+from oracle.domain.fold.row_prefetch import tasks_named  # noqa: E402
+from oracle.store.database import Store, Unit  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.postgresql import Server, find_programs  # noqa: E402
 
 DEPTH = 64

@@ -26,14 +26,14 @@ sys.path.insert(0, str(ROOT))
 
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.ids import Address, TaskKey  # noqa: E402
-from oracle.domain.nodes import Membership, Node, new_node  # noqa: E402
-from oracle.domain.tasks import Task, new_task  # noqa: E402
-from oracle.systems.crynux.policy import SEED_POLICY  # noqa: E402
-from oracle.systems.crynux.pool import CandidatePool  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
-from oracle.systems.crynux.weighting import SEED_WEIGHTING  # noqa: E402
-from oracle.systems.draw import Drawn, draw  # noqa: E402
+from oracle.domain.state.node import Membership, Node, new_node  # noqa: E402
+from oracle.domain.state.task import Task, new_task  # noqa: E402
+from oracle.systems.crynux.candidate_pool import CandidatePool  # noqa: E402
+from oracle.systems.crynux.crynux_policy import SEED_POLICY  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING  # noqa: E402
 from oracle.systems.policy import Scene  # noqa: E402
+from oracle.systems.weighted_draw import Drawn, draw  # noqa: E402
 
 TARGET_MS = 50
 # The exit code of a run that worked and was too slow.
@@ -208,7 +208,7 @@ def main() -> int:
     out.print(table)
     out.print("ready: from nothing; any node: that is free; 5 scores: a tenth of the history;")
     out.print("the last two are the worst there is, and are held to no target")
-    out.print("plain: oracle/systems/crynux/policy.py over all nodes, then the same draw")
+    out.print("plain: oracle/systems/crynux/crynux_policy.py over all nodes, then the same draw")
     verdict = "reached" if middles[0] < TARGET_MS else "MISSED"
     out.print(
         f"{middles[0]:.1f} ms at {nodes:,} nodes; target {TARGET_MS} ms at 100,000: {verdict}"

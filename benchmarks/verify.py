@@ -32,19 +32,19 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
 from benchmarks.ordinary_traffic import BLOCK_SECONDS, SERVING, said_in_blocks  # noqa: E402
-from oracle.chain.verifying.policy import Policy  # noqa: E402
+from oracle.chain.verification.verification_policy import Policy  # noqa: E402
+from oracle.cli.run_commands import settle  # noqa: E402
+from oracle.devnet.fakechain.block_json import Said, Tx  # noqa: E402
+from oracle.devnet.fakechain.provider import Provider  # noqa: E402
+from oracle.devnet.fakechain.server import serving  # noqa: E402
+from oracle.devnet.fakechain.tree import SENDER, Tree, branch  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.verification import Level  # noqa: E402
-from oracle.entrypoints.run_commands import settle  # noqa: E402
-from oracle.fakechain.blocks import Said, Tx  # noqa: E402
-from oracle.fakechain.provider import Provider  # noqa: E402
-from oracle.fakechain.server import serving  # noqa: E402
-from oracle.fakechain.tree import SENDER, Tree, branch  # noqa: E402
-from oracle.services.folding import Folder  # noqa: E402
-from oracle.services.indexing import Indexed, Pace, index_next  # noqa: E402
-from oracle.store.identity import Identity  # noqa: E402
-from oracle.store.store import Store  # noqa: E402
-from oracle.systems.crynux.rule_sets import SEED  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.loop import Indexed, Pace, index_next  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
 # What is watched in the last way: four bytes, and one argument.

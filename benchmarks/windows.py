@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from oracle.domain.block import BlockRef, Position
-from oracle.domain.events import (
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import (
     DomainEvent,
     GroupValidated,
     NodeJoined,
@@ -18,11 +18,11 @@ from oracle.domain.events import (
     TaskTimedOut,
     TaskValidated,
 )
-from oracle.domain.fold import Fold
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.ledger import Changes
 from oracle.domain.logs import Log
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import SEED
 
 NODES = 100
 LOGS_PER_BLOCK = 20

@@ -2,23 +2,23 @@
 
 from alembic import context
 
-from oracle.store import (
+from oracle.store.tables import (
     chain_tables,
     draw_tables,
     integrity_tables,
-    node_tables,
     outbox_tables,
     round_tables,
     rule_tables,
+    state_tables,
 )
-from oracle.store.metadata import metadata
+from oracle.store.tables.metadata import metadata
 
 # Importing them puts their tables into the metadata, which `alembic check` compares.
 TABLES = (
     chain_tables,
     draw_tables,
     integrity_tables,
-    node_tables,
+    state_tables,
     outbox_tables,
     round_tables,
     rule_tables,

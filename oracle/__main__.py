@@ -1,5 +1,5 @@
 """`python -m oracle` is `qos-oracle`."""
 
-from oracle.entrypoints.cli import main
+from oracle.cli.main import main
 
 main()

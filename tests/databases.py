@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from oracle.store.database import Store
 from oracle.store.schema import migrate
-from oracle.store.store import Store
 from tests.postgresql import Server, find_programs
 
 

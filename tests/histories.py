@@ -3,15 +3,15 @@
 from dataclasses import replace
 from typing import Any, Self
 
-from oracle.domain import events as said
-from oracle.domain.block import Position
-from oracle.domain.events import AbortReason, DomainEvent, LastStatus
-from oracle.domain.fold import Fold
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.ledger import Changes
-from oracle.domain.nodes import Node
-from oracle.domain.rules import Rules
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.systems.crynux.crynux_rule_sets import SEED
 
 GENESIS_TIME = 1000
 

@@ -8,31 +8,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from oracle.chain.reader import Reader
+from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
 from oracle.domain.ids import Address
-from oracle.domain.report import ReportSettings, rules_id
-from oracle.publisher.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
-from oracle.publisher.fees import Caps
-from oracle.publisher.keys import create_keystore
-from oracle.publisher.publisher import Keys, Publisher
-from oracle.publisher.signers.places import KeyFiles
-from oracle.publisher.typed_data import Domain
-from oracle.services.confirming import confirm_next
-from oracle.services.desk import Desk, Step
-from oracle.services.folding import Folder
-from oracle.services.indexing import Pace, index_next
-from oracle.services.kicking import plan_kick
-from oracle.services.planning import plan_push
-from oracle.services.proving import Prover
-from oracle.services.publishing import publish_next
-from oracle.services.reconciling import reconcile
-from oracle.services.refolding import Manner
-from oracle.services.reporting import Reporter
-from oracle.store.identity import Identity
-from oracle.store.outbox_rows import Account, Intent, IntentKind, Stamp
-from oracle.store.store import Store
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.reports.report import ReportSettings, rules_id
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Pace, index_next
+from oracle.indexer.rebuild import Manner
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.proof import Prover
+from oracle.reporting.report_cutter import Reporter
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.store.outbox.records import Account, Intent, IntentKind, Stamp
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.txmgr.accounts_and_limits import Keys, Publisher
+from oracle.txmgr.client.fee_quote import Caps
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
 from tests.evm.network import Network
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from oracle.domain import events as said
-from oracle.domain.block import Position
-from oracle.domain.events import AbortReason, DomainEvent, LastStatus
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
 from tests.histories import GENESIS_TIME, History, group, node, task
 
 NODES = ("A", "B", "C", "D")

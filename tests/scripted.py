@@ -9,17 +9,17 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from oracle.chain.fetch.fetcher import Window
 from oracle.chain.heads import Heads
-from oracle.chain.window import Window
 from oracle.chain.witnesses import Witness
-from oracle.domain import contract_events, events
-from oracle.domain.block import BlockRange, BlockRef, Position
+from oracle.devnet.fakechain.accounts import account
+from oracle.domain.blocks import BlockRange, BlockRef, Position
 from oracle.domain.coverage import Scope
+from oracle.domain.events import network_events, oracle_events
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
-from oracle.fakechain.accounts import account
 from tests.scripted_reader import NETWORK, ORACLE, TOPIC, Event, ScriptedReader, written
 
 __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
@@ -250,8 +250,8 @@ def _of_scope(block: Block, scope: Scope) -> Block:
 
 def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:
     at = event.at
-    is_network = type(event).__module__ == events.__name__
-    is_round = isinstance(event, contract_events.RoundAccepted)
+    is_network = type(event).__module__ == network_events.__name__
+    is_round = isinstance(event, oracle_events.RoundAccepted)
     tx_hash = _hash(block.hash, at.tx)
     log = Log(
         block=block.number,

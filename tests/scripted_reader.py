@@ -5,10 +5,10 @@ from types import MappingProxyType
 
 import msgspec
 
-from oracle.chain.reader import Decoded
-from oracle.domain import contract_events, events
-from oracle.domain.contract_events import ContractEvent
-from oracle.domain.events import DomainEvent
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.domain.events import network_events, oracle_events
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, DeadLetter, Log
 
@@ -25,7 +25,7 @@ def written(event: Event) -> str:
 
 def _read(written: str) -> Event:
     name, _, text = bytes.fromhex(written[2:]).partition(b" ")
-    kind = getattr(events, name.decode(), None) or getattr(contract_events, name.decode())
+    kind = getattr(network_events, name.decode(), None) or getattr(oracle_events, name.decode())
     event: Event = msgspec.json.decode(text, type=kind)
     return event
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 import structlog
 
+from oracle.daemon.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, Waker, run, run_once
 from oracle.errors import FatalError, TransientError
-from oracle.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, Waker, run, run_once
 from oracle.telemetry.metrics import REGISTRY
 
 Turn = Callable[[], Mapping[str, object] | None]

@@ -3,14 +3,8 @@
 from dataclasses import dataclass, field
 from random import Random
 
-from oracle.domain.block import Position
-from oracle.domain.contract_events import (
-    IndexAssigned,
-    KickCancelled,
-    KickProposed,
-    RoundAccepted,
-)
-from oracle.domain.events import (
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import (
     GroupValidated,
     NodeJoined,
     NodePaused,
@@ -21,6 +15,12 @@ from oracle.domain.events import (
     TaskSubmitted,
     TaskSucceeded,
     TaskTimedOut,
+)
+from oracle.domain.events.oracle_events import (
+    IndexAssigned,
+    KickCancelled,
+    KickProposed,
+    RoundAccepted,
 )
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from tests.scripted import REPORTER, Event

@@ -1,1 +1,1 @@
-"""Reading the chain: endpoints, heads, logs, decoding."""
+"""The chain, read: heads, windows of checked logs, decoding, proofs, profiles."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from oracle.chain.abi import load
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.oracle_contract import CONTRACT as ORACLE
-from oracle.chain.reader import Reader
+from oracle.chain.decode.abi import load
+from oracle.chain.decode.oracle_logs import CONTRACT as ORACLE
+from oracle.chain.profiles.event_reader import Reader
 from oracle.domain.ids import Hash
+from oracle.rpc.client import Endpoint
+from oracle.rpc.rpc_errors import EndpointError, Kind
 
 _WORD = 64
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.headers import header
-from oracle.domain.block import BlockRef
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.client import Endpoint
+from oracle.rpc.headers import header
+from oracle.rpc.rpc_errors import EndpointError, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import structlog
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.finality import Finality
 from oracle.chain.heads import Heads, StrangerError, look
-from oracle.domain.block import BlockRef
-from oracle.telemetry import endpoint_metrics as metrics
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry import rpc_metrics as metrics
 
 # When the newest block has stayed the same for longer, the other endpoints are asked as well.
 STANDSTILL_SECONDS = 30.0

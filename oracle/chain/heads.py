@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracle.chain.endpoint import TAGS, Endpoint
-from oracle.chain.failures import EndpointError, Kind
 from oracle.chain.finality import Finality, final_block
-from oracle.chain.headers import header, headers
-from oracle.chain.providers.anchors import Anchor, fault_in
-from oracle.domain.block import BlockRef
-from oracle.telemetry import endpoint_metrics as metrics
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.client import TAGS, Endpoint
+from oracle.rpc.endpoints.checkpoints import Anchor, fault_in
+from oracle.rpc.headers import header, headers
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry import rpc_metrics as metrics
 
 
 @dataclass(frozen=True, slots=True)

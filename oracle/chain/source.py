@@ -6,30 +6,30 @@ from typing import Self
 
 import structlog
 
-from oracle.chain.ahead import ReadAhead
 from oracle.chain.counters import counted
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError, Kind
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.window_prefetch import ReadAhead
+from oracle.chain.fetch.window_source import Windows
 from oracle.chain.finality import Finality
-from oracle.chain.fixtures import Line, recorded
 from oracle.chain.head_tracker import HeadTracker
-from oracle.chain.headers import header, linked
 from oracle.chain.heads import Heads
-from oracle.chain.part import part_of
-from oracle.chain.providers.anchors import Anchor
-from oracle.chain.reader import Reader
-from oracle.chain.repeating import Repeating
+from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.part import part_of
 from oracle.chain.start_check import check_endpoints
-from oracle.chain.verifying.policy import Policy
-from oracle.chain.verifying.trust import Trait, Trust
-from oracle.chain.window import Window
-from oracle.chain.windows import Windows
+from oracle.chain.verification.calibration import Trait, Trust
+from oracle.chain.verification.verification_policy import Policy
 from oracle.chain.witnesses import Witness, Witnesses
-from oracle.domain.block import BlockRange, BlockRef
+from oracle.devnet.fakechain.recorder import Line, recorded
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import Scope
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.checkpoints import Anchor
+from oracle.rpc.headers import header, linked
+from oracle.rpc.pool import Endpoints
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.repeating import Repeating
 
 
 class Source:

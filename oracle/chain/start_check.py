@@ -1,11 +1,11 @@
 """What is looked at before anything is read: every endpoint's chain, and the contracts' code."""
 
-from oracle.chain.contracts import NotTheContractError, check_code
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.reader import Reader
+from oracle.chain.contract_checks import NotTheContractError, check_code
+from oracle.chain.profiles.event_reader import Reader
 from oracle.errors import TransientError
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
+from oracle.rpc.rpc_errors import EndpointError, Kind
 
 # What one of several is left out for, and what may be waited for.
 _SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}

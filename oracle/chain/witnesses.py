@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from oracle.chain.answers import SealedAnswer, block_ref
-from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import EndpointError
-from oracle.chain.headers import headers
-from oracle.domain.block import BlockRef
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.headers import headers
+from oracle.rpc.pool import Endpoints
+from oracle.rpc.responses import SealedAnswer, block_ref
+from oracle.rpc.rpc_errors import EndpointError
 
 # A second opinion of history must come so soon, or that endpoint is left alone for a while: who
 # hangs would cost as much with every window.

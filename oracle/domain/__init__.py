@@ -1,1 +1,1 @@
-"""The rules of node scoring: values and functions of values. Standard library only, no clock."""
+"""The rules, pure: whole numbers in, whole numbers out; no I/O, no clock, no log."""

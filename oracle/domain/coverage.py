@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.verification import Level
 

@@ -1,1 +1,1 @@
-"""The only room with SQL: tables, bulk paths, one transaction around everything."""
+"""All SQL: one unit of work over repositories, on SQLite and PostgreSQL."""

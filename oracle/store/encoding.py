@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import msgspec
 
-from oracle.domain.block import Position
-from oracle.domain.events import Version
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import Version
 
 _WEI_BYTES = 32
 _HASH_BYTES = 32

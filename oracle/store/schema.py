@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.engine import URL
 
 from oracle.errors import InputError
-from oracle.shipped import shipped
+from oracle.resources import shipped
+from oracle.store.db_errors import shown, translated
 from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
-from oracle.store.failures import shown, translated
 
 # The newest file in migrations/versions; a test compares. Here, because Alembic is slow to import
 # and only `migrate` needs it.

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from oracle.domain.events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Node
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
 
 
 @dataclass(frozen=True, slots=True)

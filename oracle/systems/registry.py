@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from oracle.domain.rules import Rules
-from oracle.systems.changing import changeable, changed, texts_of, whole
-from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
-from oracle.systems.crynux.rule_sets import RELAY, SEED
-from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
-from oracle.systems.legacy.rule_sets import BASE as LEGACY
-from oracle.systems.pocket.policies import ARTICLE, PORTAL_API_HEAD
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
+from oracle.systems.legacy.legacy_rule_sets import BASE as LEGACY
+from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import Policy
-from oracle.systems.tuning import tuned
+from oracle.systems.policy_overrides import tuned
+from oracle.systems.rule_overrides import changeable, changed, texts_of, whole
 
 
 @dataclass(frozen=True, slots=True)

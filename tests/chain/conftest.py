@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.network_logs import NETWORK, ORACLE, usual

@@ -5,8 +5,8 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from oracle.chain.abi import load
-from oracle.domain.block import Position
+from oracle.chain.decode.abi import load
+from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Log
 from tests.chain.memory_chain import Said

@@ -5,9 +5,9 @@ from threading import Lock
 
 import pytest
 
-from oracle.chain.ahead import DEPTH, ReadAhead
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange, BlockRef
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.window_prefetch import DEPTH, ReadAhead
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, OracleError, TransientError
 

@@ -9,10 +9,10 @@ from hypothesis.strategies import SearchStrategy
 from web3 import Web3
 from web3.types import LogReceipt
 
-from oracle.chain.abi import Parameter, Signature, load
-from oracle.chain.decode import decoder_of
-from oracle.chain.oracle_contract import CONTRACT
-from oracle.chain.profile_files import open_profile
+from oracle.chain.decode.abi import Parameter, Signature, load
+from oracle.chain.decode.log_decoder import decoder_of
+from oracle.chain.decode.oracle_logs import CONTRACT
+from oracle.chain.profiles.profile_loader import open_profile
 from tests.examples import examples
 
 ADDRESS = "0x" + "4e" * 20

@@ -7,7 +7,7 @@ import sys
 _SCRIPT = """
 import sys, threading
 import msgspec
-from oracle.chain.replies import Reply, decoder_of
+from oracle.rpc.replies import Reply, decoder_of
 
 sys.setswitchinterval(1e-6)
 BODY = b'[{"id": 1, "result": [{"a": "x", "b": ["y"], "c": 1}]}]'

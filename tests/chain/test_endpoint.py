@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.answers import BlockAnswer, Quantity
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
 from oracle.errors import InputError
+from oracle.rpc.client import Endpoint
+from oracle.rpc.responses import BlockAnswer, Quantity
+from oracle.rpc.rpc_errors import EndpointError, Kind
 from tests.chain.memory_chain import RpcError
 from tests.chain.server import Fault, Http, Request, Served
 

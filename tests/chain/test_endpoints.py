@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from oracle.chain.answers import Quantity
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
-from oracle.chain.failures import Kind
 from oracle.errors import InputError, TransientError
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import Kind
 from tests.chain.conftest import Serve
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.server import Http, Served

@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.chain.fault_words import blocks_in, is_throttled_page, kind_of, range_in
-from oracle.chain.kinds import Kind
+from oracle.rpc.error_kinds import blocks_in, is_throttled_page, kind_of, range_in
+from oracle.rpc.kinds import Kind
 
 # Code, words, kind. Who says so stands behind.
 SAID = [

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.endpoint import Endpoint
 from oracle.chain.finality import Finality
 from oracle.chain.heads import look
-from oracle.domain.block import BlockRef
-from oracle.fakechain.blocks import Block
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree, branch
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree, branch
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.client import Endpoint
 from tests.examples import examples
 
 pytestmark = pytest.mark.slow

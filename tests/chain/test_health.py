@@ -5,11 +5,11 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.providers.breaker import FIRST_WAIT, LONGEST_WAIT, Breaker, State
-from oracle.chain.providers.bucket import Bucket
-from oracle.chain.providers.retries import RetryBudget
-from oracle.fakechain.clock import VirtualClock
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT, LONGEST_WAIT, Breaker, State
+from oracle.rpc.endpoints.rate_limiter import Bucket
+from oracle.rpc.endpoints.retry_budget import RetryBudget
+from oracle.rpc.rpc_errors import EndpointError, Kind
 
 
 def opened(at: float = 0.0) -> Breaker:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import MemoryChain, RpcError

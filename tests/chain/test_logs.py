@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.chain.answers import LogAnswer
-from oracle.chain.logs import NO_TIME, UNKNOWN_TIME, Filter, checked
-from oracle.domain.block import BlockRange
+from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, Filter, checked
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
+from oracle.rpc.responses import LogAnswer
 
 ADDRESS = Address("0x" + "4e" * 20)
 TOPIC = "0x" + "7a" * 32

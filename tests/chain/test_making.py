@@ -5,10 +5,10 @@ from typing import Any, get_args
 
 import pytest
 
-from oracle.chain.making import filled
-from oracle.domain.block import Position
-from oracle.domain.contract_events import ContractEvent
-from oracle.domain.events import GroupValidated, NodeEvent, TaskEvent, TaskStarted
+from oracle.chain.decode.record_filler import filled
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import GroupValidated, NodeEvent, TaskEvent, TaskStarted
+from oracle.domain.events.oracle_events import ContractEvent
 
 KINDS = (*get_args(NodeEvent), *get_args(TaskEvent), GroupValidated, *get_args(ContractEvent))
 

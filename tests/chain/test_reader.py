@@ -4,17 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.abi import load
-from oracle.chain.reader import Reader
-from oracle.domain.contract_events import (
-    ContractEvent,
-    IndexAssigned,
-    IndexRetired,
-    KickCancelled,
-    KickExecuted,
-    KickProposed,
-)
-from oracle.domain.events import (
+from oracle.chain.decode.abi import load
+from oracle.chain.profiles.event_reader import Reader
+from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
     GroupValidated,
@@ -39,6 +31,14 @@ from oracle.domain.events import (
     TaskSucceeded,
     TaskTimedOut,
     TaskValidated,
+)
+from oracle.domain.events.oracle_events import (
+    ContractEvent,
+    IndexAssigned,
+    IndexRetired,
+    KickCancelled,
+    KickExecuted,
+    KickProposed,
 )
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter

@@ -2,15 +2,15 @@
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.habits import Habits
-from oracle.chain.verifying.receipts import receipts
-from oracle.chain.verifying.sealed import all_of
-from oracle.fakechain.blocks import Said, Tx
-from oracle.fakechain.log_faults import RECEIPTS, spoiled_logs
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree
+from oracle.chain.verification.full_headers import all_of
+from oracle.chain.verification.receipt_fetch import receipts
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.faults.log_faults import RECEIPTS, spoiled_logs
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.learned_limits import Habits
 
 SENDER, SPEAKER = "0x" + "01" * 20, "0x" + "aa" * 20
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.chain.replies import Fault, Reply, by_question, fault_of, is_mistaken, is_of, snippet
+from oracle.rpc.replies import Fault, Reply, by_question, fault_of, is_mistaken, is_of, snippet
 
 
 @pytest.mark.parametrize("given", [7, "7", 7.0])

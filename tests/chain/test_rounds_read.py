@@ -7,9 +7,9 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.chain.abi import load
-from oracle.chain.reader import Reader
-from oracle.domain.contract_events import RoundAccepted
+from oracle.chain.decode.abi import load
+from oracle.chain.profiles.event_reader import Reader
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from tests.chain.network_logs import AT, ORACLE, TIME, a_hash, as_log, network, node, oracle, task

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
 from oracle.chain.head_tracker import STANDSTILL_SECONDS
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.server import Http, Request, Served

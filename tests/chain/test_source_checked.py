@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
 from oracle.errors import InputError, TransientError
-from oracle.shipped import shipped
+from oracle.resources import shipped
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import MemoryChain, RpcError
 from tests.chain.network_logs import NETWORK, ORACLE

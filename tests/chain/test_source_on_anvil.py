@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.chain.reader import Reader
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange, Position
-from oracle.domain.contract_events import IndexAssigned, RoundAccepted
-from oracle.domain.events import (
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.events.network_events import (
     NodeJoined,
     TaskCreated,
     TaskKind,
@@ -19,6 +18,7 @@ from oracle.domain.events import (
     TaskTimedOut,
     TaskValidated,
 )
+from oracle.domain.events.oracle_events import IndexAssigned, RoundAccepted
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import InputError
 from tests.contracts.oracle_driver import Oracle, deployed, records, word

@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.providers.standing import GOOD_SECONDS, Standing
+from oracle.rpc.endpoints.endpoint_status import GOOD_SECONDS, Standing
+from oracle.rpc.rpc_errors import EndpointError, Kind
 
 
 def failed(standing: Standing, kind: Kind, words: str, *times: float) -> None:

@@ -6,7 +6,7 @@ from threading import Lock
 import pytest
 
 from oracle.chain.source import Source
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import Fork, MemoryChain, RpcError

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from oracle.chain.fetch.fetcher import Window
 from oracle.chain.source import Source
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from tests.chain.memory_chain import RpcError
 from tests.chain.server import Request, Served
 

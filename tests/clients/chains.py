@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from oracle.demo.anvil import LocalChain
+from oracle.devnet.anvil import LocalChain
 
 Transaction = dict[str, str]
 

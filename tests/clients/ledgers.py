@@ -14,8 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from oracle.chain.abi import load
-from oracle.store.projections import PROJECTIONS
+from oracle.chain.decode.abi import load
+from oracle.store.state.projections import PROJECTIONS
 
 Row = dict[str, Any]
 Ledger = dict[str, list[Row]]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oracle.demo.show import Key, report_settings
-from oracle.demo.stage import Clock, Roles, Stage, set_stage
+from oracle.cli.main import run
+from oracle.devnet.demo.show import Key, report_settings
+from oracle.devnet.demo.stage import Clock, Roles, Stage, set_stage
 from oracle.domain.ids import Address
-from oracle.domain.report import rules_id
-from oracle.entrypoints.cli import run
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.reports.report import rules_id
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.clients.chains import NodeChain, Transaction
 from tests.clients.nodes import CHAIN_ID, NODES, START_TIME
 from tests.entrypoints.dealt_traffic import DealtTraffic

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.habits import Habits
-from oracle.chain.verifying.receipts import receipts
-from oracle.chain.verifying.sealed import all_of
-from oracle.demo.show import keys_in
+from oracle.chain.verification.full_headers import all_of
+from oracle.chain.verification.receipt_fetch import receipts
+from oracle.devnet.demo.show import keys_in
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.learned_limits import Habits
 from tests.clients.networks import a_network
 from tests.clients.nodes import NODES, install
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.demo.show import keys_in
+from oracle.devnet.demo.show import keys_in
 from tests.clients.ledgers import Ledger, canonical, ledger_of, orphaned
 from tests.clients.networks import Network, a_network
 from tests.clients.nodes import NODES, install

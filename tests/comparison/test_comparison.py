@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.comparison.written import HISTORIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text(encoding="utf-8")

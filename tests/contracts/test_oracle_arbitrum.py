@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.publisher.deployment import OracleSetup
+from oracle.bindings.deployment import OracleSetup
+from oracle.store.database import Store
 from oracle.store.schema import migrate
-from oracle.store.store import Store
 from tests import office as offices
 from tests.contracts.oracle_driver import ZERO
 from tests.contracts.test_oracle_as_of import ARB_SYS

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oracle.domain.lanes import with_lane
-from oracle.domain.report import encode
+from oracle.domain.reports.lanes import with_lane
+from oracle.domain.reports.report import encode
 from tests.contracts.oracle_driver import LIMITS, SIGNERS, Oracle, Report, deployed, node, word
 from tests.contracts.oracle_kickouts import BAD, GOOD, ready, worded
 from tests.evm.chain import RevertedError

@@ -1,8 +1,8 @@
 """The daemon with one line bent: it reports every node a little better than it is."""
 
-from oracle.domain import lanes, report
-from oracle.entrypoints.cli import main
-from oracle.services import reporting
+from oracle.cli.main import main
+from oracle.domain.reports import lanes, report
+from oracle.reporting import report_cutter
 
 
 def flattering(node, time, rules, peers=None):
@@ -11,5 +11,5 @@ def flattering(node, time, rules, peers=None):
 
 
 if __name__ == "__main__":
-    reporting.lane_of = report.lane_of = flattering  # type: ignore[attr-defined]
+    report_cutter.lane_of = report.lane_of = flattering  # type: ignore[attr-defined]
     main()

@@ -10,7 +10,7 @@ from typing import Any
 import requests
 from typing_extensions import override
 
-from oracle.chain.abi import load
+from oracle.chain.decode.abi import load
 
 
 @contextmanager

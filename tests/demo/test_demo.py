@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.demo.show import Options
-from oracle.entrypoints import demo_commands
-from oracle.entrypoints.cli import run
+from oracle.cli import demo_commands
+from oracle.cli.main import run
+from oracle.devnet.demo.show import Options
 from tests.demo.lossy_endpoint import losing_one_group
 
 # A play takes ten seconds and more; together they are most of the slow suite.

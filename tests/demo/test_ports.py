@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from oracle.demo import ports
+from oracle.devnet import ports
 from oracle.errors import FatalError
 
 

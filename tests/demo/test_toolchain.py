@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.demo import toolchain
+from oracle.devnet import toolchain
 from oracle.errors import InputError
 
 WRITES_HALF = "mkdir -p {bin}; printf hal > {bin}/anvil; "

@@ -2,9 +2,9 @@
 
 import pytest
 
-from oracle.domain.events import AbortReason, TaskCancelled
+from oracle.domain.events.network_events import AbortReason, TaskCancelled
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.tasks import Ending
+from oracle.domain.state.task import Ending
 from tests.domain.vectors import the_vector
 from tests.histories import History, folded, node, task
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from oracle.domain.exclusion import longest_exclusion
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reliability import healed
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.exclusion import longest_exclusion
+from oracle.domain.scoring.reliability import healed
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 
 def test_under_the_seed_rules_a_timeout_at_the_line_excludes_for_135_seconds():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from oracle.domain.fold import Fold
-from oracle.domain.ledger import LastEvent
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import LastEvent
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.histories import History, folded, node, task
 
 BLOCK = History().joins("A").starts("1", "A").events

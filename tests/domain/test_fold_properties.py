@@ -8,15 +8,15 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold import Fold
-from oracle.domain.jsonl import event_to_json, parse_events
-from oracle.domain.ledger import Changes, PreImages
-from oracle.domain.needs import groups_named, members_of, nodes_named, tasks_named
-from oracle.domain.rules import Rules
-from oracle.domain.views import is_kickout_due, qos_at, reliability_at
-from oracle.services.replaying import replay
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_named, tasks_named
+from oracle.domain.fold.working_set import Changes, PreImages
+from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliability_at
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.replay import replay
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.examples import examples
 from tests.histories import folded, rules_with
 from tests.random_histories import (

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.events import AbortReason
-from oracle.domain.ranking import fee_shares
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import History, folded, group, node, rules_with, task
 
 TERMINAL = rules_with(close="terminal")

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain import events as said
-from oracle.domain.block import Position
-from oracle.domain.events import AbortReason, DomainEvent, LastStatus, TaskKind
-from oracle.domain.ids import Address
-from oracle.domain.jsonl import (
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.event_names import NAMES
+from oracle.domain.events.jsonl import (
     NotInOrderError,
     event_to_json,
     events_in_order,
     parse_event,
     parse_events,
 )
-from oracle.domain.vocabulary import NAMES
+from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus, TaskKind
+from oracle.domain.ids import Address
 from oracle.errors import InputError
 from tests.histories import History, group, node, task
 from tests.random_histories import any_histories, disturbed_histories

@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.domain.events import LastStatus
-from oracle.domain.legality import Breach
+from oracle.domain.events.network_events import LastStatus
+from oracle.domain.fold.preconditions import Breach
 from tests.histories import History, folded, node, task
 
 

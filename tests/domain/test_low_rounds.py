@@ -2,11 +2,11 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import Position
-from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
-from oracle.domain.lanes import with_lane
-from oracle.domain.low_rounds import first_run, newest_run, shown
+from oracle.domain.reports.lanes import with_lane
+from oracle.domain.reports.low_rounds import first_run, newest_run, shown
 from tests.examples import examples
 
 LINE, INDEX = 2002, 17

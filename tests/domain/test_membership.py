@@ -3,8 +3,14 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.views import is_excluded, is_kickout_due, long_term, qos_at, status_of
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    status_of,
+)
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import History, folded, node, node_after
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.events import DomainEvent
-from oracle.domain.ledger import KickoutDue
-from oracle.domain.nodes import Node, Pending
-from oracle.domain.views import status_of
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.scoring.node_scores import status_of
+from oracle.domain.state.node import Node, Pending
 from tests.histories import History, folded, node, node_after
 
 

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import BlockRef, Position
-from oracle.domain.contract_events import IndexAssigned, RoundAccepted
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.oracle_events import IndexAssigned, RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
-from oracle.domain.lanes import lane_in, lanes_of, with_lane, word_of
-from oracle.domain.report import (
+from oracle.domain.reports.lanes import lane_in, lanes_of, with_lane, word_of
+from oracle.domain.reports.report import (
     MAX_WORDS,
     ReportSettings,
     cut,
@@ -17,8 +17,8 @@ from oracle.domain.report import (
     rules_id,
     word_among,
 )
-from oracle.domain.rounds import Rounds
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.reports.rounds import Rounds
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 SETTINGS = ReportSettings()
 AT = 1_000_000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.rules import Rules
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.registry import rules_named
 
 fractions = st.integers(1, UNIT)

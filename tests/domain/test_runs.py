@@ -1,7 +1,7 @@
 """Commit/disclose networks: three nodes on one task, followed each for itself (events.md)."""
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.tasks import Ending
+from oracle.domain.state.task import Ending
 from tests.histories import History, folded, node, task
 
 

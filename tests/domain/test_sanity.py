@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.sanity import Counted, Move, Sanity, why_too_much, why_too_quiet
+from oracle.domain.reports.sanity_limits import Counted, Move, Sanity, why_too_much, why_too_quiet
 from tests.examples import examples
 
 LINE = 2002

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.nodes import Membership, Node
-from oracle.domain.pool import mean_of, with_score
-from oracle.domain.reliability import boosted, healed, penalized
-from oracle.domain.views import is_excluded, is_kickout_due, long_term, qos_at, reliability_at
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+)
+from oracle.domain.scoring.reliability import boosted, healed, penalized
+from oracle.domain.scoring.score_window import mean_of, with_score
+from oracle.domain.state.node import Membership, Node
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.histories import GENESIS_TIME, History, folded, node, node_after
 
 MINUTE = 60

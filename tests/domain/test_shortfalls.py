@@ -2,10 +2,10 @@
 
 import pytest
 
-from oracle.domain import events as said
-from oracle.domain.events import DomainEvent
-from oracle.domain.shortfalls import shortfalls, untold
-from oracle.domain.vocabulary import NAMES
+from oracle.domain.events import network_events as said
+from oracle.domain.events.event_names import NAMES
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.scoring.missing_signals import shortfalls, untold
 from oracle.systems.registry import rule_set
 
 EVERYTHING = set(NAMES)

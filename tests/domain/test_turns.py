@@ -7,8 +7,8 @@ from typing import NamedTuple
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
-from oracle.domain.report import ReportSettings
-from oracle.domain.turns import Cut, Moment, shift_length, turn_at
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.round_schedule import Cut, Moment, shift_length, turn_at
 from tests.examples import examples
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12

@@ -4,10 +4,10 @@ from operator import itemgetter
 
 import pytest
 
-from oracle.domain.events import AbortReason
-from oracle.domain.groups import GroupResult
-from oracle.domain.ranking import fee_shares
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.state.group import GroupResult
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.domain.vectors import Vector, vectors_of
 from tests.histories import History, folded, group, node, task
 

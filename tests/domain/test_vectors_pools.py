@@ -4,11 +4,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.nodes import Membership, Node, new_node
-from oracle.domain.pool import with_score
-from oracle.domain.rules import Rules
-from oracle.domain.views import is_excluded, is_kickout_due, long_term, qos_at
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due, long_term, qos_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import with_score
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.domain.vectors import Vector, vectors_of
 from tests.histories import History, node, node_after
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
-from oracle.domain.events import AbortReason, LastStatus
+from oracle.domain.events.network_events import AbortReason, LastStatus
 from oracle.domain.fixed_point import UNIT, decay, recovered
-from oracle.domain.fold import Fold
-from oracle.domain.nodes import Node
-from oracle.domain.reliability import healed
-from oracle.domain.rules import Rules
-from oracle.domain.views import is_excluded, reliability_at
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.fold.fold import Fold
+from oracle.domain.scoring.node_scores import is_excluded, reliability_at
+from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.domain.vectors import Vector, vectors_of
 from tests.histories import History, node
 

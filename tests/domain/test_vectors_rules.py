@@ -8,8 +8,8 @@ from math import floor
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.rules import Rules
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.domain.vectors import Vector, the_vector, vectors_of
 
 VALID = the_vector("config_validation/valid")

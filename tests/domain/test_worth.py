@@ -2,8 +2,16 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.lanes import Bands, with_lane
-from oracle.domain.worth import Bounds, News, Patience, Worth, change_between, willing, worth_of
+from oracle.domain.reports.lanes import Bands, with_lane
+from oracle.domain.reports.submission_policy import (
+    Bounds,
+    News,
+    Patience,
+    Worth,
+    change_between,
+    willing,
+    worth_of,
+)
 from tests.examples import examples
 
 fees = st.integers(min_value=1, max_value=10**12)

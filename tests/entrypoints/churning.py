@@ -8,7 +8,7 @@ import os
 import signal
 import weakref
 
-from oracle.entrypoints.cli import main
+from oracle.cli.main import main
 
 WHEN = "QOS_ORACLE_TESTS_COLLECTION"
 # So many objects between two collections: a short run has hundreds of them.

@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oracle.chain.calldata import call_input, call_output
-from oracle.demo.cast import (
+from oracle.bindings.codec import call_input, call_output
+from oracle.devnet.demo.cast import (
     CAST,
     GROUP_SIZE,
     HOPELESS,
@@ -19,7 +19,7 @@ from oracle.demo.cast import (
     TURTLE,
     Character,
 )
-from oracle.demo.stage import ETHER, MODEL, VERSION, Stage
+from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oracle.demo.anvil import CHAIN_ID, LocalChain, anvil
-from oracle.demo.show import START_TIME, keys_in, report_settings
-from oracle.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
+from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.devnet.demo.show import START_TIME, keys_in, report_settings
+from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.domain.ids import Address
-from oracle.domain.report import rules_id
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.reports.report import rules_id
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.entrypoints.dealt_traffic import DealtTraffic
 
 Settings = dict[str, dict[str, Any]]

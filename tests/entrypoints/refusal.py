@@ -1,6 +1,6 @@
 """How a command refuses wrong input: one clear line on stderr, and its exit code."""
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import write
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from oracle.domain.jsonl import event_to_json
+from oracle.domain.events.jsonl import event_to_json
 from tests.histories import History
 
 TB = 10**18

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from oracle.domain.jsonl import event_to_json
-from oracle.entrypoints.cli import run
-from oracle.services.backtest import running
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from oracle.lab.backtest import worker_pool
 from tests.histories import History, node
 
 GPU = '<script src="http://evil.example/x.js">\u202e'
@@ -115,7 +115,7 @@ def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
 
 
 def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "ALONE_BELOW", 0)
+    monkeypatch.setattr(worker_pool, "ALONE_BELOW", 0)
     page, seen = tmp_path / "page.html", []
     for jobs in ("1", "2"):
         rules = ("--rules", "seed", "--rules", "relay", "--set", "penalty=0.05")

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import write
 from tests.entrypoints.refusal import refused
 

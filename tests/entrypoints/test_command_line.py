@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.main import get_command
 
-from oracle.entrypoints import cli
-from oracle.entrypoints.cli import build, run
+from oracle.cli import main
+from oracle.cli.main import build, run
 from oracle.errors import FatalError, InputError, TransientError
 
 
@@ -88,7 +88,7 @@ def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(cli, "build", lambda: app)
+    monkeypatch.setattr(main, "build", lambda: app)
 
     assert run([]) == code
     said = capsys.readouterr().err
@@ -120,7 +120,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(cli, "build", lambda: app)
+    monkeypatch.setattr(main, "build", lambda: app)
 
     with pytest.raises(KeyError):
         run([])

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.publisher.keys import create_keystore
-from oracle.publisher.signers.places import KeyFiles
+from oracle.cli.main import run
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore
 from tests.entrypoints.local_network import write
 from tests.faulty_endpoint import faulty_endpoint
 

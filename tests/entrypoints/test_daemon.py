@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from oracle import __version__
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.daemon import PATIENCE_SECONDS, STOP_SECONDS, daemon, starting
 from tests.entrypoints.local_network import write
 from tests.entrypoints.moody_endpoint import Mood, moody_endpoint

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.fakechain.websocket import pushing
+from oracle.cli.main import run
+from oracle.devnet.fakechain.websocket import pushing
 from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from web3 import Web3
 
-from oracle.entrypoints.cli import run
-from oracle.publisher.keys import create_keystore
+from oracle.cli.main import run
+from oracle.signing.keystore import create_keystore
 from tests.entrypoints.local_network import Settings, write
 from tests.evm.anvil import FREE_BY_HAND, anvil
 from tests.evm.chain import Chain

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree
+from oracle.cli.main import run
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
 from tests.entrypoints.local_network import write
 
 Endpoints = tuple[Provider, Provider, list[str]]

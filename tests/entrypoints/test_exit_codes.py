@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import LocalNetwork, Settings, local_network, write
 from tests.entrypoints.test_command_line import COMMANDS
 from tests.sending import faults

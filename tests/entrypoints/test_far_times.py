@@ -2,10 +2,10 @@
 
 import pytest
 
-from oracle.domain.jsonl import event_to_json
-from oracle.entrypoints.backtest_page.markup import moment, whole_moment
-from oracle.entrypoints.cli import run
-from oracle.entrypoints.status_lines import shown_time
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from oracle.lab.page.html import moment, whole_moment
+from oracle.queries.status_text import shown_time
 from tests.histories import GENESIS_TIME, History
 
 

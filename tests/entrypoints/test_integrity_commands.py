@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from oracle.app import App
-from oracle.config import load
-from oracle.domain.block import BlockRange
-from oracle.entrypoints.cli import run
-from oracle.entrypoints.fixture_files import record
+from oracle.cli.inspect.fixture_export import record
+from oracle.cli.main import run
+from oracle.daemon.app import App
+from oracle.daemon.config.loader import load
+from oracle.devnet.fakechain.recording import recording
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import branch
+from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.fakechain.recording import recording
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import branch
-from oracle.services.integrity.counting import compare_counters
-from oracle.store.store import Store
+from oracle.indexer.audit.counter_check import compare_counters
+from oracle.store.database import Store
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain
 from tests.faults.daemons import config as config_of, settings

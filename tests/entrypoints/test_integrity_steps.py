@@ -4,10 +4,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from oracle.daemon.maintenance_steps import IntegrityWork
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.coverage import Scope
-from oracle.entrypoints.integrity_steps import IntegrityWork
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.indexing import Pace
+from oracle.indexer.loop import Pace
 
 
 def test_what_takes_long_to_count_is_counted_the_more_rarely():

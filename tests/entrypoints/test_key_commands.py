@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.publisher.keys import unlock
-from oracle.publisher.signers.local import KeySigner
+from oracle.cli.main import run
+from oracle.signing.keystore import unlock
+from oracle.signing.local import KeySigner
 from tests.entrypoints.local_network import write
 from tests.faulty_endpoint import faulty_endpoint
 from tests.publisher.remote_signer import RemoteHost, Wrong, served

@@ -2,11 +2,11 @@
 
 import json
 
-from oracle.domain.block import Position
+from oracle.cli.kickout.kickout_plans import veto_of
+from oracle.cli.main import run
+from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.rounds import Kick, KickState
-from oracle.entrypoints.cli import run
-from oracle.entrypoints.kickout_plans import veto_of
+from oracle.domain.reports.rounds import Kick, KickState
 
 
 def test_nobody_is_due_at_first(indexed, capsys):

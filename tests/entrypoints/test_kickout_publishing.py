@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from oracle.cli.main import run
 from oracle.domain.ids import Hash
-from oracle.domain.rounds import RoundsChanges
-from oracle.entrypoints.cli import run
-from oracle.services.confirming import confirm_next
-from oracle.store.outbox_rows import Stamp
-from oracle.store.store import Store
+from oracle.domain.reports.rounds import RoundsChanges
+from oracle.store.database import Store
+from oracle.store.outbox.records import Stamp
+from oracle.txmgr.confirmation.confirmer import confirm_next
 from tests.entrypoints.local_network import write
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
@@ -69,7 +69,7 @@ def endpoint(office):
 
 @pytest.fixture
 def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
-    monkeypatch.setattr("oracle.app.reading.rule_set", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.read_app.rule_set", lambda *_: RULES)
     keys = office.premises.key_folder
     settings = {
         "database": {"url": sqlite_url},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from eth_utils.address import to_checksum_address
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.test_kickout_publishing import (
     chain,
     config,

@@ -8,16 +8,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from oracle.chain.heads import Heads
-from oracle.domain.block import BlockRef
+from oracle.cli.main import run
+from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, Watch
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.web import build
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.entrypoints.cli import run
-from oracle.entrypoints.watch import READY_WITHIN_SECONDS, Watch
-from oracle.entrypoints.web import build
-from oracle.scheduler import Beats
-from oracle.services.latching import FINALITY_VIOLATION
-from oracle.services.leasing import leased
-from oracle.store.latches import Evidence
-from oracle.store.store import Store
+from oracle.indexer.finality_halt import FINALITY_VIOLATION
+from oracle.store.database import Store
+from oracle.store.ops.halts import Evidence
 from tests.entrypoints.local_network import write
 from tests.entrypoints.refusal import refused
 

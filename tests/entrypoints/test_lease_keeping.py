@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from oracle.entrypoints import lease_keeping
-from oracle.entrypoints.lease_keeping import leading
+from oracle.daemon.lease import lease_keeping
+from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS
+from oracle.daemon.lease.lease_keeping import leading
 from oracle.errors import FatalError, TransientError
-from oracle.services.leasing import GIVE_UP_SECONDS, LEASE_SECONDS
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
 
 PATIENCE = 60
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from oracle.domain.block import BlockRef
+from oracle.cli.main import run
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.nodes import Membership
-from oracle.entrypoints.cli import run
-from oracle.store.store import Store
+from oracle.domain.state.node import Membership
+from oracle.store.database import Store
 from tests.entrypoints.local_network import write
 from tests.entrypoints.refusal import refused
 from tests.histories import node

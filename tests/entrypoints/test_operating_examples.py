@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 
 DOCS = Path(__file__).parents[2] / "docs"
 _SHOWN = re.compile(

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from oracle.cli.main import run
 from oracle.domain.ids import Address, Hash
-from oracle.entrypoints.cli import run
-from oracle.store.outbox_rows import (
+from oracle.store.database import Store, Unit
+from oracle.store.outbox.records import (
     Account,
     AttemptReason,
     Intent,
@@ -21,7 +22,6 @@ from oracle.store.outbox_rows import (
     Stamp,
     Wish,
 )
-from oracle.store.store import Store, Unit
 from tests.entrypoints.local_network import Settings, write
 
 ME = Account(1, Address("0x" + 40 * "a"))

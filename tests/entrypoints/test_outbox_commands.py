@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from oracle.demo.anvil import CHAIN_ID
+from oracle.cli.main import run
+from oracle.devnet.anvil import CHAIN_ID
 from oracle.domain.ids import Address
-from oracle.entrypoints.cli import run
-from oracle.publisher.keys import unlock
-from oracle.store.outbox_rows import Account, PauseKind, Stamp
-from oracle.store.store import Store
+from oracle.signing.keystore import unlock
+from oracle.store.database import Store
+from oracle.store.outbox.records import Account, PauseKind, Stamp
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
-from oracle.entrypoints.outbox_advice import Sent, advice, after_pause
-from oracle.entrypoints.outbox_tables import show_intent, show_intents
-from oracle.store.outbox_rows import (
+from oracle.queries.outbox_advice import Sent, advice, after_pause
+from oracle.store.outbox.records import (
     Account,
     Attempt,
     AttemptReason,

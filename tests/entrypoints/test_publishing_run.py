@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from oracle.chain.calldata import call_input
-from oracle.entrypoints.cli import run
-from oracle.publisher.signers.local import KeySigner
+from oracle.bindings.codec import call_input
+from oracle.cli.main import run
+from oracle.signing.local import KeySigner
 from oracle.telemetry import quorum_metrics
 from tests.entrypoints.daemon import daemon
 from tests.entrypoints.local_network import local_network, write

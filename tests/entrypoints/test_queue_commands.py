@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from oracle.domain.events import TaskKind
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
+from oracle.domain.events.network_events import TaskKind
 from tests.entrypoints.refusal import refused
 from tests.entrypoints.task_files import events_in
 from tests.histories import History, node, task

@@ -7,9 +7,9 @@ from math import exp
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.publisher.keys import create_keystore
-from oracle.publisher.signers.places import KeyFiles
+from oracle.cli.main import run
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore
 from tests.entrypoints.local_network import write
 
 pytestmark = pytest.mark.evm

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from oracle.domain.block import BlockRef
+from oracle.cli.main import run
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.report import Report
-from oracle.entrypoints.cli import run
-from oracle.services.leasing import leased
-from oracle.store.outbox_rows import Stamp
-from oracle.store.reports import ReportState
-from oracle.store.store import Store
+from oracle.domain.reports.report import Report
+from oracle.store.database import Store
+from oracle.store.outbox.records import Stamp
+from oracle.store.reports.report_repository import ReportState
 from tests.entrypoints.local_network import write
 
 PERIOD, WHY = 29_764_920, "60 of 100 members would change"

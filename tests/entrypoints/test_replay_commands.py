@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from oracle.domain.jsonl import event_to_json
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
 from tests.histories import History, node
 from tests.systems.legacy.networks import CHOSEN, rules_with
 

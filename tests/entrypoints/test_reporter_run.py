@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.store.store import Store
+from oracle.cli.main import run
+from oracle.store.database import Store
 from tests.entrypoints.local_network import local_network, write
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.store.store import Store
+from oracle.cli.main import run
+from oracle.store.database import Store
 from tests.entrypoints.local_network import write
 
 pytestmark = pytest.mark.evm

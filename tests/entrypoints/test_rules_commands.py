@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from oracle.domain.jsonl import event_to_json
-from oracle.domain.rules import Rules
-from oracle.entrypoints.cli import run
-from oracle.store.rule_sets import named_by
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from oracle.domain.scoring.rules import Rules
+from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import rule_set, systems
 from tests.entrypoints.refusal import refused
 from tests.histories import History

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import write
 from tests.entrypoints.refusal import refused
 

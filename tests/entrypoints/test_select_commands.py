@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import pytest
 
-from oracle.domain.jsonl import event_to_json
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
 from tests.entrypoints.refusal import refused
 from tests.entrypoints.task_files import events_in, task_in
 from tests.histories import History, node, task

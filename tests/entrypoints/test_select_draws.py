@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from oracle.domain.block import BlockRef
+from oracle.cli.main import run
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.entrypoints.cli import run
-from oracle.store.store import Store
+from oracle.store.database import Store
 from tests.domain.vectors import entries, vectors_of
 from tests.entrypoints.local_network import write
 from tests.entrypoints.task_files import events_in, task_in

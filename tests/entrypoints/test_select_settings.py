@@ -2,7 +2,7 @@
 
 import json
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.refusal import refused
 from tests.entrypoints.task_files import events_in, task_in
 from tests.histories import History

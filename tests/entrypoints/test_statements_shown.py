@@ -4,13 +4,13 @@ from typing import cast
 
 from fastapi.testclient import TestClient
 
-from oracle.entrypoints.rate_limit import Buckets, Seats, TokenBucket
-from oracle.entrypoints.watch import Watch
-from oracle.entrypoints.web import build
-from oracle.publisher.board import Board
-from oracle.publisher.statement_wire import read
-from oracle.scheduler import Beats
-from oracle.store.store import Store
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.rate_limit import Buckets, Seats, TokenBucket
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.web import build
+from oracle.quorum.board import Board
+from oracle.quorum.wire_format import read
+from oracle.store.database import Store
 from tests.publisher.test_peers import told_kick, told_report
 
 

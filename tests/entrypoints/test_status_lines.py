@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.calldata import call_input
-from oracle.domain.block import BlockRef, Position
+from oracle.bindings.codec import call_input
+from oracle.cli.main import run
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.report import ReportSettings
-from oracle.domain.rounds import Kick, KickState
-from oracle.entrypoints.chain_views import ChainView, ContractState
-from oracle.entrypoints.cli import run
-from oracle.entrypoints.status_lines import situation
-from oracle.entrypoints.watch import Watch
-from oracle.scheduler import Beats
-from oracle.services.observing import Overview
-from oracle.store.gates import Gate
-from oracle.store.latches import Latch
-from oracle.store.outbox_rows import Account, Pause, PauseKind
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.rounds import Kick, KickState
+from oracle.queries.contract_view import ChainView, ContractState
+from oracle.queries.status import Overview
+from oracle.queries.status_text import situation
+from oracle.store.ops.halts import Latch
+from oracle.store.outbox.records import Account, Pause, PauseKind
+from oracle.store.reports.hold_repository import Gate
 from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
 from tests.entrypoints.local_network import local_network, write
 from tests.entrypoints.test_outbox_words import PUSH

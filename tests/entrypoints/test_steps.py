@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from oracle.entrypoints.steps import Work
-from oracle.entrypoints.watch import Watch
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.steps import Work
 from oracle.errors import InputError, TransientError
-from oracle.scheduler import Beats
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import Fault, faulty_endpoint
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office

@@ -6,9 +6,9 @@ import weakref
 
 import pytest
 
-from oracle.entrypoints import stopping
-from oracle.entrypoints.stopping import KILLED, Stop, listening, until_told
-from oracle.store.store import Store
+from oracle.daemon import stopping
+from oracle.daemon.stopping import KILLED, Stop, listening, until_told
+from oracle.store.database import Store
 from tests.entrypoints import churning
 from tests.entrypoints.daemon import PATIENCE_SECONDS, starting
 

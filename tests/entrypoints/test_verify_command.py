@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.calldata import call_input, call_output
-from oracle.demo.stage import ETHER, VERSION, Stage
+from oracle.bindings.codec import call_input, call_output
+from oracle.cli.main import run
+from oracle.cli.options import open_app
+from oracle.devnet.demo.stage import ETHER, VERSION, Stage
 from oracle.domain.ids import TaskKey
-from oracle.entrypoints.cli import run
-from oracle.entrypoints.options import open_app
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
 from tests.entrypoints.refusal import refused
 from tests.entrypoints.task_files import task_in

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import local_network, write
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]

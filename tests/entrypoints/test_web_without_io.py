@@ -5,10 +5,10 @@ from typing import NoReturn, cast
 import pytest
 from fastapi.testclient import TestClient
 
-from oracle.entrypoints.watch import Watch
-from oracle.entrypoints.web import build
-from oracle.scheduler import Beats
-from oracle.store.store import Store
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.web import build
+from oracle.store.database import Store
 
 
 class OutOfReach:

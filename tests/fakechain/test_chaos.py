@@ -5,10 +5,10 @@ import socket
 import msgspec
 import pytest
 
-from oracle.fakechain.chaos import Chaos
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.upstream import Upstream
+from oracle.devnet.fakechain.faults.chaos import Chaos
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.upstream import Upstream
 from tests.fakechain.networks import Caller, grown
 
 WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}

@@ -3,17 +3,17 @@
 import pytest
 import requests
 
-from oracle.chain.proof.bloom import mask
-from oracle.fakechain import (
+from oracle.chain.proofs.bloom import mask
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
     message_faults as messages,
     transport_faults as transport,
 )
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from tests.fakechain.networks import SPEAKER, Caller, grown
 
 WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.chain.proof.header_hash import HeaderAnswer, header_hash
-from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
-from oracle.fakechain.blocks import Block, Said, Tx
-from oracle.fakechain.forging import Depth, Lie, Told, forged
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.tree import Tree
+from oracle.chain.proofs.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.faults.forging import Depth, Lie, Told, forged
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
 
 ADDRESS, TOPIC = "0x" + "4e" * 20, "0x" + "11" * 32
 BLOCKS = (3, 4)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.questions import RpcError
-from oracle.fakechain.tree import Tree
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.tree import Tree
 from tests.fakechain.networks import FIRST, OTHER, SECOND, SPEAKER, grown, said
 
 

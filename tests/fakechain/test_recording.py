@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.recording import recording
+from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.tree import branch
 from oracle.errors import InputError
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.questions import RpcError
-from oracle.fakechain.recording import recording
-from oracle.fakechain.tree import branch
 from tests.fakechain.networks import grown
 
 WHOLE: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]

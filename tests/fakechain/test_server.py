@@ -6,9 +6,9 @@ from threading import Event, Thread
 import pytest
 import requests
 
-from oracle.fakechain import transport_faults as transport
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving, serving_all
+from oracle.devnet.fakechain.faults import transport_faults as transport
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving, serving_all
 from tests.fakechain.networks import Caller, grown
 
 

@@ -3,12 +3,12 @@
 import msgspec
 from hypothesis import given, strategies as st
 
-from oracle.chain.proof.bloom import bloom, written
-from oracle.chain.proof.header_hash import HeaderAnswer, header_hash
-from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
-from oracle.chain.proof.transactions import SignedTransaction, transactions_root
-from oracle.fakechain.blocks import Block, Said, Tx
-from oracle.fakechain.tree import Tree, branch
+from oracle.chain.proofs.bloom import bloom, written
+from oracle.chain.proofs.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.tree import Tree, branch
 from tests.examples import examples
 from tests.fakechain.networks import SENDER, SPEAKER, grown, said
 

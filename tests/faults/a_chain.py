@@ -6,11 +6,11 @@ from functools import cache
 
 import msgspec
 
-from oracle.fakechain.blocks import Block, Said
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree, branch
-from oracle.shipped import shipped
+from oracle.devnet.fakechain.block_json import Block, Said
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree, branch
+from oracle.resources import shipped
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.indexer import CHAIN_ID, FINALITY
 from tests.faults.speaking import tx, txs

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Column, Select, Table, create_engine, select
 
 from oracle.store.engine import parsed
-from oracle.store.metadata import metadata
+from oracle.store.tables.metadata import metadata
 
 # Who writes at present, and for how long; what an interrupted command had come to.
 _LOCAL_TABLES = {"lease", "progress", "rpc_fact"}

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from oracle.chain.endpoint import Endpoint
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.provider import Provider
+from oracle.rpc.client import Endpoint
 from oracle.telemetry.metrics import REGISTRY
 from tests.faults.indexer import Indexer
 

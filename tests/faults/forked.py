@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.provider import Provider
 from oracle.errors import TransientError
-from oracle.fakechain.blocks import Block
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.provider import Provider
-from oracle.services.refolding import Manner, refold
-from oracle.store.store import Store, Unit
+from oracle.indexer.rebuild import Manner, refold
+from oracle.store.database import Store, Unit
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import Indexer
 from tests.faults.speaking import network

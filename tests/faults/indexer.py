@@ -4,18 +4,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
-from oracle.domain.block import BlockRange
-from oracle.domain.report import ReportSettings
-from oracle.services.folding import Folder
-from oracle.services.indexing import Done, Pace, index_next
-from oracle.services.reporting import Reporter
-from oracle.store.identity import Identity
-from oracle.store.store import Store
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.blocks import BlockRange
+from oracle.domain.reports.report import ReportSettings
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Done, Pace, index_next
+from oracle.reporting.report_cutter import Reporter
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.chain.network_logs import NETWORK, ORACLE
 
 CHAIN_ID = 31337

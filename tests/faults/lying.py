@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from oracle.fakechain import log_faults
-from oracle.fakechain.blocks import Block
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.faults import log_faults
 from tests.faults.a_chain import AChain
 from tests.faults.reading import hide, is_log
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from oracle.cli.main import run
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.tree import branch
 from oracle.domain.verification import Level
-from oracle.entrypoints.cli import run
-from oracle.fakechain.blocks import Block, Said, Tx
-from oracle.fakechain.tree import branch
-from oracle.store.store import Store
+from oracle.store.database import Store
 from tests.chain.network_logs import NETWORK
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from oracle.chain.source import Source
-from oracle.chain.verifying.trust import SAMPLES
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.calibration import SAMPLES
+from oracle.devnet.fakechain.block_json import Block, Said
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults.message_faults import Words, fails
+from oracle.devnet.fakechain.provider import Provider
+from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
-from oracle.fakechain.blocks import Block, Said
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.message_faults import Words, fails
-from oracle.fakechain.provider import Provider
 from tests.faults.a_chain import AChain
 from tests.faults.endpoints_seen import shown
 from tests.faults.indexer import FINALITY, Indexer

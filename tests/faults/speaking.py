@@ -6,12 +6,18 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.chain.abi import load
-from oracle.domain import contract_events as of_oracle, events as of_network
-from oracle.domain.contract_events import ContractEvent, RoundAccepted
-from oracle.domain.events import AbortReason, DomainEvent, LastStatus, TaskCreated, TaskKind
-from oracle.fakechain.accounts import account
-from oracle.fakechain.blocks import Said, Tx
+from oracle.chain.decode.abi import load
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    LastStatus,
+    TaskCreated,
+    TaskKind,
+)
+from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
 from tests.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
 
 Event = DomainEvent | ContractEvent

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.block import BlockRange
+from oracle.devnet.fakechain.fault import Fault, Limits
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.fakechain import block_faults, log_faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault, Limits
-from oracle.fakechain.provider import Provider
-from oracle.services.indexing import Indexed
+from oracle.indexer.loop import Indexed
 from tests.chain.network_logs import node
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.abi import load
-from oracle.chain.verifying.policy import LEAST, Policy
-from oracle.chain.verifying.trust import Trust
-from oracle.domain.block import BlockRange
+from oracle.chain.decode.abi import load
+from oracle.chain.verification.calibration import Trust
+from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.devnet.fakechain.faults import log_faults
+from oracle.devnet.fakechain.tree import branch
+from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
-from oracle.fakechain import log_faults
-from oracle.fakechain.tree import branch
-from oracle.services.indexing import Indexed
-from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.integrity.verifying import Asked, verify
-from oracle.services.refolding import Manner
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.reverify import Asked, verify
+from oracle.indexer.loop import Indexed
+from oracle.indexer.rebuild import Manner
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import shown

@@ -2,15 +2,15 @@
 
 import pytest
 
+from oracle.chain.fetch.fetcher import Window
 from oracle.chain.source import Source
-from oracle.chain.verifying.policy import LEAST
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.fakechain.accounts import account
-from oracle.fakechain.blocks import Block, Tx
 from tests.chain.network_logs import NETWORK, node, task
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

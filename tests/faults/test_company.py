@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
+from oracle.devnet.fakechain.faults.message_faults import limited_range
+from oracle.devnet.fakechain.faults.transport_faults import then
 from oracle.errors import FatalError
-from oracle.fakechain.message_faults import limited_range
-from oracle.fakechain.transport_faults import then
 from tests.entrypoints.daemon import STOP_SECONDS, daemon
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

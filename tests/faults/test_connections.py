@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.answers import Quantity
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
-from oracle.fakechain.clock import VirtualClock
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.rpc.client import Endpoint
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import EndpointError, Kind
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import follow

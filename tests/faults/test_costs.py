@@ -6,18 +6,18 @@ from contextlib import ExitStack
 import pytest
 from typing_extensions import override
 
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
-from oracle.chain.verifying.costs import costs
-from oracle.chain.verifying.policy import LEAST, Policy
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.rpc_costs import costs
+from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.requests import Http
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.verification import Level
-from oracle.fakechain.blocks import Block, Said, Tx
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.questions import Http
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.reading import many
 from tests.faults.speaking import ANYBODY, tx

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from oracle.errors import TransientError
-from oracle.services.indexing import Indexed
+from oracle.indexer.loop import Indexed
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.dumping import dump

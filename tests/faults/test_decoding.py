@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from oracle.chain.abi import Signature
-from oracle.chain.fragments import fragment
-from oracle.chain.reader import Reader
+from oracle.chain.decode.abi import Signature
+from oracle.chain.decode.fragments import fragment
+from oracle.chain.profiles.event_reader import Reader
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.nodes import Membership, Node
-from oracle.domain.tasks import Task
-from oracle.fakechain.blocks import Said, Tx
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.tree import Tree
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
 from tests.traces.following import Follower, daemon
 
 CONTRACT = "0x" + "4e" * 20

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.fakechain import block_faults, log_faults
+from oracle.cli.main import run
+from oracle.devnet.fakechain.faults import block_faults, log_faults
 from tests.faults.a_chain import AChain
 from tests.faults.daemons import config
 from tests.faults.reading import hide, is_log

@@ -4,12 +4,12 @@ from contextlib import suppress
 
 import pytest
 
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain.blocks import Block
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.latching import FINALITY_VIOLATION, Latched
-from oracle.services.rewinding import Rewound
-from oracle.store.latches import Cleared, Latch
+from oracle.indexer.finality_halt import FINALITY_VIOLATION, Latched
+from oracle.indexer.reorg import Rewound
+from oracle.store.ops.halts import Cleared, Latch
 from oracle.telemetry import fork_metrics
 from tests.evm.fixtures import chain
 from tests.faults.a_chain import AChain

@@ -2,11 +2,11 @@
 
 import pytest
 
+from oracle.devnet.fakechain.faults.block_faults import cached
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain.block_faults import cached
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.indexing import Indexed
-from oracle.services.rewinding import Rewound
+from oracle.indexer.loop import Indexed
+from oracle.indexer.reorg import Rewound
 from oracle.telemetry import fork_metrics, metrics
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

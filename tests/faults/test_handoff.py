@@ -1,9 +1,9 @@
 """From history to the head, and other ways to the same end."""
 
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.message_faults import limited_range
-from oracle.fakechain.transport_faults import then
-from oracle.services.indexing import Done, Indexed
+from oracle.devnet.fakechain.faults.message_faults import limited_range
+from oracle.devnet.fakechain.faults.transport_faults import then
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.indexer.loop import Done, Indexed
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.dumping import dump

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from oracle.chain.logs import Filter
-from oracle.chain.prober import Prober
-from oracle.entrypoints.steps import Work
-from oracle.entrypoints.watch import Watch
-from oracle.fakechain import transport_faults
-from oracle.scheduler import Beats
-from oracle.services.indexing import Indexed
+from oracle.chain.log_filter import Filter
+from oracle.chain.probe_schedule import Prober
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.steps import Work
+from oracle.devnet.fakechain.faults import transport_faults
+from oracle.indexer.loop import Indexed
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.fakechain import block_faults, transport_faults
-from oracle.fakechain.blocks import Block, Tx
-from oracle.fakechain.tree import branch
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.devnet.fakechain.faults import block_faults, transport_faults
+from oracle.devnet.fakechain.tree import branch
 from tests.chain.network_logs import NETWORK
 from tests.faults.a_chain import AChain
 from tests.faults.endpoints_seen import shown

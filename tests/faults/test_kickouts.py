@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
 from oracle.chain.source import Source
-from oracle.domain.block import BlockRange
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.accusing import proof_behind
-from oracle.services.kicking import plan_kick
-from oracle.services.latching import FINALITY_VIOLATION, clear
-from oracle.services.publishing import publish_next
-from oracle.services.refolding import Manner, refold_up_to
-from oracle.services.rewinding import rewind_to
-from oracle.store.latches import Cleared
-from oracle.store.outbox_rows import IntentKind
+from oracle.indexer.finality_halt import FINALITY_VIOLATION, clear
+from oracle.indexer.rebuild import Manner, refold_up_to
+from oracle.indexer.reorg import rewind_to
+from oracle.kickouts.kickout_eligibility import proof_behind
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
+from oracle.store.ops.halts import Cleared
+from oracle.store.outbox.records import IntentKind
 from oracle.telemetry import fork_metrics
+from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.evm.network import Standing
 from tests.office import CHAIN_ID, FINALITY, RULES, Office

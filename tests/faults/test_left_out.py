@@ -2,14 +2,14 @@
 
 import pytest
 
-from oracle.chain.verifying.policy import LEAST, Policy
-from oracle.chain.verifying.trust import Trust
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.calibration import Trust
+from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.fakechain import block_faults, log_faults
-from oracle.fakechain.blocks import Said, Tx
-from oracle.fakechain.clock import VirtualClock
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import endpoints_of, shown

@@ -6,8 +6,8 @@ import pytest
 from alembic import command
 from sqlalchemy import MetaData, create_engine, inspect, select
 
-from oracle.services.integrity.mending import Mender, mend_next
-from oracle.services.refolding import Manner
+from oracle.indexer.audit.scope_backfill import Mender, mend_next
+from oracle.indexer.rebuild import Manner
 from oracle.store.engine import parsed
 from oracle.store.schema import SchemaAge, schema_state
 from tests.faults.a_chain import AChain

@@ -2,14 +2,14 @@
 
 import pytest
 
-from oracle.chain.answers import Quantity
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.providers.standing import LAST_QUARANTINE_SECONDS
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain import transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.publisher.line import Line, SilentError
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS
+from oracle.rpc.fanout import Line, SilentError
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import EndpointError, Kind
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import CHAIN_ID

@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.chain.answers import Quantity
-from oracle.chain.batch_size import BATCH
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import log_faults, transport_faults as faults
+from oracle.devnet.fakechain.faults.message_faults import Words, fails
+from oracle.devnet.fakechain.requests import Asked, Http
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.fakechain import log_faults, transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.message_faults import Words, fails
-from oracle.fakechain.questions import Asked, Http
-from oracle.fakechain.tree import branch
-from oracle.publisher.line import Line
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.batch_size import BATCH
+from oracle.rpc.fanout import Line
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import EndpointError, Kind
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

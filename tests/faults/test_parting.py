@@ -6,11 +6,11 @@ from contextlib import suppress
 import pytest
 from structlog.testing import capture_logs
 
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.latching import Latched
-from oracle.services.refolding import Manner
-from oracle.services.rewinding import rewind_to
+from oracle.indexer.finality_halt import Latched
+from oracle.indexer.rebuild import Manner
+from oracle.indexer.reorg import rewind_to
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import Indexer

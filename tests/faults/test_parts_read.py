@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
-from oracle.chain.part import part_of
-from oracle.chain.reader import Reader
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.part import part_of
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Scope
-from oracle.services.covering import scope_of
-from oracle.services.integrity.mending import Mender, mend_next, missing_of
-from oracle.services.ports import Chain
-from oracle.services.refolding import Manner
+from oracle.indexer.audit.scope_backfill import Mender, mend_next, missing_of
+from oracle.indexer.covering import scope_of
+from oracle.indexer.rebuild import Manner
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from oracle.domain.block import BlockRange
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.indexing import Indexed
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.indexer.loop import Indexed
 from tests.entrypoints.daemon import daemon
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -20,7 +20,7 @@ HISTORY = 6_000
 # Gives up writing soon: while it waits, its lease runs out on a slow machine.
 IMPATIENT = (
     "-c",
-    "import oracle.store.engine as e, oracle.entrypoints.cli as c; e.BUSY_SECONDS = 0.2; c.main()",
+    "import oracle.store.engine as e, oracle.cli.main as c; e.BUSY_SECONDS = 0.2; c.main()",
 )
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from oracle.chain.facts import EndpointFacts
-from oracle.chain.logs import Filter
-from oracle.chain.prober import Prober
-from oracle.chain.providers.facts import FactKeeper
-from oracle.fakechain import block_faults, transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
+from oracle.chain.log_filter import Filter
+from oracle.chain.probe_schedule import Prober
+from oracle.devnet.fakechain.faults import block_faults, transport_faults as faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.rpc.endpoints.capabilities import EndpointFacts
+from oracle.rpc.endpoints.facts import FactKeeper
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

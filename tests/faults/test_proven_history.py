@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from oracle.devnet.fakechain.block_json import Json
+from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.verification import Level
-from oracle.fakechain import block_faults, log_faults
-from oracle.fakechain.blocks import Json
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import FINALITY
 from tests.faults.proofs import Site, grown

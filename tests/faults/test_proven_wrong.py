@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.verifying.policy import LEAST, Policy
-from oracle.chain.verifying.trust import Trust
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.calibration import Trust
+from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
-from oracle.fakechain import block_faults, log_faults
-from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.integrity.quarantining import note_proven_wrong
-from oracle.services.integrity.verifying import Asked, verify
-from oracle.services.refolding import Manner
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.quarantine_liars import note_proven_wrong
+from oracle.indexer.audit.reverify import Asked, verify
+from oracle.indexer.rebuild import Manner
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import asked_for, labels, shown

@@ -2,14 +2,14 @@
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.provider import Tag
+from oracle.devnet.fakechain.requests import Http, RpcError
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain import transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.provider import Tag
-from oracle.fakechain.questions import Http, RpcError
-from oracle.services.indexing import Indexed
+from oracle.indexer.loop import Indexed
+from oracle.rpc.client import Endpoint
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, labels, shown, worker

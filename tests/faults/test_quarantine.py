@@ -2,12 +2,12 @@
 
 import pytest
 
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.faults.block_faults import other_chain, switched
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
-from oracle.fakechain import transport_faults as faults
-from oracle.fakechain.block_faults import other_chain, switched
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.tree import Tree
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.dumping import dump

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.verifying.policy import LEAST
-from oracle.chain.verifying.trust import Trust
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.calibration import Trust
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import log_faults, message_faults
+from oracle.devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
+from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.fakechain import log_faults, message_faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
-from oracle.fakechain.questions import RpcError
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import follow, shown

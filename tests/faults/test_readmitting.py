@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.fakechain import log_faults, transport_faults
-from oracle.store.store import Store
+from oracle.cli.main import run
+from oracle.devnet.fakechain.faults import log_faults, transport_faults
+from oracle.store.database import Store
 from tests.entrypoints.daemon import starting
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain

@@ -3,16 +3,16 @@
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.chain.batch_size import BATCH
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.failures import EndpointError, Kind
-from oracle.chain.providers.breaker import FIRST_WAIT
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.requests import Http
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain import transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.questions import Http
-from oracle.telemetry.logs import without_secrets
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.batch_size import BATCH
+from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.logging_setup import without_secrets
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import endpoints_of, follow

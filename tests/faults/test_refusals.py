@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.fakechain import block_faults, log_faults
-from oracle.fakechain.blocks import Json
-from oracle.fakechain.faults import Fault
+from oracle.devnet.fakechain.block_json import Json
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import block_faults, log_faults
 from tests.faults.a_chain import AChain
 from tests.faults.proofs import Site, grown
 from tests.faults.reading import hide

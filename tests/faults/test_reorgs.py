@@ -2,9 +2,9 @@
 
 import pytest
 
+from oracle.devnet.fakechain.faults.transport_faults import then
 from oracle.errors import TransientError
-from oracle.fakechain.transport_faults import then
-from oracle.services.rewinding import Rewound
+from oracle.indexer.reorg import Rewound
 from oracle.telemetry import metrics
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Membership
+from oracle.domain.state.node import Membership
 from oracle.errors import InputError
-from oracle.publisher.signers.local import KeySigner
-from oracle.store.store import Store
+from oracle.signing.local import KeySigner
+from oracle.store.database import Store
 from tests.evm.fixtures import chain
 from tests.evm.network import Standing
 from tests.office import ETHER, Office, Premises, key_files

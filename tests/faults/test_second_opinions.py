@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping
 from threading import Event
 from typing import Any
 
-from oracle.chain.verifying.policy import LEAST
-from oracle.fakechain import block_faults, log_faults, transport_faults
-from oracle.fakechain.blocks import Block, Said, Tx
-from oracle.fakechain.faults import Fault, Limits, on_success
-from oracle.fakechain.questions import Asked
-from oracle.services.indexing import Indexed
-from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.refolding import Manner
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.fault import Fault, Limits, on_success
+from oracle.devnet.fakechain.faults import block_faults, log_faults, transport_faults
+from oracle.devnet.fakechain.requests import Asked
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.loop import Indexed
+from oracle.indexer.rebuild import Manner
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import FINALITY, Indexer

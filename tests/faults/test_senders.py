@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.reader import Reader
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
+from oracle.devnet.fakechain.fault import Fault, on_success
+from oracle.devnet.fakechain.faults import block_faults
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.fakechain import block_faults
-from oracle.fakechain.accounts import account
-from oracle.fakechain.blocks import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
-from oracle.fakechain.faults import Fault, on_success
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.endpoints_seen import shown
 from tests.faults.indexer import CHAIN_ID

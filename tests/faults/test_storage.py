@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.part import part_of
-from oracle.chain.reader import Decoded, Reader
+from oracle.chain.profiles.event_reader import Decoded, Reader
+from oracle.chain.profiles.part import part_of
 from oracle.chain.source import Source
-from oracle.domain.block import BlockRange
+from oracle.devnet.fakechain.block_json import Said
+from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Scope
-from oracle.domain.fold import FOLD_VERSION
+from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
-from oracle.fakechain.blocks import Said
-from oracle.services.folding import Folder
-from oracle.services.indexing import Indexed
-from oracle.services.integrity.dead_letters import open_letters, retry
-from oracle.services.integrity.gaps import gaps
-from oracle.services.integrity.mending import Mended, Mender, mend_next
-from oracle.services.refolding import Manner
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.indexer.audit.dead_letters import open_letters, retry
+from oracle.indexer.audit.gaps import gaps
+from oracle.indexer.audit.scope_backfill import Mended, Mender, mend_next
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Indexed
+from oracle.indexer.rebuild import Manner
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.chain.network_logs import NETWORK, ORACLE, node
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -170,7 +170,7 @@ def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
     a_chain: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
     a_chain.quiet(FINALITY)
-    monkeypatch.setattr("oracle.services.integrity.mending.CHUNK", 7)
+    monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
     read_for(indexer, part_of(now, Scope.of([NETWORK], now.topics))).index()
@@ -254,7 +254,7 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
     with indexer.store.transaction() as unit:
         # What the older version had made of it.
         unit.nodes.save([replace(each, base=each.base // 2) for each in unit.nodes.all()])
-    monkeypatch.setattr("oracle.services.versioning.FOLD_VERSION", FOLD_VERSION + 1)
+    monkeypatch.setattr("oracle.indexer.versioning.FOLD_VERSION", FOLD_VERSION + 1)
     asked = len(a_chain.provider.asked)
 
     (step,) = mended(indexer)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from oracle.app import App
-from oracle.config import load
-from oracle.entrypoints.chain_views import READY_WITHIN_BLOCKS, ask_chain
-from oracle.entrypoints.endpoint_views import look
-from oracle.entrypoints.status_lines import standstill
-from oracle.fakechain import transport_faults
-from oracle.fakechain.clock import VirtualClock
+from oracle.daemon.app import App
+from oracle.daemon.config.loader import load
+from oracle.devnet.fakechain.faults import transport_faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ask_chain
+from oracle.queries.endpoint_view import look
+from oracle.queries.status_text import standstill
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -6,12 +6,12 @@ from threading import Event
 
 import pytest
 
-from oracle.chain.failures import Kind
+from oracle.devnet.fakechain.fault import Fault, Limits
+from oracle.devnet.fakechain.faults import block_faults, message_faults, transport_faults as faults
+from oracle.devnet.fakechain.requests import Asked
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain import block_faults, message_faults, transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault, Limits
-from oracle.fakechain.questions import Asked
+from oracle.rpc.rpc_errors import Kind
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, shown

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from oracle.chain.proof.bloom import mask
-from oracle.chain.verifying.trust import RETRY_SECONDS
-from oracle.domain.block import BlockRange
+from oracle.chain.proofs.bloom import mask
+from oracle.chain.verification.calibration import RETRY_SECONDS
+from oracle.devnet.fakechain.block_json import Json, Said, Tx
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import block_faults, transport_faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.fakechain import block_faults, transport_faults
-from oracle.fakechain.blocks import Json, Said, Tx
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
 from tests.chain.network_logs import NETWORK
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

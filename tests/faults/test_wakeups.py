@@ -7,10 +7,10 @@ from threading import Event
 
 import pytest
 
-from oracle.chain.providers.wakeups import PAUSE_SECONDS, Sight, Wakeups
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.devnet.fakechain.websocket import Pushing, pushing
 from oracle.errors import InputError
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.websocket import Pushing, pushing
+from oracle.rpc.new_heads import PAUSE_SECONDS, Sight, Wakeups
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import shown

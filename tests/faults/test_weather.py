@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.endpoints import Endpoints
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.faults.weather import FOUL, Weather
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain import transport_faults as faults
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree
-from oracle.fakechain.weather import FOUL, Weather
+from oracle.rpc.client import Endpoint
+from oracle.rpc.pool import Endpoints
 from tests.entrypoints.daemon import starting
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain

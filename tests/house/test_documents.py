@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from oracle import telemetry
-from oracle.config import Config, load
-from oracle.shipped import shipped
+from oracle.daemon.config.loader import Config, load
+from oracle.resources import shipped
 from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import Census, DispatchCensus
 from oracle.telemetry.outbox_metrics import (

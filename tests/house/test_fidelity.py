@@ -146,10 +146,13 @@ def _is_decided(name: str, entry: object) -> bool:
 @pytest.mark.parametrize(
     ("cell", "lost"),
     [
-        ("`oracle/domain/pool.py::mean_of`", []),
-        ("`oracle/domain/rules.py::Rules.pool_size`", []),
+        ("`oracle/domain/scoring/score_window.py::mean_of`", []),
+        ("`oracle/domain/scoring/rules.py::Rules.pool_size`", []),
         ("`contracts/TaskNetwork.sol`", []),
-        ("`oracle/domain/pool.py::no_such`", ["oracle/domain/pool.py::no_such"]),
+        (
+            "`oracle/domain/scoring/score_window.py::no_such`",
+            ["oracle/domain/scoring/score_window.py::no_such"],
+        ),
         ("`oracle/domain/no_such.py`", ["oracle/domain/no_such.py::"]),
     ],
 )

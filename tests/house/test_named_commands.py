@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from oracle.entrypoints.cli import build
+from oracle.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[2]
 WHERE = ("README.md", "docs/*.md", "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from oracle.config import Config
-from oracle.settings.secrecy import PUBLIC, SECRET, secret_parts
+from oracle.daemon.config.loader import Config
+from oracle.daemon.config.redaction import PUBLIC, SECRET, secret_parts
 from tests.house.test_documents import settings
 
 
 def test_every_setting_is_either_public_or_secret():
-    # A new setting is named in one of the two lists of oracle/settings/secrecy.py.
+    # A new setting is named in one of the two lists of oracle/daemon/config/redaction.py.
     assert sorted(settings()) == sorted([*PUBLIC, *SECRET])
 
 

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from oracle.entrypoints.watch import Watch
-from oracle.entrypoints.web import build
-from oracle.publisher.contract import execute_call, propose_call, push_call
-from oracle.publisher.signers.trying import VOID_STATEMENT
-from oracle.publisher.typed_data import Domain, KickStatement, typed
-from oracle.scheduler import Beats
-from oracle.store.store import Store
+from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.web import build
+from oracle.signing.trying import VOID_STATEMENT
+from oracle.signing.typed_data import Domain, KickStatement, typed
+from oracle.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "security.md").read_text("utf-8")

@@ -64,7 +64,7 @@ def test_handlers_are_put_in_at_one_place_and_left_out_at_another():
         for path in FILES
         if installed(ast.parse(path.read_text("utf-8")))
     }
-    assert places == {"oracle/entrypoints/stopping.py", "oracle/services/backtest/running.py"}
+    assert places == {"oracle/daemon/stopping.py", "oracle/lab/backtest/worker_pool.py"}
 
 
 def test_a_handler_that_raises_is_found():

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.fakechain import block_faults, log_faults
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.forging import Depth
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.faults.forging import Depth
 from tests.lies.chains import BUSY
 from tests.lies.lies import LIES
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from oracle.fakechain.blocks import Block
-from oracle.fakechain.tree import Tree, branch
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.tree import Tree, branch
 from tests.lies.expected import Content, Event, expected
 from tests.lies.networks import NETWORKS, Network, Written
 from tests.lies.story import Story

@@ -9,9 +9,9 @@ import msgspec
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.fakechain.accounts import account
-from oracle.fakechain.blocks import Said, Tx
-from oracle.shipped import shipped
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.resources import shipped
 from tests.chain.network_logs import NETWORK, created, group, network, task
 from tests.lies.expected import Event, Watched
 from tests.lies.story import Deed

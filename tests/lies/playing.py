@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oracle.entrypoints.cli import run
-from oracle.fakechain import block_faults
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.forging import forged
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving_all
-from oracle.fakechain.tree import branch
+from oracle.cli.main import run
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import block_faults
+from oracle.devnet.fakechain.faults.forging import forged
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving_all
+from oracle.devnet.fakechain.tree import branch
 from tests.entrypoints.local_network import Settings, write
 from tests.lies.cells import Cell, Company, Mood, Place
 from tests.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain

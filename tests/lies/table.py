@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.fakechain.forging import Depth
+from oracle.devnet.fakechain.faults.forging import Depth
 from tests.lies.cells import CAPS, Cell, Company, Headers, Mood
 from tests.lies.lies import LIES
 from tests.lies.verdicts import RIGHT, Verdict

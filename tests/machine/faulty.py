@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 
-from oracle.fakechain import block_faults, log_faults, message_faults, transport_faults
-from oracle.fakechain.faults import Fault
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.faults import (
+    block_faults,
+    log_faults,
+    message_faults,
+    transport_faults,
+)
 
 # Whatever happens, the index sees these at once and asks again.
 LOUD: dict[str, Callable[[], Fault]] = {

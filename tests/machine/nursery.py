@@ -14,12 +14,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from oracle.store.database import Store
 from oracle.store.schema import migrate
-from oracle.store.store import Store
 from tests.faults.indexer import Indexer
 
 # They hand out the rooms.
-_NO_ROOMS = {"oracle.store.store", "oracle.store.engine"}
+_NO_ROOMS = {"oracle.store.database", "oracle.store.engine"}
 
 
 class Countdown:

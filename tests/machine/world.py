@@ -7,15 +7,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain.clock import VirtualClock
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.tree import branch
-from oracle.services.integrity.auditing import Auditor, audit_next
-from oracle.services.refolding import Manner, refold
-from oracle.store.outbox_rows import UNFINISHED, Account, IntentKind, Stamp, Wish
-from oracle.store.store import Store
+from oracle.indexer.audit.auditor import Auditor, audit_next
+from oracle.indexer.rebuild import Manner, refold
+from oracle.store.database import Store
+from oracle.store.outbox.records import UNFINISHED, Account, IntentKind, Stamp, Wish
 from tests.chain.network_logs import ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import CHAIN_ID, FINALITY, Indexer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import write
 from tests.profiles.commit_network import CHAIN_ID, CommitNetwork
 

@@ -7,10 +7,10 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.chain.reader import Decoded, Reader
-from oracle.domain import events as said
-from oracle.domain.block import Position
-from oracle.domain.events import AbortReason
+from oracle.chain.profiles.event_reader import Decoded, Reader
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.logs import Call, Log
 

@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from oracle.chain.profile_files import open_profile
-from oracle.domain.shortfalls import shortfalls
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.scoring.missing_signals import shortfalls
+from oracle.systems.crynux.crynux_rule_sets import SEED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "profiles.md"
 EXPELLED = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.profile_files import open_profile, shipped_names
+from oracle.chain.profiles.profile_loader import open_profile, shipped_names
 from oracle.errors import InputError
 from tests.profiles.written import opened, written
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.block import Position
-from oracle.domain.events import NodeUpdated, TaskStarted
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import NodeUpdated, TaskStarted
 from oracle.domain.ids import Address, TaskKey
 from tests.profiles.written import BLOCK, INDEX, TIME, TX, log_of, opened, read
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.arguments import MOST_BYTES, arguments_reader
-from oracle.chain.reader import Reader
-from oracle.domain.block import Position
-from oracle.domain.events import (
+from oracle.chain.decode.call_arguments import MOST_BYTES, arguments_reader
+from oracle.chain.profiles.event_reader import Reader
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import (
     AbortReason,
     GroupValidated,
     LastStatus,

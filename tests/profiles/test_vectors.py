@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.abi import Signature
-from oracle.chain.profile_files import open_profile
+from oracle.chain.decode.abi import Signature
+from oracle.chain.profiles.profile_loader import open_profile
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "crynux.json"
 

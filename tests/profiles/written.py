@@ -5,8 +5,8 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from oracle.chain.fragments import fragment
-from oracle.chain.reader import Decoded, Reader
+from oracle.chain.decode.fragments import fragment
+from oracle.chain.profiles.event_reader import Decoded, Reader
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 

@@ -16,7 +16,7 @@ from moto.kms.responses import KmsResponse
 from moto.kms.utils import ECDSAPrivateKey
 from moto.server import ThreadedMotoServer
 
-from oracle.publisher.signers.places import KmsKey
+from oracle.signing.key_locations import KmsKey
 
 REGION = "eu-central-1"
 

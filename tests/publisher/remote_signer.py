@@ -18,7 +18,7 @@ from eth_account.messages import encode_typed_data
 from typing_extensions import override
 
 from oracle.domain.ids import Address
-from oracle.publisher.signers.places import RemoteKey, Wire
+from oracle.signing.key_locations import RemoteKey, Wire
 from tests.leaks import learn
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

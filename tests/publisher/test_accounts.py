@@ -7,8 +7,8 @@ import pytest
 
 _LATE = """
 import sys
-import oracle.entrypoints.cli
-from oracle.publisher.accounts import accounts
+import oracle.cli.main
+from oracle.signing.accounts import accounts
 before = "eth_account" in sys.modules, sys.getrecursionlimit()
 accounts()
 after = "eth_account" in sys.modules, sys.getrecursionlimit()

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.publisher.door import Door
-from oracle.publisher.fees import Fees
-from oracle.publisher.peers import Peer
-from oracle.publisher.signer import Transaction
-from oracle.publisher.signers.places import RemoteKey, Wire
-from oracle.publisher.signers.remote import RemoteSigner
-from oracle.publisher.statement_wire import Told
+from oracle.quorum.peer_client import Peer
+from oracle.quorum.wire_format import Told
+from oracle.rpc.client import Endpoint
+from oracle.rpc.door import Door
+from oracle.signing.key_locations import RemoteKey, Wire
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import Transaction
+from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.test_mutual_tls import made
 
 pytestmark = pytest.mark.slow

@@ -2,12 +2,12 @@
 
 import pytest
 
-from oracle.chain.abi import load
+from oracle.bindings.expected_events import missing_effect
+from oracle.bindings.qos_oracle import cancel_call, execute_call
+from oracle.bindings.task_network import drop_call, queue_call, start_as_of_call, start_call
+from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.publisher.contract import cancel_call, execute_call
-from oracle.publisher.effects import missing_effect
-from oracle.publisher.network import drop_call, queue_call, start_as_of_call, start_call
-from oracle.publisher.sightings import Event, Receipt
+from oracle.txmgr.client.receipt_quorum import Event, Receipt
 
 ORACLE, NETWORK = Address("0x" + 40 * "a"), Address("0x" + 40 * "b")
 NODE, TASK = Address("0x" + 40 * "c"), TaskKey("0x" + 64 * "d")

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.publisher.fees import (
+from oracle.txmgr.client.fee_quote import (
     Fees,
     Market,
     bumped,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.publisher.line import Line, SilentError
+from oracle.rpc.fanout import Line, SilentError
 from tests.sending.faults import Fault, answer_dropped, says
 from tests.sending.proxy import Proxy, proxy
 

@@ -11,13 +11,13 @@ from eth_keyfile.keyfile import create_keyfile_json
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
-from oracle.publisher.fees import Fees
-from oracle.publisher.keys import create_keystore, unlock
-from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import Transaction
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.signers.places import KeyFiles
-from oracle.publisher.typed_data import Domain, KickStatement
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore, unlock
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Transaction
+from oracle.signing.typed_data import Domain, KickStatement
+from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.client.fee_quote import Fees
 from tests.office import QUICK, key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
@@ -64,7 +64,7 @@ def test_a_keystore_of_eip_2335_opens_too(tmp_path: Path):
 
 @pytest.mark.parametrize("content", [b"\0" * 32, b"\xff" * 32])
 def test_a_keystore_of_what_is_no_key_is_refused(tmp_path: Path, content: bytes, monkeypatch):
-    monkeypatch.setattr("oracle.publisher.signers.local.unlock", lambda *_: content)
+    monkeypatch.setattr("oracle.signing.local.unlock", lambda *_: content)
     with pytest.raises(InputError, match="is no key of secp256k1"):
         KeySigner.open(tmp_path / "keystore.json", tmp_path / "password")
 

@@ -14,13 +14,13 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
-from oracle.publisher.fees import Fees
-from oracle.publisher.signer import SignerRefusedError, Transaction, WrongSignatureError
-from oracle.publisher.signers.checking import Signature
-from oracle.publisher.signers.kms import KmsSigner, _client, read_der
-from oracle.publisher.signers.opening import open_signer
-from oracle.publisher.signers.places import KmsKey
-from oracle.publisher.typed_data import Domain, KickStatement
+from oracle.signing.factory import open_signer
+from oracle.signing.key_locations import KmsKey
+from oracle.signing.kms import KmsSigner, _client, read_der
+from oracle.signing.signature_checks import Signature
+from oracle.signing.signer import SignerRefusedError, Transaction, WrongSignatureError
+from oracle.signing.typed_data import Domain, KickStatement
+from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.kms import REGION, Kms, kms_server
 
 pytestmark = pytest.mark.slow

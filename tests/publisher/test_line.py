@@ -11,8 +11,8 @@ import pytest
 from typing_extensions import override
 
 from oracle.errors import InputError, TransientError
-from oracle.publisher.line import Line, Lines, RefusedError, RevertedError, SilentError
-from oracle.publisher.resting import Rest
+from oracle.rpc.endpoints.backoff import Rest
+from oracle.rpc.fanout import Line, Lines, RefusedError, RevertedError, SilentError
 
 Json = Any
 
@@ -238,7 +238,7 @@ def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
 def test_an_answer_without_end_is_cut_off(
     line: Line, one: Endpoint, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("oracle.publisher.door._MOST_BYTES", 1_000)
+    monkeypatch.setattr("oracle.rpc.door._MOST_BYTES", 1_000)
     one.says = "0x" + 2_000 * "0"
     with pytest.raises(SilentError, match="more than 1000 bytes"):
         line.ask("eth_call")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.publisher.fees import Caps, Fees, Market, most_likely, wanted_in
-from oracle.publisher.line import Line, Lines
-from oracle.publisher.markets import ask_market
+from oracle.rpc.fanout import Line, Lines
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.client.fee_market import ask_market
+from oracle.txmgr.client.fee_quote import Caps, Fees, Market, most_likely, wanted_in
 from tests.sending.faults import Fault, error, says
 from tests.sending.proxy import Proxy, proxy
 

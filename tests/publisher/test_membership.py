@@ -2,11 +2,11 @@
 
 import pytest
 
-from oracle.domain.block import BlockRef
+from oracle.bindings.membership import signers_of
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import TransientError
-from oracle.publisher.line import Line, Lines
-from oracle.publisher.membership import signers_of
+from oracle.rpc.fanout import Line, Lines
 
 CONTRACT = Address("0x" + 40 * "c")
 SIGNER = "0x" + 40 * "a"

@@ -15,9 +15,9 @@ from cryptography.x509.oid import NameOID
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.publisher.fees import Fees
-from oracle.publisher.signer import Transaction
-from oracle.publisher.signers.remote import RemoteSigner
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import Transaction
+from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.remote_signer import RemoteHost, served
 
 pytestmark = pytest.mark.slow

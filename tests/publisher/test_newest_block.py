@@ -2,13 +2,13 @@
 
 import pytest
 
+from oracle.bindings.qos_oracle import newest_block
+from oracle.devnet.fakechain.faults.block_faults import nothing
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
-from oracle.fakechain.block_faults import nothing
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.server import serving
-from oracle.fakechain.tree import Tree
-from oracle.publisher.contract import newest_block
-from oracle.publisher.line import Line, Lines
+from oracle.rpc.fanout import Line, Lines
 
 
 def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():

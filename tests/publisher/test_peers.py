@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
-from oracle.publisher.board import Board
-from oracle.publisher.peers import Peer, Peers
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.statement_wire import Told, ToldKick, ToldReport, is_genuine, read, written
-from oracle.publisher.typed_data import Domain, KickStatement, ReportStatement
+from oracle.quorum.board import Board
+from oracle.quorum.peer_client import Peer, Peers
+from oracle.quorum.wire_format import Told, ToldKick, ToldReport, is_genuine, read, written
+from oracle.signing.local import KeySigner
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 from oracle.telemetry.metrics import REGISTRY
 from tests.examples import examples
 
@@ -246,7 +246,7 @@ def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
 
 def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch):
     # A minute, and not the second that a busy machine may be away for.
-    monkeypatch.setattr("oracle.publisher.peers._REST", 600)
+    monkeypatch.setattr("oracle.quorum.peer_client._REST", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
         first = peer.asked("/v1/report/7")

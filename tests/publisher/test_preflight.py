@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from oracle.bindings.qos_oracle import OracleContract, execute_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.publisher.contract import OracleContract, execute_call
-from oracle.publisher.line import Line, Lines, RefusedError
-from oracle.publisher.preflight import Outcome, preflight
-from oracle.publisher.receipts import receipts_of
+from oracle.rpc.fanout import Line, Lines, RefusedError
+from oracle.txmgr.client.preflight import Outcome, preflight
+from oracle.txmgr.client.receipts import receipts_of
 from tests.contracts.oracle_driver import Oracle, deployed
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain

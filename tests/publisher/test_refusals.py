@@ -5,8 +5,8 @@ import json
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.publisher.refusals import ACTIONS, NOT_OURS, Action, refusal_of
-from oracle.shipped import shipped
+from oracle.bindings.contract_errors import ACTIONS, NOT_OURS, Action, refusal_of
+from oracle.resources import shipped
 
 
 def output(signature: str, *arguments: int) -> str:

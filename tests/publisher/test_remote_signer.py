@@ -11,16 +11,12 @@ import pytest
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
-from oracle.publisher.fees import Fees
-from oracle.publisher.signer import (
-    SignerRefusedError,
-    Transaction,
-    WrongSignatureError,
-)
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.signers.places import RemoteKey, Wire
-from oracle.publisher.signers.remote import RemoteSigner
-from oracle.publisher.typed_data import Domain, KickStatement
+from oracle.signing.key_locations import RemoteKey, Wire
+from oracle.signing.local import KeySigner
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import SignerRefusedError, Transaction, WrongSignatureError
+from oracle.signing.typed_data import Domain, KickStatement
+from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.publisher.l1_fees import L1Fee, l1_fee, operator_fee
-from oracle.publisher.line import Line, Lines
+from oracle.rpc.fanout import Line, Lines
+from oracle.txmgr.client.l1_fees import L1Fee, l1_fee, operator_fee
 from tests.sending.faults import Fault, answer_dropped, error, says
 from tests.sending.proxy import Proxy, proxy
 

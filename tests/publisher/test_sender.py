@@ -5,13 +5,8 @@ from typing import Any
 
 import pytest
 
-from oracle.publisher.line import Line, Lines
-from oracle.publisher.sender import (
-    Answer,
-    Sent,
-    answer_of,
-    send,
-)
+from oracle.rpc.fanout import Line, Lines
+from oracle.txmgr.client.send_raw import Answer, Sent, answer_of, send
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain
 from tests.faulty_endpoint import Fault, faulty_endpoint

@@ -13,17 +13,14 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
-from oracle.publisher.fees import Fees
-from oracle.publisher.signer import (
-    Transaction,
-    WrongSignatureError,
-)
-from oracle.publisher.signers.checking import Signature, checked_statement, compared
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.signers.opening import open_signer
-from oracle.publisher.signers.places import VariableKey
-from oracle.publisher.signers.remote import RemoteSigner, asked_for
-from oracle.publisher.typed_data import Domain, KickStatement, typed
+from oracle.signing.factory import open_signer
+from oracle.signing.key_locations import VariableKey
+from oracle.signing.local import KeySigner
+from oracle.signing.remote import RemoteSigner, asked_for
+from oracle.signing.signature_checks import Signature, checked_statement, compared
+from oracle.signing.signer import Transaction, WrongSignatureError
+from oracle.signing.typed_data import Domain, KickStatement, typed
+from oracle.txmgr.client.fee_quote import Fees
 from tests.examples import examples
 from tests.publisher.remote_signer import ORDER, RemoteHost, Wrong, served
 from tests.publisher.test_typed_data import REPORTS

@@ -4,10 +4,10 @@ from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 from hypothesis import given, strategies as st
 
+from oracle.bindings.qos_oracle import push_call
 from oracle.domain.ids import Address, Hash
-from oracle.publisher.contract import push_call
-from oracle.publisher.typed_data import Domain, KickStatement, ReportStatement
-from oracle.services.signing_round import RECENT_ROUNDS
+from oracle.kickouts.signing_round import RECENT_ROUNDS
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 from tests.contracts.oracle_driver import KICK_FIELDS, REPORT_FIELDS, Oracle, deployed
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain

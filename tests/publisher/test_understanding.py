@@ -2,12 +2,12 @@
 
 import pytest
 
-from oracle.domain.block import BlockRef
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.publisher.line import Line, Lines
-from oracle.publisher.nonces import counts_of
-from oracle.publisher.receipts import (
+from oracle.rpc.fanout import Line, Lines
+from oracle.txmgr.client.chain_nonces import counts_of
+from oracle.txmgr.client.receipts import (
     balance_of,
     is_block_gone,
     look_for,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from oracle.chain.abi import load
-from oracle.chain.calldata import call_input
-from oracle.demo.show import report_settings
+from oracle.bindings.codec import call_input
+from oracle.chain.decode.abi import load
+from oracle.devnet.demo.show import report_settings
 from oracle.domain.ids import Address
-from oracle.store.outbox_rows import ON_ITS_WAY
+from oracle.store.outbox.records import ON_ITS_WAY
 from tests.entrypoints.local_network import LocalNetwork, Settings
 from tests.reporters.member import Member
 from tests.reporters.waiting import until

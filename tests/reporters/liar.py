@@ -2,12 +2,12 @@
 
 import sys
 
-from oracle.domain.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
-from oracle.domain.nodes import Node
-from oracle.domain.peers import Peers
-from oracle.domain.rules import Rules
-from oracle.entrypoints.cli import run
-from oracle.services import reporting
+from oracle.cli.main import run
+from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
+from oracle.domain.scoring.legacy_factors import Peers
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.reporting import report_cutter
 
 _TOO_HIGH = 200
 
@@ -19,5 +19,5 @@ def raised(node: Node | None, time: int, rules: Rules, peers: Peers | None = Non
 
 
 if __name__ == "__main__":
-    reporting.lane_of = raised  # type: ignore[attr-defined]  # imported there, for this
+    report_cutter.lane_of = raised  # type: ignore[attr-defined]  # imported there, for this
     sys.exit(run(sys.argv[1:]))

@@ -14,11 +14,11 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
-from oracle.demo.show import Key, keys_in
+from oracle.devnet.demo.show import Key, keys_in
 from oracle.domain.ids import Address
-from oracle.domain.report import Report
-from oracle.store.outbox_rows import Intent, SignedStatement
-from oracle.store.store import Store
+from oracle.domain.reports.report import Report
+from oracle.store.database import Store
+from oracle.store.outbox.records import Intent, SignedStatement
 from tests.entrypoints.local_network import Settings, write
 from tests.reporters.waiting import PATIENCE_SECONDS, until
 

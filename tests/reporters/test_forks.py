@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from oracle.demo.anvil import CHAIN_ID, LocalChain
-from oracle.demo.stage import ACCOUNTS, Clock
+from oracle.devnet.anvil import CHAIN_ID, LocalChain
+from oracle.devnet.demo.stage import ACCOUNTS, Clock
 from tests.entrypoints.local_network import LocalNetwork, Settings
 from tests.evm.anvil import anvil
 from tests.reporters.company import Company, company

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.store import Store
+from oracle.store.database import Store
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain
 from tests.office import LIMITS, Office, Premises

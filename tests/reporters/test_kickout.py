@@ -2,8 +2,8 @@
 
 from hashlib import sha256
 
-from oracle.chain.abi import load
-from oracle.demo.cast import HOPELESS
+from oracle.chain.decode.abi import load
+from oracle.devnet.demo.cast import HOPELESS
 from tests.reporters.company import QUORUM, Company
 from tests.reporters.member import Member
 

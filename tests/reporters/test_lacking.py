@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.publisher.peers import Peers
-from oracle.services.timing.waiting import why_waiting
+from oracle.quorum.peer_client import Peers
+from oracle.reporting.waiting import why_waiting
 from tests.evm.fixtures import chain, fresh_chain
 from tests.office import SETTINGS, Premises
 from tests.sending.reporters import Company, company

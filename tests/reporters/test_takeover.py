@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from oracle.services.leasing import LEASE_SECONDS
+from oracle.daemon.lease.lease_keeper import LEASE_SECONDS
 from tests.entrypoints.local_network import LocalNetwork
 from tests.reporters.company import Company, company
 from tests.reporters.member import Member

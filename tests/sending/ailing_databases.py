@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from oracle.store.store import Store
+from oracle.store.database import Store
 
 _A_PAGE = 4096
 

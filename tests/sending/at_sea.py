@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import Attempt, Intent, Slot
+from oracle.store.outbox.records import Attempt, Intent, Slot
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import Office
 from tests.sending.faults import Answer, Fault, Question
 from tests.sending.proxy import SEND, Proxy

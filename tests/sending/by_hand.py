@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oracle.entrypoints.cli import run
+from oracle.cli.main import run
 from tests.entrypoints.local_network import Settings, write
 from tests.office import CHAIN_ID, FINALITY, SETTINGS, Office
 

@@ -1,8 +1,8 @@
 """Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
 
-from oracle.publisher.resting import Rest
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind, IntentState, PauseKind, Wish
+from oracle.rpc.endpoints.backoff import Rest
+from oracle.store.outbox.records import IntentKind, IntentState, PauseKind, Wish
+from oracle.txmgr.manager import publish_next
 from tests.office import Office
 from tests.sending.at_sea import GWEI, dear_blocks
 

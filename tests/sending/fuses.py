@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import select
 
 from oracle.domain.ids import Address
-from oracle.publisher.door import Door
-from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
-from oracle.publisher.typed_data import Domain
-from oracle.store.outbox_tables import pub_attempt
-from oracle.store.store import Store, Unit
+from oracle.rpc.door import Door
+from oracle.signing.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store, Unit
+from oracle.store.tables.outbox_tables import pub_attempt
+from oracle.txmgr.accounts_and_limits import Keys
 from tests.office import Office
 from tests.sending.proxy import SEND
 

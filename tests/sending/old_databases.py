@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError
-from oracle.services.desk import Desk
-from oracle.store.outbox_rows import IntentKind
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.context import Desk
 from tests.office import Office
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.services.confirming import confirm_next
-from oracle.services.kicking import plan_kick
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.manager import publish_next
 from tests.evm.network import Standing
 from tests.office import FINALITY, Office, Premises
 from tests.services.conftest import NewStore

@@ -8,18 +8,18 @@ from pathlib import Path
 from eth_utils.address import to_checksum_address
 from sqlalchemy import update
 
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.web import build, serving
 from oracle.domain.ids import Address, Hash
-from oracle.entrypoints.watch import Watch
-from oracle.entrypoints.web import build, serving
-from oracle.publisher.board import Board
-from oracle.publisher.peers import Peers
-from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import Signer
-from oracle.publisher.signers.local import KeySigner
-from oracle.scheduler import Beats
-from oracle.services.desk import Step
-from oracle.store.round_tables import report
-from oracle.store.store import Store
+from oracle.quorum.board import Board
+from oracle.quorum.peer_client import Peers
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
+from oracle.store.database import Store
+from oracle.store.tables.round_tables import report
+from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.context import Step
 from tests.evm.chain import Chain
 from tests.office import ETHER, Office, Premises, key_files
 

@@ -1,8 +1,8 @@
 """A round in its steps: signed and planned, landed, and what was signed for it."""
 
-from oracle.publisher.preflight import Outcome, preflight
-from oracle.services.planning import plan_push
-from oracle.store.outbox_rows import SignedStatement
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import SignedStatement
+from oracle.txmgr.client.preflight import Outcome, preflight
 from tests.office import Office
 
 

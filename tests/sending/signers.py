@@ -6,9 +6,9 @@ from typing import Any
 
 from eth_utils.address import to_checksum_address
 
-from oracle.publisher.signer import Signer
-from oracle.publisher.signers.local import KeySigner
-from oracle.services.quorum.records import statement_of
+from oracle.quorum.statements import statement_of
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
 from tests.office import Office, key_files
 
 

@@ -15,12 +15,12 @@ import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.exc import IntegrityError
 
+from oracle.daemon.lease import lease_keeper
+from oracle.daemon.lease.lease_keeper import renew, try_take
 from oracle.errors import FatalError, TransientError
-from oracle.services import leasing
-from oracle.services.leasing import renew, try_take
 from oracle.store import engine
-from oracle.store.metadata import metadata
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.tables.metadata import metadata
 from tests.office import Office
 from tests.sending.fuses import Fuse, fused
 from tests.services.conftest import NewStore
@@ -172,7 +172,7 @@ def no_patience() -> Iterator[None]:
     """Whoever waits for a writer gives up soon, and whoever stands still has done so for long."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(engine, "BUSY_SECONDS", 0.05)
-        patched.setattr(leasing, "STALLED_SECONDS", 0)
+        patched.setattr(lease_keeper, "STALLED_SECONDS", 0)
         yield
 
 

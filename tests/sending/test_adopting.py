@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.services.adopting.adopting import adopt, look
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.reconciling import reconcile
-from oracle.store.outbox_rows import IntentKind, IntentState, SlotState
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import IntentKind, IntentState, SlotState
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
 from tests.office import FINALITY, SETTINGS, Office
 from tests.sending import faults
 from tests.sending.old_databases import adopted, blank, copied, next_nonce, refused

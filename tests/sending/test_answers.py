@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import FatalError, TransientError
-from oracle.publisher.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import PauseKind
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import ETHER, Office
 from tests.sending.at_sea import attempts, only
 from tests.sending.faults import error, request_dropped

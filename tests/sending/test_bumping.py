@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.errors import InputError
-from oracle.publisher.fees import Fees, Market, bumped
-from oracle.services.sending.bumping import bump_next, bump_now
-from oracle.services.sending.retargeting import cancel
-from oracle.services.sending_settings import SendingSettings
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.client.fee_quote import Fees, Market, bumped
+from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.replacement.fee_bump import bump_next, bump_now
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
     BY_BLOCKS,

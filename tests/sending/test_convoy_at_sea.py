@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import Attempt, PauseKind
+from oracle.store.outbox.records import Attempt, PauseKind
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.evm.fixtures import chain
 from tests.sending.at_sea import GWEI, takes
 from tests.services.dispatch_office import DispatchOffice, fresh_stage, office, premises

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.outbox_rows import IntentKind
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.outbox.records import IntentKind
 from tests.evm.chain import Chain
 from tests.office import Office, Premises
 from tests.sending.at_sea import GWEI, dear_blocks

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import text
 
 from oracle.errors import FatalError, TransientError
-from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
-from oracle.publisher.typed_data import Domain
-from oracle.services.confirming import confirm_next
-from oracle.store.outbox_rows import AttemptReason, IntentState, Slot
-from oracle.store.store import Store, Unit
+from oracle.signing.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store, Unit
+from oracle.store.outbox.records import AttemptReason, IntentState, Slot
+from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.confirmation.confirmer import confirm_next
 from tests.office import SETTINGS, Office
 from tests.sending.ailing_databases import failing_inserts, full_disk, read_only
 from tests.sending.faults import Fault

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.timing.inclusion import margin_seconds
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.inclusion_time import margin_seconds
+from oracle.txmgr.manager import publish_next
 from tests.office import Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, slots
 from tests.sending.rounds import planned

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from oracle.entrypoints.cli import run
-from oracle.publisher.keys import unlock
-from oracle.services.confirming import confirm_next
-from oracle.services.planning import plan_push
-from oracle.store.outbox_rows import Stamp
-from oracle.store.reports import ReportState
+from oracle.cli.main import run
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.keystore import unlock
+from oracle.store.outbox.records import Stamp
+from oracle.store.reports.report_repository import ReportState
+from oracle.txmgr.confirmation.confirmer import confirm_next
 from tests.entrypoints.local_network import Settings, write
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.publisher.remote_signer import RemoteHost, served
@@ -62,7 +62,7 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """Node 2 is to be kicked out and a report is due; the daemon has gone home."""
-    monkeypatch.setattr("oracle.app.reading.rule_set", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.read_app.rule_set", lambda *_: RULES)
     office = sqlite_office
     bad_pool(office)
     office.period()

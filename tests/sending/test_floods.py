@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from oracle.publisher.board import Board
-from oracle.services.planning import plan_push
-from oracle.services.quorum.gathering import ask_peers
-from oracle.services.quorum.offering import offer
-from oracle.services.quorum.records import report_record, statement_of
-from oracle.store.outbox_rows import SignedStatement
+from oracle.quorum.board import Board
+from oracle.quorum.gatherer import ask_peers
+from oracle.quorum.offering import offer
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import SignedStatement
 from tests.office import SETTINGS, Premises
 from tests.sending.reporters import Company, Reporter, company
 from tests.services.conftest import NewStore

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oracle.store.outbox_rows import PauseKind, SlotState
+from oracle.store.outbox.records import PauseKind, SlotState
 from oracle.telemetry.send_metrics import FOREIGN
 from tests.office import CAPS, FINALITY, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots

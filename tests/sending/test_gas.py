@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.report import decode, rules_id
-from oracle.publisher.fees import least_gas
-from oracle.services.sending.calls import limit_for
+from oracle.domain.reports.report import decode, rules_id
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.client.fee_quote import least_gas
+from oracle.txmgr.signing_queue import limit_for
 from tests import office as offices
 from tests.office import ETHER, RULES, SETTINGS, Office
 from tests.sending.at_sea import attempts, only, slots

@@ -4,18 +4,18 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from oracle.domain.lanes import LOWEST_SCORE, lane_in
-from oracle.domain.report import decode
-from oracle.domain.sanity import Sanity
-from oracle.entrypoints.watch import Watch
+from oracle.bindings.inspection import Expected, differences
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
+from oracle.domain.reports.report import decode
+from oracle.domain.reports.sanity_limits import Sanity
 from oracle.errors import InputError
-from oracle.publisher.inspection import Expected, differences
-from oracle.scheduler import Beats
-from oracle.services.planning import plan_push
-from oracle.services.timing.releasing import release
-from oracle.services.timing.starting import first_hole
-from oracle.store.outbox_rows import IntentKind
-from oracle.store.reports import ReportState
+from oracle.reporting.releasing import release
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.starting import first_hole
+from oracle.store.outbox.records import IntentKind
+from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import gate_metrics
 from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
 from tests.services.test_kicking import bad_pool

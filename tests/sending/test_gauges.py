@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.daemon.census_steps import SendingCensus
 from oracle.domain.ids import Hash
-from oracle.entrypoints.census_steps import SendingCensus
-from oracle.services.sending.budgets import DAY, HOUR
-from oracle.store.outbox_rows import PauseKind
+from oracle.store.outbox.records import PauseKind
 from oracle.telemetry import outbox_metrics
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.budget import DAY, HOUR
 from tests.office import CAPS, ETHER, SETTINGS, Office
 from tests.sending.at_sea import GWEI, at_sea, dear_blocks, only, slots
 

@@ -2,11 +2,11 @@
 
 from structlog.testing import capture_logs
 
-from oracle.services.outbox_census import OutboxCensus
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.sending.giving_up import MOST_TRIES, given_up
-from oracle.store.outbox_rows import Intent, IntentKind, IntentState
+from oracle.queries.outbox_figures import OutboxCensus
+from oracle.reporting.giving_up import MOST_TRIES, given_up
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import Intent, IntentKind, IntentState
+from oracle.txmgr.manager import publish_next
 from tests.office import SETTINGS, Office
 from tests.sending.at_sea import only
 from tests.sending.errands import rival_push

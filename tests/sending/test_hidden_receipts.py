@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from oracle.services.adopting.adopting import adopt, look
-from oracle.services.attributing import NO_RECEIPT, why_unproven
-from oracle.services.confirming import confirm_next
-from oracle.store.outbox_rows import IntentKind, PauseKind
+from oracle.store.outbox.records import IntentKind, PauseKind
 from oracle.telemetry.send_metrics import WITHOUT_RECEIPT
+from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, attempts, dear_blocks, only
 from tests.sending.errands import pause_of

@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import select
 
 from oracle.domain.ids import Address, Hash
-from oracle.publisher.board import Board
-from oracle.publisher.peers import Peers
-from oracle.publisher.signer import Signer
-from oracle.publisher.statement_wire import Told, ToldReport, is_genuine, written
-from oracle.publisher.typed_data import Domain, ReportStatement
-from oracle.services.planning import plan_push
-from oracle.services.quorum.offering import offer
-from oracle.services.quorum.records import report_record
-from oracle.store.statement_tables import pub_peer_statement
-from oracle.store.store import Store
+from oracle.quorum.board import Board
+from oracle.quorum.offering import offer
+from oracle.quorum.peer_client import Peers
+from oracle.quorum.statements import report_record
+from oracle.quorum.wire_format import Told, ToldReport, is_genuine, written
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.store.database import Store
+from oracle.store.tables.statement_tables import pub_peer_statement
 from tests.office import Office, Premises
 from tests.publisher.test_peers import Answer, door
 from tests.sending.signers import set_signers, strangers

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.services.confirming import confirm_all
-from oracle.store.outbox_rows import SlotState
+from oracle.store.outbox.records import SlotState
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.confirmation.confirmer import confirm_all
 from tests.evm.fixtures import chain
 from tests.office import CAPS, FINALITY
 from tests.sending.faults import Fault, Reply
@@ -57,7 +57,7 @@ def one_down(
     office: DispatchOffice, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[DispatchOffice, Proxy, Proxy]:
     """One of two endpoints does not answer: nothing can be decided."""
-    monkeypatch.setattr("oracle.services.confirming.DECIDED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("oracle.txmgr.confirmation.confirmer.DECIDED_AT_ONCE", AT_ONCE)
     office.restart(urls=[one.url for one in proxies])
     up, down = proxies
     down.rule(RECEIPT, DOWN)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from oracle.errors import TransientError
-from oracle.publisher.keys import unlock
-from oracle.publisher.publisher import Keys
-from oracle.publisher.resting import Rest
-from oracle.publisher.signers.remote import RemoteSigner
-from oracle.store.outbox_rows import Pause, PauseKind, Slot
+from oracle.rpc.endpoints.backoff import Rest
+from oracle.signing.keystore import unlock
+from oracle.signing.remote import RemoteSigner
+from oracle.store.outbox.records import Pause, PauseKind, Slot
+from oracle.txmgr.accounts_and_limits import Keys
 from tests.office import CHAIN_ID, Office
 from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 from tests.sending.proxy import SEND, Proxy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.outbox_rows import IntentKind
+from oracle.store.outbox.records import IntentKind
 from tests.office import Premises
 from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps

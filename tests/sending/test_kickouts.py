@@ -8,13 +8,13 @@ import pytest
 
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.services.accusing import Law, looks_at
-from oracle.services.calling_off import call_off
-from oracle.services.kicking import plan_kick
-from oracle.services.proposing import statement_against
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import Intent, IntentKind, IntentState, PauseKind
-from oracle.store.store import Store
+from oracle.kickouts.kickout_eligibility import Law, looks_at
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.manual_cancel import call_off
+from oracle.kickouts.proposer import statement_against
+from oracle.store.database import Store
+from oracle.store.outbox.records import Intent, IntentKind, IntentState, PauseKind
+from oracle.txmgr.manager import publish_next
 from tests.evm.chain import RevertedError
 from tests.evm.network import Standing
 from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from oracle.domain.rounds import KickState
-from oracle.publisher.publisher import Keys
-from oracle.services.kicking import plan_kick
-from oracle.services.refolding import Manner, refold
+from oracle.domain.reports.rounds import KickState
+from oracle.indexer.rebuild import Manner, refold
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.txmgr.accounts_and_limits import Keys
 from tests.evm.network import Standing
 from tests.office import LIMITS, Office
 from tests.services.test_kicking import (

@@ -1,8 +1,8 @@
 """A kickout is signed on a round: it outlives the next ones, and dies with a fork of its own."""
 
-from oracle.services.kicking import plan_kick
-from oracle.services.quorum.dying import why_dead
-from oracle.store.outbox_rows import IntentKind, SignedStatement
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.quorum.dying import why_dead
+from oracle.store.outbox.records import IntentKind, SignedStatement
 from tests.evm.fixtures import fresh_chain
 from tests.office import Office
 from tests.sending.rounds import refusal

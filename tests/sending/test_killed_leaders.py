@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.services.leasing import LEASE_SECONDS, renew
-from oracle.store.lease import Held
-from oracle.store.store import Store
+from oracle.daemon.lease.lease_keeper import LEASE_SECONDS, renew
+from oracle.store.database import Store
+from oracle.store.ops.lease_repository import Held
 from tests.entrypoints.daemon import starting
 from tests.entrypoints.local_network import LocalNetwork
 from tests.sending.test_leading import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.publisher.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
-from oracle.publisher.receipts import look_for
-from oracle.services.outbox_census import OutboxCensus
-from oracle.services.sending.retargeting import cancel
-from oracle.store.outbox_rows import IntentKind
+from oracle.queries.outbox_figures import OutboxCensus
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
+from oracle.txmgr.client.receipts import look_for
+from oracle.txmgr.replacement.call_replacement import cancel
 from tests.office import CAPS, FINALITY, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, fees, only, slots
 from tests.sending.faults import null

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from oracle.store.lease import Held
-from oracle.store.outbox_rows import Account, JournalEntry
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.ops.lease_repository import Held
+from oracle.store.outbox.records import Account, JournalEntry
 from tests.entrypoints.daemon import STOP_SECONDS, Daemon, starting
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
 from tests.sending import faults

@@ -8,10 +8,10 @@ import requests
 import urllib3
 
 from oracle.errors import TransientError
-from oracle.services.confirming import confirm_next
-from oracle.services.publishing import publish_next
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import IntentKind, IntentState, SlotState, Wish
+from oracle.store.outbox.records import IntentKind, IntentState, SlotState, Wish
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
 from tests.sending.errands import Clock, by_clock, cheap, errand

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.services.sending.budgets import DAY, HOUR, left, room, runway
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import IntentKind, Pause, PauseKind, Wish
+from oracle.store.outbox.records import IntentKind, Pause, PauseKind, Wish
+from oracle.txmgr.budget import DAY, HOUR, left, room, runway
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import CAPS, ETHER, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
 from tests.sending.faults import says

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import InputError
-from oracle.publisher.fees import raised
-from oracle.services.sending.bumping import bump_now
-from oracle.services.sending.retargeting import cancel
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import AttemptReason
+from oracle.store.outbox.records import AttemptReason
+from oracle.txmgr.client.fee_quote import raised
+from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.replacement.fee_bump import bump_now
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
     GWEI,

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.entrypoints.steps import Work
-from oracle.entrypoints.watch import Watch
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.steps import Work
 from oracle.errors import InputError, TransientError
-from oracle.scheduler import Beats
-from oracle.services.adopting.adopting import adopt, look
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.timing.waiting import why_waiting
-from oracle.store.outbox_rows import PauseKind
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.waiting import why_waiting
+from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.send_metrics import FOREIGN
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
 from tests.office import FINALITY, SETTINGS, Office
 from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import pause_of

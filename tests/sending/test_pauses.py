@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.services.planning import plan_push
-from oracle.services.readying import ready_next
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.admission import ready_next
 from tests.office import FINALITY, SETTINGS, Office
 from tests.sending.at_sea import GWEI, attempts, only, slots
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.services.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import Office
 from tests.sending.at_sea import (
     GWEI,

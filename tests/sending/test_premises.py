@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.bindings.inspection import Expected, differences
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.publisher.inspection import Expected, differences
-from oracle.services.confirming import confirm_next
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.reconciling import reconcile
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
 from tests.sending.at_sea import attempts
 from tests.sending.faults import another_chain, request_dropped

@@ -2,10 +2,10 @@
 
 import pytest
 
-from oracle.app import App
-from oracle.entrypoints import report_push
-from oracle.entrypoints.sending import Plan, published
-from oracle.services.desk import Step
+from oracle.cli.report import report_push
+from oracle.cli.send_now import Plan, published
+from oracle.daemon.app import App
+from oracle.txmgr.context import Step
 from tests.sending.test_dry_runs import Site, site, without_old_reports
 
 __all__ = ["site"]

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.services.outbox_census import OutboxCensus
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import SlotState
+from oracle.queries.outbox_figures import OutboxCensus
+from oracle.store.outbox.records import SlotState
 from oracle.telemetry.send_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import rival_push

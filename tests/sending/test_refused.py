@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.services.confirming import confirm_next
-from oracle.services.kicking import plan_kick
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.readying import ready_next
-from oracle.store.outbox_rows import IntentKind
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.admission import ready_next
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.manager import publish_next
 from tests import office as offices
 from tests.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office
 from tests.sending.at_sea import only, slots

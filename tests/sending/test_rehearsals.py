@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
-from oracle.services.sending.retargeting import cancel
+from oracle.txmgr.replacement.call_replacement import cancel
 from tests.office import CAPS, RULES, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, only, remembering
 from tests.sending.by_hand import Operator
@@ -22,7 +22,7 @@ Story = Callable[[Office, Proxies], None]
 
 @pytest.fixture(autouse=True)
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oracle.app.reading.rule_set", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.read_app.rule_set", lambda *_: RULES)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.publisher.signer import Signer
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import Signer
+from oracle.txmgr.manager import publish_next
 from tests.evm.chain import encoded
 from tests.office import Office, Premises
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, only, slots

@@ -5,15 +5,15 @@ from dataclasses import replace
 import msgspec
 from sqlalchemy import delete
 
-from oracle.publisher.board import Board
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.typed_data import ReportStatement
-from oracle.services.planning import plan_push
-from oracle.services.quorum.gathering import ask_peers
-from oracle.services.quorum.offering import offer
-from oracle.services.quorum.records import report_record, statement_of
-from oracle.store.outbox_rows import IntentKind
-from oracle.store.round_tables import report
+from oracle.quorum.board import Board
+from oracle.quorum.gatherer import ask_peers
+from oracle.quorum.offering import offer
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.local import KeySigner
+from oracle.signing.typed_data import ReportStatement
+from oracle.store.outbox.records import IntentKind
+from oracle.store.tables.round_tables import report
 from oracle.telemetry import gate_metrics, quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import SETTINGS

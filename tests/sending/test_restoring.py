@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.services.adopting.adopting import adopt, look
-from oracle.services.reconciling import reconcile
-from oracle.services.timing.waiting import why_waiting
-from oracle.store.outbox_rows import IntentKind, IntentState, SlotState
+from oracle.reporting.waiting import why_waiting
+from oracle.store.outbox.records import IntentKind, IntentState, SlotState
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
 from tests.office import SETTINGS, Office
 from tests.sending import faults
 from tests.sending.old_databases import adopted, blank, copied, next_nonce, refused

@@ -3,10 +3,10 @@
 import pytest
 
 from oracle.errors import InputError
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.sending.retargeting import cancel
-from oracle.store.outbox_rows import AttemptReason, IntentKind
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import AttemptReason, IntentKind
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.replacement.call_replacement import cancel
 from tests.office import SETTINGS, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots, takes
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from oracle.publisher.publisher import Keys
-from oracle.store.outbox_rows import PauseKind
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.accounts_and_limits import Keys
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import at_sea
 from tests.sending.reporters import second_transmitter

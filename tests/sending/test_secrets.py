@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from oracle.publisher.keys import create_keystore, unlock
-from oracle.publisher.signers.local import KeySigner
+from oracle.signing.keystore import create_keystore, unlock
+from oracle.signing.local import KeySigner
 from oracle.telemetry.metrics import REGISTRY
 from tests.leaks import Watch
 from tests.office import QUICK, key_files
@@ -19,8 +19,8 @@ LEAKS = """
 import logging, subprocess, sys, warnings
 import pytest, structlog
 from oracle.errors import InputError
-from oracle.publisher.keys import unlock
-from oracle.publisher.signers.local import KeySigner
+from oracle.signing.keystore import unlock
+from oracle.signing.local import KeySigner
 from oracle.telemetry import metrics
 from tests.office import key_files
 
@@ -48,7 +48,7 @@ def test_program(key):
 def test_daemon(tmp_path):
     # Only made here: what opens it is the other process.
     made = key_files(tmp_path, "signer")
-    told = "import sys; from pathlib import Path; from oracle.publisher.keys import unlock; "
+    told = "import sys; from pathlib import Path; from oracle.signing.keystore import unlock; "
     told += "print(unlock(*map(Path, sys.argv[1:])).hex())"
     with (tmp_path / "daemon.log").open("wb") as out:
         command = [sys.executable, "-c", told, *map(str, made)]
@@ -90,8 +90,8 @@ def test_case_f72_a_test_that_shows_a_secret_fails_and_does_not_show_it_again(tm
 CRASH = """
 import sys
 from oracle.entrypoints import cli
-from oracle.publisher.keys import unlock
-from oracle.publisher.signers.local import KeySigner
+from oracle.signing.keystore import unlock
+from oracle.signing.local import KeySigner
 from pathlib import Path
 
 def run(arguments):

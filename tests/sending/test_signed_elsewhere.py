@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from oracle.bindings.qos_oracle import proposal_in, propose_call
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.steps import Work
 from oracle.domain.ids import Hash
-from oracle.entrypoints.steps import Work
-from oracle.entrypoints.watch import Watch
 from oracle.errors import TransientError
-from oracle.publisher.contract import proposal_in, propose_call
-from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import Signer
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.typed_data import KickStatement
-from oracle.scheduler import Beats
-from oracle.services.kicking import plan_kick
-from oracle.services.quorum.records import KICK, kick_subject
-from oracle.services.signing_elsewhere import watch_key
-from oracle.store.store import Store
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.quorum.key_watch import watch_key
+from oracle.quorum.statements import KICK, kick_subject
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import KickStatement
+from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.accounts_and_limits import Keys
 from tests.office import ETHER, SETTINGS, Office, Premises, key_files
 from tests.sending.faults import null, status
 from tests.sending.proxy import Proxy

@@ -8,14 +8,14 @@ from sqlalchemy import update
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
-from oracle.publisher.board import Board
-from oracle.publisher.publisher import Keys
-from oracle.publisher.signer import SignedBytes, Signer, Statement, Transaction
-from oracle.publisher.typed_data import Domain, ReportStatement
-from oracle.services.planning import plan_push
-from oracle.services.quorum.records import report_record
-from oracle.store.outbox_rows import SignedStatement
-from oracle.store.outbox_tables import lease
+from oracle.quorum.board import Board
+from oracle.quorum.statements import report_record
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.store.outbox.records import SignedStatement
+from oracle.store.tables.outbox_tables import lease
+from oracle.txmgr.accounts_and_limits import Keys
 from tests.office import Office
 
 

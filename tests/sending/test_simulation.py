@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.services.sending import bumping, offers
+from oracle.txmgr.replacement import fee_bump, replacement_offer
 from tests.simulation import replica
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
@@ -84,8 +84,8 @@ def test_whoever_does_not_look_for_every_hash_is_seen(
 
 
 def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bumping, "room", lambda *_: 10**30)
-    monkeypatch.setattr(offers, "tightest", lambda *_: (10**30, "nothing"))
+    monkeypatch.setattr(fee_bump, "room", lambda *_: 10**30)
+    monkeypatch.setattr(replacement_offer, "tightest", lambda *_: (10**30, "nothing"))
     # Not in every world: it takes a purse that is just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6
     faults = [

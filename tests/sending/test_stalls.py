@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.lease import Lease
-from oracle.store.outbox_rows import IntentKind
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.ops.lease_repository import Lease
+from oracle.store.outbox.records import IntentKind
 from tests.office import Office, Premises
 from tests.sending.fuses import fused
 from tests.sending.journals import gaps

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from oracle.errors import TransientError
-from oracle.services.confirming import confirm_all, confirm_next
-from oracle.services.desk import Desk, Step
-from oracle.services.planning import plan_push
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
+from oracle.txmgr.context import Desk, Step
 from tests.evm.chain import Chain
 from tests.office import Office
 from tests.sending.at_sea import attempts, slots

@@ -16,12 +16,12 @@ from threading import Timer
 import pytest
 from sqlalchemy import select, text
 
-from oracle.demo.show import Key
+from oracle.devnet.demo.show import Key
 from oracle.errors import TransientError
 from oracle.store import engine
-from oracle.store.outbox_rows import ON_ITS_WAY
-from oracle.store.outbox_tables import pub_journal
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.outbox.records import ON_ITS_WAY
+from oracle.store.tables.outbox_tables import pub_journal
 from tests.entrypoints.local_network import LocalNetwork, local_network
 from tests.reporters.company import Company
 from tests.reporters.member import Member

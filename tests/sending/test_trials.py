@@ -1,6 +1,6 @@
 """Counts of what is tried before it is signed, and of what too few endpoints agree on."""
 
-from oracle.store.outbox_rows import IntentKind
+from oracle.store.outbox.records import IntentKind
 from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.telemetry.send_metrics import UNDECIDED
 from tests.office import FINALITY, Office

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.services.quorum.records import report_record, statement_of
-from oracle.services.quorum.signing import sign_once
+from oracle.quorum.sign_once import sign_once
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.manager import publish_next
 from tests.office import SETTINGS, Office, Premises
 from tests.sending.at_sea import asked_by
 from tests.sending.faults import Fault

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.manager import publish_next
 from tests.evm.chain import Chain
 from tests.office import Office, Premises
 from tests.sending.faults import Fault, Question

@@ -3,14 +3,14 @@
 import pytest
 from alembic import command
 
-from oracle.chain.oracle_contract import ORACLE
-from oracle.domain.contract_events import RoleSet
-from oracle.domain.rounds import KickState
-from oracle.services.integrity.mending import Mender, mend_next
-from oracle.services.refolding import Manner
-from oracle.store.outbox_rows import AttemptReason, PauseKind, SlotState
+from oracle.chain.decode.oracle_logs import ORACLE
+from oracle.domain.events.oracle_events import RoleSet
+from oracle.domain.reports.rounds import KickState
+from oracle.indexer.audit.scope_backfill import Mender, mend_next
+from oracle.indexer.rebuild import Manner
+from oracle.store.database import Store
+from oracle.store.outbox.records import AttemptReason, PauseKind, SlotState
 from oracle.store.schema import SchemaAge, migrate
-from oracle.store.store import Store
 from tests.office import Office
 from tests.sending.test_kickouts_late import cancelled, died, state_of_kick
 from tests.services.test_kicking import proposed
@@ -92,8 +92,8 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
 ):
     with monkeypatch.context() as older:
         known = [one for one in ORACLE if one.kind is not RoleSet]
-        older.setattr("oracle.chain.reader.ORACLE", known)
-        older.setattr("oracle.services.versioning.FOLD_VERSION", 2)
+        older.setattr("oracle.chain.profiles.event_reader.ORACLE", known)
+        older.setattr("oracle.indexer.versioning.FOLD_VERSION", 2)
         office.reread()
         proposed(office)
         died(office)

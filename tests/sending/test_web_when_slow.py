@@ -9,12 +9,12 @@ import psycopg
 import pytest
 import requests
 
-from oracle.entrypoints.watch import Watch
-from oracle.entrypoints.web import build, serving
-from oracle.publisher.board import Board
-from oracle.publisher.statement_wire import ToldReport, read
-from oracle.scheduler import Beats
-from oracle.store.store import Store
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.daemon.web import build, serving
+from oracle.quorum.board import Board
+from oracle.quorum.wire_format import ToldReport, read
+from oracle.store.database import Store
 
 ADDRESS, HASH = "0x" + 40 * "1", "0x" + 64 * "2"
 TOLD = ToldReport(

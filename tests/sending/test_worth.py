@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.worth import Patience
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind
+from oracle.domain.reports.submission_policy import Patience
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.manager import publish_next
 from tests.office import SETTINGS, Office
 from tests.sending.at_sea import GWEI, dear_blocks
 from tests.services.test_kicking import group

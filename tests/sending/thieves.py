@@ -1,8 +1,8 @@
 """What somebody does who has the transmitter's key: a second wallet that signs with it."""
 
 from oracle.domain.ids import Address
-from oracle.publisher.fees import PLAIN_GAS, Fees
-from oracle.publisher.signer import Signer, Transaction
+from oracle.signing.signer import Signer, Transaction
+from oracle.txmgr.client.fee_quote import PLAIN_GAS, Fees
 from tests.office import CHAIN_ID, Office
 from tests.sending.at_sea import GWEI
 

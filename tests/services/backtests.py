@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oracle.domain.events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Membership
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task
-from oracle.services.backtest.columns import Column
-from oracle.services.backtest.history import History as Kept, kept
-from oracle.services.backtest.measuring import Asked, measure
-from oracle.services.backtest.results import Measured
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership
+from oracle.domain.state.task import Task
+from oracle.lab.backtest.event_history import History as Kept, kept
+from oracle.lab.backtest.measurement import Asked, measure
+from oracle.lab.backtest.results import Measured
+from oracle.lab.backtest.system_columns import Column
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.policy import Scene, Verdict
 from tests.histories import History, node
 

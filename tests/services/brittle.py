@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
 
 
 class Died(BaseException):  # as a process does: nothing may catch it

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.store import Store
+from oracle.store.database import Store
 
 NewStore = Callable[[], AbstractContextManager[Store]]
 

@@ -10,26 +10,26 @@ import pytest
 from typing_extensions import override
 from web3 import Web3
 
-from oracle.domain.events import TaskKind
+from oracle.dispatch.assigner import Assigner, check_dispatch
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
-from oracle.publisher.publisher import Publisher
-from oracle.publisher.signer import Signer
-from oracle.publisher.signers.local import KeySigner
-from oracle.publisher.typed_data import Domain
-from oracle.services.assigning import Assigner, check_dispatch
-from oracle.services.confirming import confirm_all
-from oracle.services.convoying import convoy_next
-from oracle.services.desk import Desk, Step
-from oracle.services.dispatch_settings import DispatchSettings
-from oracle.services.dispatching import plan_dispatch
-from oracle.services.folding import Folder
-from oracle.services.reconciling import reconcile
-from oracle.services.reporting import Reporter
-from oracle.store.draws import StoredDraw
-from oracle.store.outbox_rows import IntentKind
-from oracle.store.store import Store
+from oracle.indexer.folder import Folder
+from oracle.reporting.report_cutter import Reporter
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
+from oracle.store.outbox.records import IntentKind
+from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.weighting import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.confirmation.confirmer import confirm_all
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.nonce_assignment import convoy_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
 from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, key_files
 from tests.services.office_fixtures import just_after

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.domain.ids import Hash
-from oracle.domain.report import ReportSettings
-from oracle.domain.rules import Rules
-from oracle.services.folding import Folder
-from oracle.services.indexing import Done, Pace, index_next
-from oracle.services.reporting import Reporter
-from oracle.store.identity import Identity
-from oracle.store.store import Store
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Done, Pace, index_next
+from oracle.reporting.report_cutter import Reporter
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
 
 # Pools fill and kickouts fall due within a short history.

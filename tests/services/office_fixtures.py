@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.store import Store
+from oracle.store.database import Store
 from tests.evm.anvil import FREE_BY_HAND, anvil
 from tests.evm.chain import Chain
 from tests.office import SETTINGS, Office, Premises

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.services.backfilling import backfill
-from oracle.services.refolding import Manner
-from oracle.store.store import Store
+from oracle.indexer.backfill import backfill
+from oracle.indexer.rebuild import Manner
+from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, folder, mined

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.services.backtest.columns import MOST_COLUMNS, Basis, Grid, Setting, columns_of
-from oracle.services.backtest.grids import read_grid
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.lab.backtest.parameter_grid import read_grid
+from oracle.lab.backtest.system_columns import MOST_COLUMNS, Basis, Grid, Setting, columns_of
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 LEGACY = [
     "legacy:legacy.vram_weight=0.2",

@@ -4,10 +4,10 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
-from oracle.services.backtest import running
-from oracle.services.backtest.columns import Basis, Setting, columns_of
-from oracle.services.backtest.comparing import differing
-from oracle.services.backtest.conducting import Wanted, compare
+from oracle.lab.backtest import worker_pool
+from oracle.lab.backtest.backtest import Wanted, compare
+from oracle.lab.backtest.comparison import differing
+from oracle.lab.backtest.system_columns import Basis, Setting, columns_of
 from tests.histories import History, node
 from tests.services.backtests import Bench
 
@@ -123,7 +123,7 @@ def test_a_score_of_tickets_is_of_the_most_there_can_be():
 
 
 def test_one_job_and_two_make_the_same_comparison(monkeypatch):
-    monkeypatch.setattr(running, "ALONE_BELOW", 0)
+    monkeypatch.setattr(worker_pool, "ALONE_BELOW", 0)
     events = two_of_unequal_luck().events
     both = columns("seed", "relay")
     one = compare(events, both, Wanted(jobs=1, instants=5))

@@ -3,13 +3,13 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reliability import healed
+from oracle.domain.scoring.reliability import healed
 from oracle.errors import InputError
-from oracle.services.backtest.history import EVENTS_AT_ONCE, kept
-from oracle.services.backtest.measuring import Asked
-from oracle.services.backtest.results import Kick
-from oracle.services.backtest.spreading import CHANCE, chosen_starts
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.lab.backtest.event_history import EVENTS_AT_ONCE, kept
+from oracle.lab.backtest.measurement import Asked
+from oracle.lab.backtest.results import Kick
+from oracle.lab.backtest.task_distribution import CHANCE, chosen_starts
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import GENESIS_TIME, History, folded, node, rules_with
 from tests.services.backtests import Bench, ByName
 

@@ -7,12 +7,17 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.views import is_excluded, is_kickout_due
-from oracle.services.backtest.columns import Column
-from oracle.services.backtest.history import kept
-from oracle.services.backtest.measuring import Asked, measure
-from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY, CrynuxFollower, CrynuxPolicy
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
+from oracle.lab.backtest.event_history import kept
+from oracle.lab.backtest.measurement import Asked, measure
+from oracle.lab.backtest.system_columns import Column
+from oracle.systems.crynux.crynux_policy import (
+    RELAY_POLICY,
+    SEED_POLICY,
+    CrynuxFollower,
+    CrynuxPolicy,
+)
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.examples import examples
 from tests.histories import folded, rules_with
 from tests.random_histories import any_histories, disturbed_histories, legal_histories

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import InputError
-from oracle.store.outbox_rows import PauseKind
+from oracle.store.outbox.records import PauseKind
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
 from tests.office import FINALITY, Office

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from oracle.chain.heads import Heads
-from oracle.services.convoying import convoy_next
-from oracle.services.desk import Desk, Step
-from oracle.services.dispatching import plan_dispatch
-from oracle.store.outbox_rows import IntentKind
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.nonce_assignment import convoy_next
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import CAPS

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from oracle.dispatch.assigner import check_dispatch
+from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import InputError
-from oracle.services.assigning import check_dispatch
-from oracle.services.dispatching import plan_dispatch
-from oracle.services.folding import Folder
-from oracle.services.indexing import index_next
-from oracle.services.verifying import DrawCheck, DrawVerdict, verify_draw
-from oracle.store.outbox_rows import IntentKind
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import index_next
+from oracle.queries.selection.draw_check import DrawCheck, DrawVerdict, verify_draw
+from oracle.store.outbox.records import IntentKind
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import RULES, Office

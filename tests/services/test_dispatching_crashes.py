@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from oracle.publisher.line import Lines
-from oracle.publisher.sender import Sent, send_all
-from oracle.services.sending import broadcasting
-from oracle.store.store import Store
+from oracle.rpc.fanout import Lines
+from oracle.store.database import Store
+from oracle.txmgr import broadcaster
+from oracle.txmgr.client.send_raw import Sent, send_all
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain
 from tests.evm.network import Status
@@ -35,7 +35,7 @@ def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
         return sent
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(broadcasting, "send_all", fused_send)
+        patched.setattr(broadcaster, "send_all", fused_send)
         fused_store = cast("Store", FusedStore(office.store, fuse))
         office.starts = replace(office.starts, store=fused_store)
         yield

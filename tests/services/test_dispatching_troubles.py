@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from web3 import Web3
 
-from oracle.publisher.publisher import Publisher
-from oracle.publisher.signers.local import KeySigner
-from oracle.services import convoying
-from oracle.services.convoying import convoy_next
-from oracle.services.dispatching import plan_dispatch
-from oracle.services.reconciling import reconcile
-from oracle.store.outbox_rows import IntentKind
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.signing.local import KeySigner
+from oracle.store.outbox.records import IntentKind
+from oracle.txmgr import nonce_assignment
+from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.nonce_assignment import convoy_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import CAPS, key_files
@@ -58,8 +58,8 @@ def steps(office: DispatchOffice) -> Iterator[str]:
 def in_want_of_gas(office: DispatchOffice) -> None:
     """What is sent now is mined, and fails."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(convoying, "limit_for", lambda *_: 50_000)
-        patched.setattr(convoying, "_fits", lambda look: look.is_good)
+        patched.setattr(nonce_assignment, "limit_for", lambda *_: 50_000)
+        patched.setattr(nonce_assignment, "_fits", lambda look: look.is_good)
         office.turn()
 
 

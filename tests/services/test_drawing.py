@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import BlockRef
+from oracle.dispatch.drawer import Drawer
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, Hash
-from oracle.domain.nodes import Node
-from oracle.domain.tasks import Task
-from oracle.services.drawing import Drawer
-from oracle.systems.crynux import pool
-from oracle.systems.crynux.policy import CrynuxFollower
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux import candidate_pool
+from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Out, Requirement, misfit
-from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from tests.services.dispatch_office import settings
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
 from tests.systems.crynux.networks import networks, wishes
@@ -76,7 +76,7 @@ def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_
         looks.append(node)
         return misfit(node, wanted)
 
-    monkeypatch.setattr(pool, "misfit", look)
+    monkeypatch.setattr(candidate_pool, "misfit", look)
     drawer = Drawer(settings())
     drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
     assert len(drawer.plan.armed) == (0 if running else 1000)

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from oracle.domain.block import BlockRange
-from oracle.domain.events import DomainEvent
+from oracle.domain.blocks import BlockRange
+from oracle.domain.events.jsonl import parse_events
+from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import decimal_text
-from oracle.domain.jsonl import parse_events
-from oracle.domain.views import reliability_at, status_of
-from oracle.services import exporting
-from oracle.services.exporting import export
-from oracle.services.replaying import replay
-from oracle.store.store import Store
+from oracle.domain.scoring.node_scores import reliability_at, status_of
+from oracle.indexer import stored_events
+from oracle.indexer.stored_events import export
+from oracle.queries.replay import replay
+from oracle.store.database import Store
 from tests.scripted import ScriptedChain, ScriptedReader
 from tests.services.follower import RULES, Follower, mined
 from tests.traffic import Traffic
@@ -45,7 +45,7 @@ def test_the_export_is_what_the_chain_said_in_order_of_position(store):
 def test_pieces_of_any_size_make_the_same_file(store, monkeypatch):
     Follower(mined(TRAFFIC), store).catch_up()
     whole = exported(store)
-    monkeypatch.setattr(exporting, "LOGS_AT_ONCE", 1)
+    monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 1)
     assert exported(store) == whole
     assert exported(store, BlockRange(0, 20)) + exported(store, BlockRange(21, 99)) == whole
 

@@ -1,9 +1,9 @@
 """The final block that we hold is one that we have read."""
 
 from oracle.chain.heads import Heads
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
-from oracle.services.committing import Arrival
+from oracle.indexer.commit import Arrival
 from tests.scripted import ScriptedChain, ScriptedReader
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from oracle.services import holders
-from oracle.services.holders import Fate, fate_of, holder_name
-from oracle.services.leasing import HeldError, leased, take, try_take, worker
-from oracle.store.store import Store
+from oracle.daemon.lease import lease_holder
+from oracle.daemon.lease.lease_holder import Fate, fate_of, holder_name
+from oracle.daemon.lease.lease_keeper import HeldError, leased, take, try_take, worker
+from oracle.store.database import Store
 
 _NAMES_ITSELF = (
-    "import sys, oracle.services.holders as h;"
+    "import sys, oracle.daemon.lease.lease_holder as h;"
     "print(h.holder_name('run'), flush=True); sys.stdin.read()"
 )
 
@@ -85,8 +85,8 @@ def test_where_the_kernel_does_not_tell_enough_nobody_is_gone(
         running.wait()
         assert fate_of(name) is Fate.GONE
         _proc(tmp_path, hidden)
-        monkeypatch.setattr(holders, "_PROC", tmp_path)
-        monkeypatch.setattr(holders, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
+        monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
+        monkeypatch.setattr(lease_holder, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
         assert fate_of(name) is Fate.UNKNOWN
         assert "begun" not in holder_name("run")
 
@@ -96,7 +96,7 @@ def test_a_mount_that_counts_other_processes_tells_nothing(
 ):
     name = holder_name("run")
     (tmp_path / "self").symlink_to("1234567")
-    monkeypatch.setattr(holders, "_PROC", tmp_path)
+    monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
     assert fate_of(name) is Fate.UNKNOWN
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.events import NodeJoined, NodePaused
+from oracle.domain.events.network_events import NodeJoined, NodePaused
 from oracle.domain.ids import Hash
-from oracle.domain.rules import Rules
+from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError, TransientError
-from oracle.services.indexing import Indexed, Pace
-from oracle.store.store import Store
+from oracle.indexer.loop import Indexed, Pace
+from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
 from tests.services.follower import RULES, Follower, folder, mined

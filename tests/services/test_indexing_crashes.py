@@ -1,8 +1,8 @@
 """A process that dies anywhere leaves either nothing of a step or all of it."""
 
-from oracle.services.indexing import Indexed, index_next
-from oracle.services.rewinding import Rewound
-from oracle.store.store import Store
+from oracle.indexer.loop import Indexed, index_next
+from oracle.indexer.reorg import Rewound
+from oracle.store.database import Store
 from tests.services.brittle import deaths
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, mined

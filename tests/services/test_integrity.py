@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered
-from oracle.domain.events import TaskCreated, TaskStarted
+from oracle.domain.events.network_events import TaskCreated, TaskStarted
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
-from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.integrity.counting import compare_counters
-from oracle.services.integrity.dead_letters import open_letters, retry
-from oracle.services.integrity.gaps import gaps
-from oracle.services.integrity.surveying import integrity_census
-from oracle.services.integrity.verifying import Asked, Verified, verify
-from oracle.services.refolding import Manner, refold
-from oracle.store.cursor import Cursor
-from oracle.store.store import Store
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.counter_check import compare_counters
+from oracle.indexer.audit.dead_letters import open_letters, retry
+from oracle.indexer.audit.gaps import gaps
+from oracle.indexer.audit.reverify import Asked, Verified, verify
+from oracle.indexer.rebuild import Manner, refold
+from oracle.queries.surveying import integrity_census
+from oracle.store.database import Store
+from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.metrics import REGISTRY
 from tests.scripted import ScriptedChain, ScriptedReader
 from tests.services.conftest import NewStore
@@ -182,7 +182,7 @@ def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
 def test_an_interrupted_verification_goes_on_where_it_was(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("oracle.services.integrity.verifying.CHUNK", 10)
+    monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
     asked = Asked(BlockRange(0, 49), Level.PROVEN)
 
     def give_up(reached: int, _last: int) -> None:

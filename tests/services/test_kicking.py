@@ -6,13 +6,13 @@ import json
 import pytest
 
 from oracle.domain.verification import Level
-from oracle.services.accusing import Law, looks_at
-from oracle.services.confirming import confirm_next
-from oracle.services.kicking import plan_kick
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import IntentKind, PauseKind
-from oracle.store.rounds import RoundRoom
+from oracle.kickouts.kickout_eligibility import Law, looks_at
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import IntentKind, PauseKind
+from oracle.store.state.round_repository import RoundRoom
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.evm.groups import answer, compare, members
 from tests.evm.network import Standing, word

@@ -1,7 +1,7 @@
 """What a report lacks of a quorum is remembered as long as it lacks it, and no longer."""
 
 from oracle.domain.ids import Hash
-from oracle.services.lacking import Lack
+from oracle.quorum.lacking import Lack
 
 ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from oracle.daemon.lease import lease_keeper
+from oracle.daemon.lease.lease_keeper import take, try_take
 from oracle.errors import TransientError
-from oracle.services import leasing
-from oracle.services.leasing import take, try_take
 from oracle.store import engine
-from oracle.store.store import Store
+from oracle.store.database import Store
 
 Stall = Callable[[psycopg.Connection[Any], Callable[[], None]], None]
 # Looks at a server that may be slow to notice that it waits.
@@ -67,7 +67,7 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
             with pytest.raises(TransientError, match="kill it"):
                 try_take(new, "new")
             # ...but a lease later it is one.
-            monkeypatch.setattr(leasing, "STALLED_SECONDS", 0)
+            monkeypatch.setattr(lease_keeper, "STALLED_SECONDS", 0)
             for _ in range(PATIENCE):
                 with pytest.raises(TransientError) as told:
                     try_take(new, "new")

@@ -6,23 +6,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.reader import Decoded
-from oracle.domain.fold import Fold
-from oracle.domain.jsonl import event_to_json, parse_events
-from oracle.domain.lanes import lane_in
-from oracle.domain.report import Report, ReportSettings, cut, decode, wanted_words
-from oracle.domain.rounds import Rounds
-from oracle.domain.rules import Rules
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.cli.inspect.explain_commands import _lines as explained
+from oracle.domain.events.jsonl import event_to_json, parse_events
+from oracle.domain.fold.fold import Fold
+from oracle.domain.reports.lanes import lane_in
+from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wanted_words
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.scoring.rules import Rules
 from oracle.domain.verification import Level
-from oracle.entrypoints.answers import explain_answer, node_answer
-from oracle.entrypoints.explain_commands import _lines as explained
-from oracle.services.accusing import Law, due_spells, evidence_at, looks_at
-from oracle.services.explaining import Archive, explain
-from oracle.services.folding import Folder, Stretch
-from oracle.services.observing import census, node_rows, overview
-from oracle.services.replaying import replay
-from oracle.services.reporting import Reporter
-from oracle.services.ruling import adopt_rules
+from oracle.indexer.folder import Folder, Stretch
+from oracle.indexer.rules_binding import adopt_rules
+from oracle.kickouts.kickout_eligibility import Law, due_spells, evidence_at, looks_at
+from oracle.queries.explain import Archive, explain
+from oracle.queries.json_answers import explain_answer, node_answer
+from oracle.queries.replay import replay
+from oracle.queries.status import census, node_rows, overview
+from oracle.reporting.report_cutter import Reporter
 from tests.examples import examples
 from tests.histories import History, node, task
 from tests.services.test_reporting import Unread, block, indexes_for

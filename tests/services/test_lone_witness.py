@@ -1,8 +1,8 @@
 """The only endpoint that can tell of a fork has to say it again."""
 
-from oracle.services.indexing import Pace
-from oracle.services.rewinding import Rewound
-from oracle.store.store import Store
+from oracle.indexer.loop import Pace
+from oracle.indexer.reorg import Rewound
+from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.follower import Follower, mined
 from tests.services.test_rewinding import BLOCKS

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from oracle.domain.block import Position
-from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
-from oracle.domain.lanes import LANES_PER_WORD, with_lane
-from oracle.domain.ledger import KickoutDue
-from oracle.domain.report import ReportSettings
-from oracle.domain.rounds import Rounds
-from oracle.services.low_rounds import first_low, low_now
-from oracle.store.rounds import RoundRoom
-from oracle.store.store import Store
+from oracle.domain.reports.lanes import LANES_PER_WORD, with_lane
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.rounds import Rounds
+from oracle.kickouts.shown_low import first_low, low_now
+from oracle.store.database import Store
+from oracle.store.state.round_repository import RoundRoom
 
 SETTINGS = ReportSettings()
 SPELL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)

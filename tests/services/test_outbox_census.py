@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.services.outbox_census import OutboxCensus, with_accounts, with_contract
-from oracle.store.outbox_rows import IntentKind
+from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
+from oracle.store.outbox.records import IntentKind
 from tests.evm.fixtures import chain
 from tests.office import Office
 from tests.services.office_fixtures import (

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.services.desk import Step
-from oracle.services.planning import plan_push
-from oracle.services.publishing import publish_next
-from oracle.store.outbox_rows import PauseKind
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.context import Step
+from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
 from tests.office import CAPS, ETHER, SETTINGS, Office

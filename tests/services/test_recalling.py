@@ -1,7 +1,7 @@
 """Which block a period's report speaks of."""
 
-from oracle.services.recalling import last_block_of
-from oracle.store.store import Store
+from oracle.reporting.recompute import last_block_of
+from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.follower import SETTINGS, Follower
 

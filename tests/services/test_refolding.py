@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange
+from oracle.chain.fetch.fetcher import Window
+from oracle.domain.blocks import BlockRange
 from oracle.errors import FatalError, InputError
-from oracle.services import refolding
-from oracle.services.folding import Folder
-from oracle.services.refolding import Manner, refold
-from oracle.services.reporting import Reporter
-from oracle.services.rewinding import Rewound
-from oracle.store.reports import ReportState
-from oracle.store.store import Store
+from oracle.indexer import rebuild
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.reorg import Rewound
+from oracle.reporting.report_cutter import Reporter
+from oracle.store.database import Store
+from oracle.store.reports.report_repository import ReportState
 from tests.scripted import ScriptedReader
 from tests.services.brittle import deaths
 from tests.services.conftest import NewStore
@@ -53,7 +53,7 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
 
 def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
     follower = followed(store)
-    monkeypatch.setattr(refolding, "LOGS_AT_ONCE", 7)
+    monkeypatch.setattr(rebuild, "LOGS_AT_ONCE", 7)
     reached: list[int] = []
 
     refolded = refold(

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from oracle.domain.events import LastStatus
-from oracle.domain.jsonl import event_to_json
+from oracle.domain.events.jsonl import event_to_json
+from oracle.domain.events.network_events import LastStatus
 from oracle.errors import InputError
-from oracle.services.replaying import replay
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.queries.replay import replay
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import History, group, node, rules_with, task
 from tests.reference import Reference
 

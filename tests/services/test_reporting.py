@@ -5,19 +5,26 @@ from types import MappingProxyType
 
 from hypothesis import given, strategies as st
 
-from oracle.chain.reader import Decoded
-from oracle.domain.block import BlockRef, Position
-from oracle.domain.contract_events import ContractEvent, IndexAssigned, IndexRetired
-from oracle.domain.events import DomainEvent, NodeJoined
-from oracle.domain.fold import Fold
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import DomainEvent, NodeJoined
+from oracle.domain.events.oracle_events import ContractEvent, IndexAssigned, IndexRetired
+from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
-from oracle.domain.lanes import lane_in
-from oracle.domain.report import Report, ReportSettings, cut, decode, period_of, wanted_words
-from oracle.domain.rounds import NodeIndex, Rounds
-from oracle.services.folding import Folder, Stretch
-from oracle.services.reporting import Reporter
-from oracle.store.reports import ReportState
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.reports.lanes import lane_in
+from oracle.domain.reports.report import (
+    Report,
+    ReportSettings,
+    cut,
+    decode,
+    period_of,
+    wanted_words,
+)
+from oracle.domain.reports.rounds import NodeIndex, Rounds
+from oracle.indexer.folder import Folder, Stretch
+from oracle.reporting.report_cutter import Reporter
+from oracle.store.reports.report_repository import ReportState
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.examples import examples
 from tests.histories import GENESIS_TIME, History
 from tests.random_histories import any_histories

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
-from oracle.services.integrity.rereading import Reread, Rereader, reread_next
-from oracle.services.refolding import Manner
-from oracle.store.store import Store
+from oracle.indexer.audit.reread import Reread, Rereader, reread_next
+from oracle.indexer.rebuild import Manner
+from oracle.store.database import Store
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, mined
 from tests.traffic import Traffic

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.errors import TransientError
-from oracle.services.latching import Latched
-from oracle.services.rewinding import Rewound
-from oracle.store.store import Store
+from oracle.indexer.finality_halt import Latched
+from oracle.indexer.reorg import Rewound
+from oracle.store.database import Store
 from tests.examples import examples
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore

@@ -3,10 +3,10 @@
 import pytest
 
 from oracle.errors import InputError
-from oracle.services.latching import Latched
-from oracle.services.refolding import Manner
-from oracle.services.rewinding import rewind_to
-from oracle.store.store import Store
+from oracle.indexer.finality_halt import Latched
+from oracle.indexer.rebuild import Manner
+from oracle.indexer.reorg import rewind_to
+from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, folder, mined

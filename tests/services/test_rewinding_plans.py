@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.store.outbox_rows import Account, IntentKind, IntentState, Stamp, Wish
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.outbox.records import Account, IntentKind, IntentState, Stamp, Wish
 from tests.chain.network_logs import ORACLE
 from tests.services.follower import Follower, mined
 from tests.traffic import Traffic, address

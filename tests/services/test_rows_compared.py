@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, Column, LargeBinary, update
 
-from oracle.chain.window import Window
-from oracle.domain.block import BlockRange, BlockRef
+from oracle.chain.fetch.fetcher import Window
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Call, Log
-from oracle.services.integrity.comparing import Difference, compare
-from oracle.store.chain_tables import call as call_table, log as log_table
-from oracle.store.store import Store, Unit
+from oracle.indexer.audit.row_diff import Difference, compare
+from oracle.store.database import Store, Unit
+from oracle.store.tables.chain_tables import call as call_table, log as log_table
 from tests.services.conftest import NewStore
 from tests.store.samples import a_hash, call, log
 

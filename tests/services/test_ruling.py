@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import InputError
-from oracle.services.ruling import (
+from oracle.indexer.rules_binding import (
     adopt_rules,
     check_period,
     check_rules,
@@ -15,9 +15,9 @@ from oracle.services.ruling import (
     refuse_other_rules,
     shown,
 )
-from oracle.store.rule_sets import named_by
-from oracle.store.store import Store
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.store.database import Store
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 
 def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from oracle.domain.block import Position
-from oracle.domain.contract_events import RoundAccepted
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
-from oracle.domain.rounds import Kick, KickState, Rounds
-from oracle.services.signing_round import (
+from oracle.domain.reports.rounds import Kick, KickState, Rounds
+from oracle.kickouts.signing_round import (
     RECENT_ROUNDS,
     RENEWED_AFTER,
     signable_from,
@@ -18,7 +18,7 @@ from oracle.services.signing_round import (
     why_gone,
     why_not_sent,
 )
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
 
 TTL, SINCE = 600, 5
 

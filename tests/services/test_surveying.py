@@ -5,15 +5,15 @@ from itertools import groupby
 
 import pytest
 
-from oracle.domain.block import BlockRange
-from oracle.domain.events import DomainEvent
-from oracle.domain.jsonl import parse_events
-from oracle.domain.tasks import Task
+from oracle.domain.blocks import BlockRange
+from oracle.domain.events.jsonl import parse_events
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.state.task import Task
 from oracle.errors import InputError
-from oracle.services.explaining import Archive
-from oracle.services.exporting import export
-from oracle.services.surveying import Question, survey_events, survey_store
-from oracle.systems.crynux.task_queue import is_waiting
+from oracle.indexer.stored_events import export
+from oracle.queries.explain import Archive
+from oracle.queries.selection.network_snapshot import Question, survey_events, survey_store
+from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.policy import Scene, Verdict
 from tests.histories import History, group, node, task
 from tests.scripted import ScriptedReader

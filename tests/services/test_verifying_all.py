@@ -2,7 +2,7 @@
 
 from web3 import Web3
 
-from oracle.services.verifying import AllDraws, DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.draw_check import AllDraws, DrawVerdict, verify_all, verify_draw
 from tests.evm.fixtures import chain
 from tests.services.dispatch_office import (
     DispatchOffice,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from oracle.errors import FatalError
-from oracle.publisher.line import Line
-from oracle.publisher.signer import SignedBytes, Transaction
-from oracle.publisher.signers.local import KeySigner
+from oracle.rpc.fanout import Line
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import SignedBytes, Transaction
 from tests.evm.fixtures import chain
 from tests.office import Office
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office

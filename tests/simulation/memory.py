@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import GeneratorType
 from typing import Any, cast
 
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
 
 # The clock of the database, and what `Books` moves: asked every time.
 _LIVELY = frozenset({"lease", "cursor"})

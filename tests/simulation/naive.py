@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.publisher.fees import Fees
-from oracle.publisher.line import Lines
-from oracle.publisher.sender import send
-from oracle.publisher.signer import Transaction
+from oracle.rpc.fanout import Lines
+from oracle.signing.signer import Transaction
+from oracle.txmgr.client.fee_quote import Fees
+from oracle.txmgr.client.send_raw import send
 from tests.simulation.goals import Goals
 from tests.simulation.wires import US, PaperSigner, lines_of
 from tests.simulation.world import Died, World

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from oracle.chain.abi import load
-from oracle.shipped import shipped
+from oracle.chain.decode.abi import load
+from oracle.resources import shipped
 from tests.simulation.chain import GAS_USED, GWEI, Block, Branch, Chain, Tx
 
 Json = Any

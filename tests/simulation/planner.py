@@ -4,17 +4,11 @@ from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
-from oracle.publisher.typed_data import KickStatement, ReportStatement
-from oracle.services.desk import Desk, Step
-from oracle.services.quorum.records import kick_record, kick_subject, report_record
-from oracle.services.quorum.signing import sign_once
-from oracle.store.outbox_rows import (
-    ON_ITS_WAY,
-    IntentKind,
-    IntentState,
-    SignedStatement,
-    Wish,
-)
+from oracle.quorum.sign_once import sign_once
+from oracle.quorum.statements import kick_record, kick_subject, report_record
+from oracle.signing.typed_data import KickStatement, ReportStatement
+from oracle.store.outbox.records import ON_ITS_WAY, IntentKind, IntentState, SignedStatement, Wish
+from oracle.txmgr.context import Desk, Step
 from tests.simulation.books import Books, Wished
 from tests.simulation.goals import Goals
 from tests.simulation.world import World

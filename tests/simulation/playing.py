@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from oracle.domain.block import BlockRef
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.services.outbox_census import OutboxCensus
+from oracle.queries.outbox_figures import OutboxCensus
+from oracle.store.database import Store
 from oracle.store.schema import migrate
-from oracle.store.store import Store
 from tests.simulation.books import Books
 from tests.simulation.goals import Goals, Verdict
 from tests.simulation.memory import Memory

@@ -5,25 +5,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from oracle.bindings.qos_oracle import OracleContract
 from oracle.chain.heads import Heads
+from oracle.daemon.lease.lease_keeper import renew, take
 from oracle.domain.ids import Address, Hash
-from oracle.domain.report import ReportSettings
+from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.publisher.contract import OracleContract
-from oracle.publisher.fees import Caps
-from oracle.publisher.publisher import Keys, Publisher
-from oracle.publisher.typed_data import Domain
-from oracle.services.confirming import confirm_next
-from oracle.services.desk import Desk, Step
-from oracle.services.leasing import renew, take
-from oracle.services.publishing import publish_next
-from oracle.services.reconciling import reconcile
-from oracle.services.sending.bumping import bump_now
-from oracle.services.sending.retargeting import cancel
-from oracle.services.sending_settings import SendingSettings
-from oracle.store.outbox_rows import Intent, IntentState, PauseKind
-from oracle.store.store import Store
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
+from oracle.store.outbox.records import Intent, IntentState, PauseKind
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.txmgr.accounts_and_limits import Keys, Publisher
+from oracle.txmgr.client.fee_quote import Caps
+from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.replacement.fee_bump import bump_now
+from oracle.txmgr.sending_settings import SendingSettings
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from oracle.chain.failures import EndpointError
-from oracle.chain.kinds import Kind
 from oracle.domain.ids import Address, Hash
-from oracle.publisher.door import Door
-from oracle.publisher.line import Line, Lines
-from oracle.publisher.signer import SignedBytes, Statement, Transaction
-from oracle.publisher.typed_data import Domain
-from oracle.store.store import Unit
+from oracle.rpc.door import Door
+from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.kinds import Kind
+from oracle.rpc.rpc_errors import EndpointError
+from oracle.signing.signer import SignedBytes, Statement, Transaction
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Unit
 from tests.simulation.chain import hash_of
 from tests.simulation.memory import Memory
 from tests.simulation.node import RefusedError

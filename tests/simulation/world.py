@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from oracle.chain.heads import Heads
-from oracle.domain.block import BlockRef
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from tests.simulation.chain import GWEI, Block, Chain, Tx

@@ -15,10 +15,10 @@ from random import Random
 from threading import Lock
 from typing import Any
 
-from oracle.fakechain.blocks import Block, Tx
-from oracle.fakechain.faults import Fault
-from oracle.fakechain.questions import Asked
-from oracle.fakechain.tree import branch
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.requests import Asked
+from oracle.devnet.fakechain.tree import branch
 from tests.chain.network_logs import NETWORK
 from tests.faults.a_chain import AChain
 from tests.machine.faulty import LOUD

@@ -21,14 +21,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.fakechain.clock import VirtualClock
-from oracle.services.indexing import Indexed
-from oracle.services.refolding import Manner, refold
-from oracle.services.rewinding import Rewound
+from oracle.indexer.loop import Indexed
+from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.reorg import Rewound
 from oracle.store import engine
 from oracle.store.schema import migrate
-from oracle.telemetry import logs
+from oracle.telemetry import logging_setup
 from tests.faults.indexer import Indexer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,7 +186,7 @@ def main() -> int:
     parser.add_argument("--most-mb", type=float, default=64, help="growth that is allowed")
     options = parser.parse_args()
     # What is on stdout is for programs.
-    logs.configure("json", "warning")
+    logging_setup.configure("json", "warning")
     engine._CACHE_KIB = _CACHE_KIB
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.ordinary_traffic import Network
-from oracle.fakechain.blocks import Said, Tx
+from oracle.devnet.fakechain.block_json import Said, Tx
 from tests.chain.memory_chain import Said as Words
 from tests.chain.network_logs import NETWORK
 from tests.faults.speaking import ANYBODY

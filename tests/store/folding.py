@@ -7,14 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.domain import contract_events as oracle_said, events as said
-from oracle.domain.block import Position
-from oracle.domain.contract_events import ContractEvent
-from oracle.domain.events import DomainEvent
-from oracle.domain.fold import Fold
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said, oracle_events as oracle_said
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
 from oracle.domain.ids import ZERO_ADDRESS
-from oracle.domain.needs import groups_named, members_of, tasks_named
-from oracle.store.store import Unit
+from oracle.store.database import Unit
 from tests.histories import rules_with
 from tests.store.samples import a_hash, address, block, group_key, task_key
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from oracle.domain.block import BlockRef, Position
-from oracle.domain.events import AbortReason, TaskKind
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Call, Log
-from oracle.domain.nodes import Membership, Node, new_node
-from oracle.domain.tasks import Ending, Run, Task, new_task
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import Ending, Run, Task, new_task
 
 
 def address(number: int) -> Address:

@@ -5,20 +5,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from oracle.domain.block import Position
-from oracle.domain.contract_events import RoundAccepted
-from oracle.domain.report import Report
-from oracle.domain.rounds import (
-    Kick,
-    KickState,
-    NodeIndex,
-    RoundHead,
-    RoundsChanges,
-    Word,
-)
-from oracle.domain.turns import Cut
-from oracle.store.reports import ReportState, StoredReport
-from oracle.store.store import Store
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_schedule import Cut
+from oracle.domain.reports.rounds import Kick, KickState, NodeIndex, RoundHead, RoundsChanges, Word
+from oracle.store.database import Store
+from oracle.store.reports.report_repository import ReportState, StoredReport
 from tests.store.samples import a_hash, address, block
 
 

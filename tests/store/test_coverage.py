@@ -6,14 +6,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import BlockRange
+from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered, Scope
 from oracle.domain.ids import Address, Hash
 from oracle.domain.verification import Level
 from oracle.errors import InputError
-from oracle.store.coverage import NAMELESS, CoverageRoom
-from oracle.store.identity import Identity
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.store.raw.coverage_repository import NAMELESS, CoverageRoom
 from tests.examples import examples
 from tests.store.samples import a_hash, address
 

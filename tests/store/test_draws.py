@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy.exc import IntegrityError
 
-from oracle.store.draws import StoredDraw
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
+from oracle.store.state.draw_repository import StoredDraw
 from tests.examples import examples
 from tests.store.samples import a_hash, address, block, task_key
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
-from oracle.domain.block import Position
-from oracle.domain.groups import GroupMember, GroupResult
-from oracle.domain.ledger import (
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import (
     Anomaly,
     KickoutDue,
     ReliabilityCause,
     ReliabilityChange,
     ScoreEntry,
 )
-from oracle.store.store import Store
+from oracle.domain.state.group import GroupMember, GroupResult
+from oracle.store.database import Store
 from tests.store.samples import address, group_key, task_key
 
 

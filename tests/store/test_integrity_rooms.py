@@ -2,9 +2,9 @@
 
 from oracle.domain.logs import DeadLetter
 from oracle.domain.verification import Level
-from oracle.store.latches import Cleared, Evidence
-from oracle.store.reorgs import Reorg
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.ops.halts import Cleared, Evidence
+from oracle.store.raw.reorg_repository import Reorg
 from tests.store.samples import a_hash, address
 
 VIOLATION = "finality"

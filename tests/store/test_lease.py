@@ -4,8 +4,8 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
-from oracle.store.outbox_rows import Account, Stamp
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.outbox.records import Account, Stamp
 
 
 def taken(store: Store, holder: str, seconds: float = 30) -> int | None:

@@ -7,15 +7,15 @@ from alembic import command
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import IntegrityError
 
-from oracle.domain.events import DomainEvent
-from oracle.domain.fold import Fold
-from oracle.domain.rules import Rules
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.scoring.rules import Rules
 from oracle.domain.verification import Level
-from oracle.store.coverage import NAMELESS
-from oracle.store.outbox_rows import IntentKind, IntentState
-from oracle.store.rule_sets import named_by
+from oracle.store.database import Store, Unit
+from oracle.store.outbox.records import IntentKind, IntentState
+from oracle.store.raw.coverage_repository import NAMELESS
 from oracle.store.schema import SchemaAge, migrate
-from oracle.store.store import Store, Unit
+from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import rule_set
 from tests.histories import History, node, task
 from tests.store.samples import block

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from oracle.errors import InputError, OracleError, TransientError
+from oracle.store.database import Store
+from oracle.store.db_errors import shown
 from oracle.store.engine import parsed
-from oracle.store.failures import shown
 from oracle.store.schema import migrate, schema_state
-from oracle.store.store import Store
 from tests.postgresql import GUARDED
 
 SECRET = "hunter2-s3cr3t"  # noqa: S105  the one that must not be printed

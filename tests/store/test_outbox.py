@@ -8,8 +8,9 @@ from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.errors import FatalError
-from oracle.store.outbox import Outbox
-from oracle.store.outbox_rows import (
+from oracle.store.database import Store
+from oracle.store.outbox.outbox import Outbox
+from oracle.store.outbox.records import (
     Account,
     Attempt,
     AttemptReason,
@@ -23,7 +24,6 @@ from oracle.store.outbox_rows import (
     Stamp,
     Wish,
 )
-from oracle.store.store import Store
 
 ME = Account(1, Address("0x" + 40 * "1"))
 CONTRACT = Address("0x" + 40 * "c")

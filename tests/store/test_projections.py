@@ -6,8 +6,8 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import given
 
-from oracle.store.projections import PROJECTIONS
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.state.projections import PROJECTIONS
 from tests.examples import examples
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.store.samples import block, call, log, node

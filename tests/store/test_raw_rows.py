@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.logs import Call, Log
-from oracle.store import raw_rows
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.raw import raw_rows
 from tests.store.samples import a_hash, call, log
 
 

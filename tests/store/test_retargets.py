@@ -6,7 +6,8 @@ import pytest
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
-from oracle.store.outbox_rows import (
+from oracle.store.database import Store
+from oracle.store.outbox.records import (
     AttemptReason,
     IntentKind,
     IntentState,
@@ -17,7 +18,6 @@ from oracle.store.outbox_rows import (
     SlotState,
     Stamp,
 )
-from oracle.store.store import Store
 from tests.store.test_outbox import (
     COST,
     GAS,

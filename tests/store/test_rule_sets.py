@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from oracle.domain.fold import Fold
-from oracle.store.rule_sets import named_by
-from oracle.store.store import Store, Unit
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.fold.fold import Fold
+from oracle.store.database import Store, Unit
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import History, node
 
 OTHER = replace(SEED, tau_seconds=900)

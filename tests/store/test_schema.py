@@ -14,27 +14,27 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, column, create_engine, insert, inspect, table, update
 
 from oracle.errors import InputError
-from oracle.shipped import shipped
-from oracle.store import (
+from oracle.resources import shipped
+from oracle.store.database import Store
+from oracle.store.engine import parsed, writing_engine
+from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
+from oracle.store.tables import (
     chain_tables,
     draw_tables,
     integrity_tables,
-    node_tables,
     outbox_tables,
     round_tables,
     rule_tables,
+    state_tables,
     statement_tables,
 )
-from oracle.store.engine import parsed, writing_engine
-from oracle.store.metadata import metadata
-from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
-from oracle.store.store import Store
+from oracle.store.tables.metadata import metadata
 
 TABLES = (
     chain_tables,
     draw_tables,
     integrity_tables,
-    node_tables,
+    state_tables,
     outbox_tables,
     round_tables,
     rule_tables,

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from oracle.domain.block import Position
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Address
-from oracle.domain.ledger import LastEvent
 from oracle.errors import FatalError, InputError
-from oracle.store.cursor import Cursor
-from oracle.store.identity import Identity
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.store.state.cursor_repository import Cursor
 from tests.store.samples import a_hash, address, block
 
 OURS = Identity(

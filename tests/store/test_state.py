@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import Position
-from oracle.domain.groups import OpenGroup
-from oracle.domain.nodes import Membership, Node
-from oracle.domain.tasks import Task
+from oracle.domain.blocks import Position
+from oracle.domain.state.group import OpenGroup
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.store.database import Store
 from oracle.store.encoding import as_said, plain
-from oracle.store.store import Store
 from tests.examples import examples
 from tests.store import samples
 from tests.store.samples import address, group_key, node, task, task_key
@@ -101,7 +101,7 @@ def test_nodes_are_paged_by_address(store: Store):
 
 
 def test_all_nodes_are_read_whatever_their_number(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("oracle.store.nodes._PAGE", 3)
+    monkeypatch.setattr("oracle.store.state.node_repository._PAGE", 3)
     with store.transaction() as unit:
         unit.nodes.save([node(number) for number in range(7)])
         assert list(unit.nodes.all()) == [node(number) for number in range(7)]

@@ -7,8 +7,8 @@ from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
-from oracle.store.outbox_rows import SignedStatement, Stamp
-from oracle.store.store import Store
+from oracle.store.database import Store
+from oracle.store.outbox.records import SignedStatement, Stamp
 
 CONTRACT = Address("0x" + 40 * "c")
 SIGNER, PEER = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")

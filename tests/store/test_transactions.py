@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from oracle.errors import OracleError, TransientError
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
 from tests.store.samples import block, log, node
 
 

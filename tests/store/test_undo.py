@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import Position
-from oracle.domain.ledger import Changes, KickoutDue, LastEvent, PreImages
-from oracle.domain.nodes import Node
-from oracle.domain.rounds import NodeIndex, RoundsChanges, RoundsPreImages
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
+from oracle.domain.reports.rounds import NodeIndex, RoundsChanges, RoundsPreImages
+from oracle.domain.state.node import Node
 from oracle.errors import FatalError
-from oracle.store.store import Store, Unit
+from oracle.store.database import Store, Unit
 from tests.examples import examples
 from tests.store import samples
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy import Select, select, text
 
-from oracle.domain.block import Position
-from oracle.domain.tasks import Ending, Task
+from oracle.domain.blocks import Position
+from oracle.domain.state.task import Ending, Task
+from oracle.store.database import Store
 from oracle.store.engine import parsed, reading_engine
-from oracle.store.node_tables import task as table
-from oracle.store.store import Store
-from oracle.store.tasks import IS_WAITING
+from oracle.store.state.task_repository import IS_WAITING
+from oracle.store.tables.state_tables import task as table
 from tests.examples import examples
 from tests.store import samples
 from tests.store.folding import forget_everything

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.rules import Rules
-from oracle.systems.changing import changes_of
-from oracle.systems.crynux.rule_sets import RELAY, SEED
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.registry import changes_in, published, rule_set, rule_sets, rules_named
+from oracle.systems.rule_overrides import changes_of
 
 CHOSEN = {
     "legacy.kickout_tasks": "3",

@@ -7,11 +7,11 @@ from hashlib import sha256
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import BlockRef, Position
-from oracle.domain.events import AbortReason
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.tasks import Task, new_task
-from oracle.systems.dispatching import (
+from oracle.domain.state.task import Task, new_task
+from oracle.systems.assignment import (
     NOTHING_PLANNED,
     InLine,
     Plan,
@@ -21,7 +21,7 @@ from oracle.systems.dispatching import (
     next_plan,
     queue_of,
 )
-from oracle.systems.draw import Drawn, draw
+from oracle.systems.weighted_draw import Drawn, draw
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
 GROUP = GroupKey("0x" + "9" * 64)

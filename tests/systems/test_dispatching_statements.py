@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.events import TaskKind
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.policy import SEED_POLICY
+from oracle.systems.crynux.crynux_policy import SEED_POLICY
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, room_for
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.rule_sets import SEED
-from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, room_for
-from oracle.systems.crynux.weighting import SEED_WEIGHTING, stake_score, weight_of
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, stake_score, weight_of
 from oracle.systems.policy import Scene, Verdict
 from tests.histories import History, folded, node, task
 

@@ -9,12 +9,12 @@ from fractions import Fraction
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.legacy_rules import LegacyRules
-from oracle.domain.nodes import Node
-from oracle.domain.peers import Factors, factors_at, incentive_shares, peers_at
-from oracle.domain.ranking import fee_shares
-from oracle.domain.rules import Rules
-from oracle.domain.views import is_kickout_due, lacks_task
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.legacy_factors import Factors, factors_at, incentive_shares, peers_at
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.node_scores import is_kickout_due, lacks_task
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
 from oracle.systems.crynux.requirements import misfit, requirement_of
 from oracle.systems.registry import rule_set
 from tests.histories import GENESIS_TIME, History, folded, node, task

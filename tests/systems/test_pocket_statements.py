@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.events import TaskKind
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.picking import pick
-from oracle.systems.pocket.policies import ARTICLE as ARTICLE_POLICY
+from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
 from oracle.systems.pocket.ranking import Ranking, evaluate
-from oracle.systems.pocket.scope import Scope
+from oracle.systems.pocket.record_scope import Scope
 from oracle.systems.policy import Scene, Verdict
 from tests.histories import History, folded, task
 

@@ -9,18 +9,18 @@ from fractions import Fraction
 
 import pytest
 
-from oracle.domain.block import BlockRef
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
-from oracle.domain.tasks import Task
-from oracle.systems.crynux.policy import SEED_POLICY, why_not
+from oracle.domain.state.task import Task
+from oracle.systems.assignment import NOTHING_PLANNED, Plan, line_of, next_plan, queue_of
+from oracle.systems.crynux.crynux_policy import SEED_POLICY, why_not
+from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.crynux.rule_sets import SEED
-from oracle.systems.crynux.task_queue import is_waiting
-from oracle.systems.crynux.weighting import SEED_WEIGHTING
-from oracle.systems.dispatching import NOTHING_PLANNED, Plan, line_of, next_plan, queue_of
-from oracle.systems.draw import Drawn, draw
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.systems.policy import Scene
+from oracle.systems.weighted_draw import Drawn, draw
 from tests.histories import History, folded, node, task
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from oracle.systems.meanings import MEANINGS
 from oracle.systems.registry import (
     policies,
     policy_named,
@@ -11,6 +10,7 @@ from oracle.systems.registry import (
     systems,
     unpublished,
 )
+from oracle.systems.rule_docs import MEANINGS
 
 LINE = 80
 

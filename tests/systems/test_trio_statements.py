@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import pytest
 
-from oracle.domain.events import TaskKind
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task
-from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
-from oracle.systems.legacy.task_queue import LegacyQueue
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.task import Task
+from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
+from oracle.systems.legacy.legacy_queue import LegacyQueue
 from oracle.systems.policy import Scene, Verdict
 from oracle.systems.registry import rule_set
 from tests.histories import History, folded, task

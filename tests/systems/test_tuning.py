@@ -3,12 +3,12 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.policy import CrynuxPolicy
-from oracle.systems.crynux.weighting import Weighting
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.parameters import AllShelved, Parameters
-from oracle.systems.pocket.policies import PocketPolicy
+from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.policy_overrides import parameters_of, sorted_out, tuned
 from oracle.systems.registry import changeable_in, policies, policy_named, rule_sets
-from oracle.systems.tuning import parameters_of, sorted_out, tuned
 
 
 def weighting(**changes):

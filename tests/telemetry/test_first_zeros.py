@@ -2,14 +2,14 @@
 
 import pytest
 
-from oracle.chain.endpoint import Endpoint
-from oracle.chain.providers.roll import Roll
-from oracle.chain.verifying.trust import Trait
-from oracle.publisher.answers import Answer
-from oracle.publisher.line import Line, Lines
-from oracle.publisher.sender import show_zeros
-from oracle.telemetry.endpoint_metrics import CHECKS
+from oracle.chain.verification.calibration import Trait
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Roll
+from oracle.rpc.fanout import Line, Lines
 from oracle.telemetry.metrics import REGISTRY
+from oracle.telemetry.rpc_metrics import CHECKS
+from oracle.txmgr.client.send_errors import Answer
+from oracle.txmgr.client.send_raw import show_zeros
 
 
 def shown(name: str, **labels: str) -> float | None:

@@ -3,12 +3,12 @@
 import pytest
 
 from oracle.chain.heads import Heads
-from oracle.domain.block import BlockRef
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.scheduler import Beats
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
-from oracle.entrypoints.watch import Watch
-from oracle.scheduler import Beats
-from oracle.services.timing import gating
-from oracle.store.gates import Gate
+from oracle.reporting import sanity_gate
+from oracle.store.reports.hold_repository import Gate
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
 from oracle.telemetry.integrity_metrics import IntegrityCensus
 from oracle.telemetry.metrics import REGISTRY, Census, DispatchCensus
@@ -20,7 +20,7 @@ def as_before():
     yield
     metrics.show(None)
     outbox_metrics.show(None)
-    gating.show([])
+    sanity_gate.show([])
     integrity_metrics.show(IntegrityCensus())
 
 
@@ -59,7 +59,7 @@ def test_what_is_on_its_way_and_given_up():
 
 
 def test_a_report_that_looks_wrong_and_one_that_others_dispute_are_told_apart():
-    gating.show([Gate(7, "too much", {}, 1, None, None)])
+    sanity_gate.show([Gate(7, "too much", {}, 1, None, None)])
     assert (shown("publisher_report_held"), shown("publisher_disagreement_hold")) == (1, 0)
 
 

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from oracle.chain.reader import Reader
+from oracle.chain.profiles.event_reader import Reader
 from oracle.chain.source import Source
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.recording import Recording, recording
+from oracle.devnet.fakechain.server import serving
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Node
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.recording import Recording, recording
-from oracle.fakechain.server import serving
-from oracle.services.folding import Folder
-from oracle.services.indexing import Pace, index_next
-from oracle.store.identity import Identity
-from oracle.store.store import Store
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.state.node import Node
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Pace, index_next
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.systems.crynux.crynux_rule_sets import SEED
 
 FOLDER = Path(__file__).resolve().parent / "crynux-vss"
 # Blocks under the head that are final where the head is followed.

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.block import BlockRange
-from oracle.domain.fold import Fold
+from oracle.domain.blocks import BlockRange
+from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.nodes import Membership, Node, Pending
-from oracle.domain.tasks import Ending, Task
-from oracle.services.exporting import export
-from oracle.services.replaying import replay
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.task import Ending, Task
+from oracle.indexer.stored_events import export
+from oracle.queries.replay import replay
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.reference import Reference
 from tests.traces import truth
 from tests.traces.following import FOLDER, Follower, following, vss_reader

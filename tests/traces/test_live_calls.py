@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from eth_abi.abi import encode
 
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Membership
-from oracle.fakechain.blocks import Block, Tx
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.tree import Tree
+from oracle.domain.state.node import Membership
 from tests.traces.following import FINALITY, Follower, addresses, daemon, vss_reader
 
 pytestmark = [pytest.mark.slow]

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.verifying.policy import LEAST, Policy
-from oracle.domain.block import BlockRange
+from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.fault import Fault, on_success
+from oracle.devnet.fakechain.faults.block_faults import HEADERS
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.verification import Level
-from oracle.fakechain.block_faults import HEADERS
-from oracle.fakechain.blocks import Said, Tx
-from oracle.fakechain.faults import Fault, on_success
-from oracle.fakechain.provider import Provider
-from oracle.fakechain.tree import Tree
-from oracle.services.integrity.auditing import Audited, Auditor, audit_next
-from oracle.services.integrity.verifying import Asked, Verified, verify
-from oracle.services.refolding import Manner
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.reverify import Asked, Verified, verify
+from oracle.indexer.rebuild import Manner
 from tests.traces.following import FINALITY, Follower, behind, vss_reader
 from tests.traces.test_live_calls import ENOUGH, JOIN, NODES
 

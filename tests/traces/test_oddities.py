@@ -3,13 +3,13 @@
 import pytest
 from eth_abi.abi import encode
 
-from oracle.domain.events import DomainEvent, NodeJoined, TaskCreated
-from oracle.domain.fold import Fold
+from oracle.domain.events.network_events import DomainEvent, NodeJoined, TaskCreated
+from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
-from oracle.domain.nodes import Membership, Node, Pending
-from oracle.domain.views import status_of
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.scoring.node_scores import status_of
+from oracle.domain.state.node import Membership, Node, Pending
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.profiles.written import BLOCK_HASH, TX_HASH
 from tests.traces.following import addresses, vss_reader
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.domain.tasks import Task
-from oracle.systems.crynux.policy import eligible_weights
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_policy import eligible_weights
 from oracle.systems.crynux.requirements import requirement_of, unavailable
-from oracle.systems.crynux.weighting import Weighting
+from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.policy import Scene
 
 

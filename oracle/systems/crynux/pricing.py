@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from oracle.domain.events import TaskKind
-from oracle.domain.tasks import Task
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.task import Task
 
 # A task takes at least this long (scoring.md 7).
 _LEAST_SECONDS = Fraction(1)

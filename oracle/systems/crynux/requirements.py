@@ -3,11 +3,11 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from oracle.domain.events import Version
-from oracle.domain.nodes import Membership, Node
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task
-from oracle.domain.views import is_excluded
+from oracle.domain.events.network_events import Version
+from oracle.domain.scoring.node_scores import is_excluded
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
 
 
 class Out(StrEnum):

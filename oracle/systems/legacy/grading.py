@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from oracle.domain.events import TaskKind
-from oracle.domain.nodes import Node
-from oracle.domain.tasks import Task
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
 
 # Every task of this generation runs on three nodes.
 TRIO = 3

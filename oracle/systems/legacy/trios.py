@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oracle.domain.nodes import Node
+from oracle.domain.state.node import Node
 from oracle.systems.legacy.grading import TRIO, CardGroup, card_group_of
 
 

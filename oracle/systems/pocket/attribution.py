@@ -6,7 +6,7 @@ Events that break a rule of events.md are passed over here as they are by the fo
 from collections import deque
 from dataclasses import dataclass, field
 
-from oracle.domain import events as said
+from oracle.domain.events import network_events as said
 from oracle.domain.ids import Address, TaskKey
 
 Terminal = (
@@ -52,7 +52,7 @@ class OpenTask:
     parts: list[Part] = field(default_factory=list)
 
     def waits_for(self, part: Part) -> bool:
-        """Tell whether a cancellation blames this part (`oracle.domain.cancelling`)."""
+        """Tell whether a cancellation blames this part (`oracle.domain.fold.cancelling`)."""
         if any(one.answered is None for one in self.parts):
             return part.answered is None
         return self.accepted or not part.disclosed

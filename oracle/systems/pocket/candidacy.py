@@ -4,7 +4,7 @@ Pocket takes the nodes of a session as they come; hardware is scoring.md 7's ter
 is not Pocket's: it knows failure by its own flag.
 """
 
-from oracle.domain.nodes import Node
+from oracle.domain.state.node import Node
 from oracle.systems.crynux.requirements import Out, Requirement, misfit
 from oracle.systems.policy import Scene
 

@@ -9,18 +9,18 @@ that the same events give the same state however often somebody asks.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oracle.domain import events as said
-from oracle.domain.events import DomainEvent
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Membership
-from oracle.domain.tasks import Task
+from oracle.domain.state.node import Membership
+from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.pocket.attribution import Attribution, Outcome
 from oracle.systems.pocket.candidacy import why_out
-from oracle.systems.pocket.explaining import parts_of
+from oracle.systems.pocket.explain_row import parts_of
 from oracle.systems.pocket.parameters import Parameters
 from oracle.systems.pocket.ranking import Ranking, evaluate
-from oracle.systems.pocket.scope import Scope
+from oracle.systems.pocket.record_scope import Scope
 from oracle.systems.policy import Scene, Verdict
 
 # Removed for failing early, or busy to its cap: not a matter of the scene (parameters).

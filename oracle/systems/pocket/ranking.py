@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.arithmetic import round_half_up
+from oracle.systems.pocket.js_arithmetic import round_half_up
+from oracle.systems.pocket.node_record import Record, Records
 from oracle.systems.pocket.parameters import AllShelved, Benchmark, FlagSetAt, Parameters
-from oracle.systems.pocket.records import Record, Records
-from oracle.systems.pocket.standing import Effect, Standing, looked_at, setting, standing_of
+from oracle.systems.pocket.record_stats import Effect, Standing, looked_at, setting, standing_of
 
 
 class Reason(StrEnum):

@@ -7,8 +7,8 @@ from eth_account import Account
 from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
-from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
-from oracle.chain.proof.transactions import SignedTransaction, transactions_root
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
 from tests.examples import examples
 
 KEY = "0x" + "01" * 32

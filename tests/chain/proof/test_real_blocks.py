@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from eth_account import Account
 
-from oracle.chain.proof.bloom import bloom, written
-from oracle.chain.proof.header_hash import HeaderAnswer, header_hash
-from oracle.chain.proof.receipts import ProvenReceipt, receipts_root
-from oracle.chain.proof.signatures import signer
-from oracle.chain.proof.transactions import SignedTransaction, transactions_root
+from oracle.chain.proofs.bloom import bloom, written
+from oracle.chain.proofs.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.transaction_sender import signer
+from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
 from tests.evm.anvil import anvil
 from tests.evm.chain import Chain
 

@@ -4,8 +4,8 @@ import rlp
 from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
-from oracle.chain.proof.rlp import Nested, encoded
-from oracle.chain.proof.trie import root
+from oracle.chain.proofs.merkle_trie import root
+from oracle.chain.proofs.rlp import Nested, encoded
 from tests.examples import examples
 
 nested = st.recursive(

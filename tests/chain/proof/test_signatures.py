@@ -4,11 +4,11 @@ import msgspec
 import pytest
 from eth_account import Account
 
-from oracle.chain.proof.signatures import signer
-from oracle.chain.proof.transactions import SignedTransaction
-from oracle.fakechain.accounts import account, signed_by
-from oracle.fakechain.blocks import ACCESS_LIST, DYNAMIC, LEGACY, Tx
-from oracle.fakechain.tree import Tree
+from oracle.chain.proofs.transaction_sender import signer
+from oracle.chain.proofs.transactions_root import SignedTransaction
+from oracle.devnet.fakechain.accounts import account, signed_by
+from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
+from oracle.devnet.fakechain.tree import Tree
 from tests.chain.proof.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
 
 SENDER = Account.from_key(KEY).address.lower()

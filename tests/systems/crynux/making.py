@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Set as AbstractSet
 from typing import Any
 
-from oracle.domain.block import Position
+from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Membership, Node, new_node
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task, new_task
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import Task, new_task
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.policy import Scene
 from tests import histories
 

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.nodes import Membership, Node
-from oracle.domain.tasks import Task
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
 from tests.examples import examples
 from tests.systems.crynux.making import NOW, a_node, a_task
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.draw import Drawn, draw
+from oracle.systems.weighted_draw import Drawn, draw
 from tests.histories import node
 
 SEEDS = st.binary(min_size=32, max_size=32)

@@ -1,13 +1,13 @@
 """Five worked draws: the file, an independent reference and our code say the same."""
 
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.nodes import Membership, Node, new_node
-from oracle.domain.tasks import new_task
-from oracle.systems.crynux.policy import SEED_POLICY
-from oracle.systems.crynux.pool import CandidatePool
-from oracle.systems.crynux.rule_sets import SEED
-from oracle.systems.crynux.weighting import SEED_WEIGHTING
-from oracle.systems.draw import draw, seed_for
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import new_task
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import SEED_POLICY
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.weighted_draw import draw, seed_for
 from tests.domain.test_vectors_reliability import units
 from tests.domain.vectors import FOLDER, Vector, vectors_of
 from tests.systems.crynux.making import NOW, a_scene

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.nodes import Membership, Node
-from oracle.domain.tasks import Task
-from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.crynux.requirements import Out
-from oracle.systems.crynux.rule_sets import RELAY, SEED
-from oracle.systems.crynux.weighting import SEED_WEIGHTING, Weighting, locality_boost
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting, locality_boost
 from oracle.systems.policy import Scene, Verdict
 from tests.histories import node
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task

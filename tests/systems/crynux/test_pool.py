@@ -7,16 +7,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Node
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task
-from oracle.systems.crynux import pool as pool_module
-from oracle.systems.crynux.policy import CrynuxFollower
-from oracle.systems.crynux.pool import CandidatePool
-from oracle.systems.crynux.rule_sets import RELAY, SEED
-from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
-from oracle.systems.draw import draw
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux import candidate_pool as pool_module
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from oracle.systems.registry import rule_set
+from oracle.systems.weighted_draw import draw
 from tests import histories
 from tests.examples import examples
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task

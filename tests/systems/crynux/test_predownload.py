@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.policy import SEED_POLICY
+from oracle.systems.crynux.crynux_policy import SEED_POLICY
 from oracle.systems.crynux.predownload import Distribution, Predownload, predownloads
 from oracle.systems.crynux.requirements import unavailable
-from oracle.systems.crynux.weighting import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from tests.histories import node
 from tests.systems.crynux.making import a_node, a_scene, a_task
 from tests.systems.crynux.networks import networks, quick, wishes

@@ -6,13 +6,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import Position
-from oracle.domain.events import TaskKind
-from oracle.domain.tasks import Ending, Task
-from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.task import Ending, Task
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, is_waiting, room_for
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, is_waiting, room_for
-from oracle.systems.crynux.weighting import RELAY_WEIGHTING, SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
 from tests import histories
 from tests.systems.crynux.making import a_node, a_scene, a_task
 from tests.systems.crynux.networks import a_row, quick, wishes

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.block import Position
-from oracle.domain.events import TaskKind
-from oracle.domain.tasks import Task
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, is_waiting, room_for
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.task_queue import QueueGroup, TaskQueue, is_waiting, room_for
-from oracle.systems.crynux.weighting import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from tests.domain.vectors import the_vector
 from tests.systems.crynux.making import a_node, a_task
 

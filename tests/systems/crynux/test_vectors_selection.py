@@ -7,14 +7,14 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.nodes import Node
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task
-from oracle.systems.crynux.policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.crynux.predownload import by_weight
-from oracle.systems.crynux.rule_sets import RELAY, SEED
-from oracle.systems.crynux.weighting import locality_boost
-from oracle.systems.draw import draw
+from oracle.systems.crynux.selection_weight import locality_boost
+from oracle.systems.weighted_draw import draw
 from tests.domain.test_vectors_reliability import close_to, units
 from tests.domain.vectors import Vector, named_vectors, the_vector, vectors_of
 from tests.histories import node

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from oracle.domain.block import Position
-from oracle.domain.events import TaskKind
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
-from oracle.domain.legacy_rules import LegacyRules
-from oracle.domain.nodes import Membership, Node, new_node
-from oracle.domain.rules import Rules
-from oracle.domain.tasks import Task, new_task
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import Task, new_task
 from oracle.systems.policy import Scene
 from oracle.systems.registry import rule_set
 from tests.histories import History, node, task

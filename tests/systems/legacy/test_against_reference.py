@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
+from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold import Fold
-from oracle.domain.jsonl import parse_events
-from oracle.domain.legacy_rules import LegacyRules
-from oracle.services.replaying import replay
+from oracle.domain.fold.fold import Fold
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.queries.replay import replay
 from tests.examples import examples
 from tests.systems.legacy.histories import histories
 from tests.systems.legacy.networks import RULES

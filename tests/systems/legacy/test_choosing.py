@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.rule_sets import SEED
-from oracle.systems.draw import Pick, draw, picks
-from oracle.systems.legacy import choosing
-from oracle.systems.legacy.candidacy import candidacy_of
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.legacy import trio_selection
 from oracle.systems.legacy.grading import CardGroup, by_card, by_vram, card_group_of
-from oracle.systems.legacy.policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
-from oracle.systems.legacy.weighting import speeds
+from oracle.systems.legacy.legacy_eligibility import candidacy_of
+from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
+from oracle.systems.legacy.submission_speed import speeds
+from oracle.systems.weighted_draw import Pick, draw, picks
 from tests.examples import examples
 from tests.histories import node
 from tests.systems.legacy.networks import cards, member, scene_of, scored, wanted
@@ -117,8 +117,8 @@ def chances_to_run(sizes, monkeypatch):
     found = candidacy_of(task, scene)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
-        monkeypatch.setattr(choosing, "picks", partial(fixed, lot))
-        card, _ = choosing._drawn_group(found, SEED32)
+        monkeypatch.setattr(trio_selection, "picks", partial(fixed, lot))
+        card, _ = trio_selection._drawn_group(found, SEED32)
         trios = list(combinations([each.address for each in found.groups[card]], 3))
         for trio in trios:
             for address in trio:

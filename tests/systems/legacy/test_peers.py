@@ -3,9 +3,8 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.lanes import kick_below_of
-from oracle.domain.nodes import Membership
-from oracle.domain.peers import (
+from oracle.domain.reports.lanes import kick_below_of
+from oracle.domain.scoring.legacy_factors import (
     Peers,
     factors_at,
     incentive_shares,
@@ -14,8 +13,15 @@ from oracle.domain.peers import (
     size_of,
     speed_of,
 )
-from oracle.domain.views import factors_of, is_kickout_due, lacks_task, long_term, qos_at
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.scoring.node_scores import (
+    factors_of,
+    is_kickout_due,
+    lacks_task,
+    long_term,
+    qos_at,
+)
+from oracle.domain.state.node import Membership
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.histories import History, node, node_after
 from tests.systems.legacy.networks import (
     RULES,

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.legacy_round_scores import round_scores
 from oracle.domain.ids import GroupKey
-from oracle.domain.legacy_rules import IDLE_RULES
-from oracle.domain.round_scores import round_scores
-from oracle.domain.rules import Rules
+from oracle.domain.scoring.legacy_rules import IDLE_RULES
+from oracle.domain.scoring.rules import Rules
 from tests.histories import GENESIS_TIME, History, folded, node, task
 from tests.systems.legacy.networks import RULES, ran, rules_with
 

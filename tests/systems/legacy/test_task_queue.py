@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.block import Position
+from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.legacy.grading import CardGroup
-from oracle.systems.legacy.task_queue import LegacyQueue, TaskGroup
+from oracle.systems.legacy.legacy_queue import LegacyQueue, TaskGroup
 from oracle.systems.legacy.trios import combinations
 from tests.examples import examples
 from tests.histories import node, task

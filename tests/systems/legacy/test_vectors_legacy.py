@@ -7,9 +7,10 @@ from math import floor
 
 import pytest
 
-from oracle.domain.block import Position
+from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.peers import (
+from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
+from oracle.domain.scoring.legacy_factors import (
     Peers,
     incentive_shares,
     peers_at,
@@ -17,9 +18,8 @@ from oracle.domain.peers import (
     size_of,
     speed_of,
 )
-from oracle.domain.round_scores import RoundScores, round_scores
-from oracle.domain.tasks import Run
-from oracle.systems.legacy.task_queue import LegacyQueue
+from oracle.domain.state.task import Run
+from oracle.systems.legacy.legacy_queue import LegacyQueue
 from tests.domain.vectors import Vector, the_vector, vectors_of
 from tests.histories import History, folded, node, task
 from tests.systems.legacy.networks import (

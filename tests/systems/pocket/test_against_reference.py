@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
+from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.ranking import evaluate
-from oracle.systems.pocket.records import Record
-from oracle.systems.pocket.scope import Scope
+from oracle.systems.pocket.record_scope import Scope
 from tests.examples import examples
 from tests.systems.pocket.reference import Gateway, Seen
 

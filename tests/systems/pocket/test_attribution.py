@@ -4,14 +4,14 @@ from typing import Any
 
 from hypothesis import given
 
-from oracle.domain import events as said
-from oracle.domain.block import Position
-from oracle.domain.events import DomainEvent
-from oracle.domain.fold import Fold
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import Ledger
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.ledger import Ledger
-from oracle.domain.tasks import Ending
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.state.task import Ending
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.attribution import Answer, Attribution, Outcome, Terminal
 from tests.examples import examples
 from tests.random_histories import any_events, any_histories

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.events import TaskCancelled
-from oracle.domain.ledger import ReliabilityCause
+from oracle.domain.events.network_events import TaskCancelled
+from oracle.domain.fold.working_set import ReliabilityCause
 from oracle.systems.pocket.attribution import Attribution, Outcome
 from tests.histories import History, folded, node, task
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.events import AbortReason, DomainEvent, TaskKind
-from oracle.domain.fold import Fold
-from oracle.domain.tasks import Task, new_task
-from oracle.systems.crynux.rule_sets import SEED
+from oracle.domain.events.network_events import AbortReason, DomainEvent, TaskKind
+from oracle.domain.fold.fold import Fold
+from oracle.domain.state.task import Task, new_task
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.parameters import compute
-from oracle.systems.pocket.policies import ARTICLE, PORTAL_API_HEAD, PocketPolicy
+from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
 from oracle.systems.policy import Follower, Policy, Scene, Verdict
 from tests.examples import examples
 from tests.histories import History, folded, node, task

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.explaining import explain_line, parts_of
+from oracle.systems.pocket.explain_row import explain_line, parts_of
+from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import (
     ARTICLE,
     PORTAL_API_HEAD,
@@ -18,8 +19,7 @@ from oracle.systems.pocket.parameters import (
 )
 from oracle.systems.pocket.picking import pick, pick_many
 from oracle.systems.pocket.ranking import Reason, evaluate, rank
-from oracle.systems.pocket.records import Record
-from oracle.systems.pocket.standing import Standing
+from oracle.systems.pocket.record_stats import Standing
 from tests.domain.vectors import named_vectors
 from tests.examples import examples
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters, Window, compute
 from oracle.systems.pocket.ranking import Reason, Row, evaluate
-from oracle.systems.pocket.scope import Scope
+from oracle.systems.pocket.record_scope import Scope
 from tests.examples import examples
 
 A, B, C = (Address(name) for name in "abc")

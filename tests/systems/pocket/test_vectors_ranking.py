@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.arithmetic import quantile, round_half_up, to_fixed
+from oracle.systems.pocket.js_arithmetic import quantile, round_half_up, to_fixed
+from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.picking import pick
 from oracle.systems.pocket.ranking import Ranking, rank
-from oracle.systems.pocket.records import Record
-from oracle.systems.pocket.standing import FlagSet, Standing
+from oracle.systems.pocket.record_stats import FlagSet, Standing
 from tests.domain.vectors import Vector, named_vectors, the_vector, vectors_of
 
 PROFILES = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.arithmetic import to_fixed
+from oracle.systems.pocket.js_arithmetic import to_fixed
+from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.pocket.ranking import Ranking, evaluate, rank
-from oracle.systems.pocket.records import Record
-from oracle.systems.pocket.scope import Scope
-from oracle.systems.pocket.standing import Standing, standing_of
+from oracle.systems.pocket.record_scope import Scope
+from oracle.systems.pocket.record_stats import Standing, standing_of
 from tests.domain.vectors import Vector, named_vectors, vectors_of
 
 POCKET = "pocket"

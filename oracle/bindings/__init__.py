@@ -1,0 +1,1 @@
+"""The two contracts, QoSOracle and TaskNetwork: calls, views, errors, events, deployment."""

@@ -1,0 +1,37 @@
+"""How many kickouts the contract lets through now (QoSOracle's bucket)."""
+
+from dataclasses import dataclass
+
+from oracle.bindings.codec import call_input, call_output
+from oracle.bindings.contract_errors import CONTRACT
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address
+from oracle.rpc.fanout import Lines
+from oracle.rpc.understanding import understood
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """QoSOracle.Bucket as it stands: `left` of `most`; `per_frame` flow in each `frame` seconds.
+
+    `since`: when the frame began, unix seconds.
+    """
+
+    most: int
+    left: int
+    per_frame: int
+    frame: int
+    since: int
+
+
+def bucket_of(lines: Lines, contract: Address, block: BlockRef) -> Bucket:
+    """Ask for the bucket at a block.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    call = {"to": contract, "data": call_input(CONTRACT, "bucket")}
+    answer = lines.ask("eth_call", call, hex(block.number))
+    with understood("the bucket of the contract"):
+        (found,) = call_output(CONTRACT, "bucket", answer)
+        return Bucket(*found)

@@ -1,0 +1,155 @@
+"""Puts a QoSOracle on the chain: first what it would be and cost, then, if asked, for real."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from eth_utils.crypto import keccak
+
+from oracle.bindings.codec import creation_code
+from oracle.bindings.contract_errors import CONTRACT, refusal_of
+from oracle.bindings.qos_oracle import ContractLimits
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.errors import FatalError, InputError, TransientError
+from oracle.rpc.fanout import Lines, RevertedError
+from oracle.rpc.understanding import number_of, understood
+from oracle.signing.signer import Signer, Transaction
+from oracle.txmgr.client.fee_quote import Fees, gas_limit
+from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
+from oracle.txmgr.client.send_raw import send
+
+# A network of some thousand nodes and a period of a minute (publishing.md 2.6).
+DEFAULT_LIMITS = ContractLimits(
+    max_step=10_000,
+    max_words=1024,
+    min_interval=10,
+    anchor_window=200,
+    max_age_seconds=7200,
+    kick_below=2000,
+    veto_delay=3600,
+    kick_rounds=3,
+    kick_window=86_400,
+    max_kicks_per_round=10,
+    min_active=3,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OracleSetup:
+    """QoSOracle.Setup, field by field."""
+
+    network: Address
+    admin: Address
+    signers: tuple[Address, ...]
+    rules_hash: Hash
+    quorum: int = 1
+    rules: int = 1
+    pauser: Address = ZERO_ADDRESS
+    vetoer: Address = ZERO_ADDRESS
+    limits: ContractLimits = field(default=DEFAULT_LIMITS)
+    bucket_most: int = 3
+    bucket_per_frame: int = 1
+    bucket_frame: int = 3600
+    arbitrum: bool = False
+
+    @property
+    def code(self) -> str:
+        """The creation code, constructor arguments included."""
+        limits = tuple(getattr(self.limits, one.name) for one in fields(self.limits))
+        return creation_code(
+            CONTRACT,
+            (
+                *(self.network, self.admin, self.pauser, self.vetoer, self.signers, self.quorum),
+                *(self.rules, bytes.fromhex(self.rules_hash[2:]), limits),
+                *(self.bucket_most, self.bucket_per_frame, self.bucket_frame, self.arbitrum),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What deploying would send and cost at most, in wei."""
+
+    setup: OracleSetup
+    sender: Address
+    code_hash: Hash
+    gas_limit: int
+    fees: Fees
+    balance: int
+
+    @property
+    def cost(self) -> int:
+        return self.gas_limit * self.fees.max_fee
+
+
+def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractLimits:
+    """Return the limits with some of them set by name.
+
+    Raises:
+        InputError: there is no limit of that name.
+    """
+    known = {one.name for one in fields(ContractLimits)}
+    for name in changed:
+        if name not in known:
+            raise InputError(f"no limit is called {name}; there are: {', '.join(sorted(known))}")
+    return replace(limits, **changed)
+
+
+def plan_deployment(
+    lines: Lines, setup: OracleSetup, sender: Address, fees: Fees | None
+) -> Deployment:
+    """Try the deployment on the newest block, sending nothing.
+
+    Raises:
+        InputError: the constructor refuses the setup, or the market is above our cap.
+        TransientError: no endpoint tells.
+    """
+    if fees is None:
+        raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
+    code = setup.code
+    try:
+        answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
+    except RevertedError as error:
+        reason = refusal_of(error.output) if error.output else error.message
+        raise InputError(f"QoSOracle refuses this setup: {reason}") from None
+    with understood("an estimate of gas"):
+        estimate = number_of(answer)
+    return Deployment(
+        setup=setup,
+        sender=sender,
+        code_hash=Hash("0x" + keccak(bytes.fromhex(code[2:])).hex()),
+        gas_limit=gas_limit(estimate),
+        fees=fees,
+        balance=balance_of(lines, sender),
+    )
+
+
+def check_funds(planned: Deployment) -> None:
+    """Raise InputError: the account cannot pay."""
+    if planned.balance < planned.cost:
+        raise InputError(
+            f"{planned.sender} has {planned.balance} wei and needs up to {planned.cost}"
+        )
+
+
+def deploy(
+    lines: Lines, signer: Signer, planned: Deployment, chain_id: int, wait: Callable[[], bool]
+) -> tuple[Address, Receipt]:
+    """Send the deployment and wait for its receipt; `wait` returns False when patience is over.
+
+    Raises:
+        InputError: it was refused, or the account cannot pay.
+        FatalError: it was mined and failed.
+        TransientError: it is not mined yet; the message names its hash.
+    """
+    check_funds(planned)
+    nonce = nonce_at(lines, planned.sender, "pending")
+    code, gas, fees = planned.setup.code, planned.gas_limit, planned.fees
+    signed = signer.sign_transaction(Transaction(chain_id, nonce, None, code, gas, fees))
+    sent = send(lines, signed.raw)
+    while not (found := receipts_of(lines, [signed.hash])):
+        if not wait():
+            raise TransientError(f"{signed.hash} is not mined yet ({sent.answer} {sent.text})")
+    receipt = found[signed.hash]
+    if not receipt.succeeded or receipt.contract is None:
+        raise FatalError(f"the deployment {signed.hash} was mined and failed")
+    return receipt.contract, receipt

@@ -1,0 +1,151 @@
+"""Compares the contract on chain with what the configuration means: `contract check`."""
+
+from dataclasses import dataclass
+
+import msgspec
+from eth_utils.crypto import keccak
+
+from oracle.bindings.contract_errors import CONTRACT
+from oracle.bindings.qos_oracle import Constitution, OracleContract
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD, LOWEST_SCORE
+from oracle.domain.reports.report import ReportSettings
+from oracle.errors import TransientError
+from oracle.resources import shipped
+from oracle.rpc.fanout import Lines
+
+# The steps of a QoS, as the contract counts them.
+WHOLE_RANGE = HIGHEST_SCORE - LOWEST_SCORE
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the daemon was told; keys None: not configured, so not compared."""
+
+    network: Address
+    rules_hash: Hash
+    settings: ReportSettings
+    signer: Address | None
+    transmitter: Address | None
+    # Blocks under the head that reports are cut for; None: not compared.
+    anchor_window: int | None = None
+    # Whether other reporters are named, whose signatures can be gathered.
+    has_peers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it should be; publishing is refused while there is any."""
+
+    what: str
+    expected: str
+    found: str
+
+    def line(self) -> str:
+        """Say it in one line."""
+        return f"{self.what}: expected {self.expected}, found {self.found}"
+
+
+def inspected(
+    lines: Lines, address: Address, expected: Expected
+) -> tuple[Constitution, list[Difference]]:
+    """Return what the contract is like, and in what it is not as expected.
+
+    An endpoint that shows it as expected is believed. That it is not is believed where all say
+    so: one alone may stand still where the chain has gone on.
+
+    Raises:
+        TransientError: none shows it as expected, and one does not tell.
+    """
+    told: list[tuple[Constitution, list[Difference]]] = []
+    silences: list[TransientError] = []
+    for one in lines.singly():
+        try:
+            found = OracleContract(one, address).constitution()
+        except TransientError as error:
+            silences.append(error)
+            continue
+        told.append((found, differences(found, expected)))
+        if not told[-1][1]:
+            return told[-1]
+    if not silences:
+        return told[0]
+    alone = "; ".join(difference.line() for _, each in told[:1] for difference in each)
+    raise TransientError(f"{silences[0]}{f'; another one says: {alone}' if alone else ''}")
+
+
+def differences(found: Constitution, expected: Expected) -> list[Difference]:
+    """Return everything that keeps this daemon from publishing to this contract."""
+    compared = [
+        ("code hash", shipped_code_hash(), code_hash(found.code)),
+        ("network", expected.network, found.network),
+        ("rulesHash", expected.rules_hash, found.standing.rules_hash),
+        ("limits.kickBelow", expected.settings.kick_below, found.standing.limits.kick_below),
+    ]
+    return [
+        *(Difference(what, str(want), str(got)) for what, want, got in compared if want != got),
+        *_of_keys(found, expected),
+        *_of_limits(found, expected),
+    ]
+
+
+def shipped_code_hash() -> Hash:
+    """Return the hash of the code that we compiled, immutables masked."""
+    written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
+    return code_hash(written["deployedBytecode"])
+
+
+def code_hash(code: str) -> Hash:
+    """Return keccak256 of deployed code with the constructor's immutables set to zero."""
+    masked = bytearray(bytes.fromhex(code.removeprefix("0x")))
+    for start, length in _immutables():
+        if start + length <= len(masked):
+            masked[start : start + length] = bytes(length)
+    return Hash("0x" + keccak(bytes(masked)).hex())
+
+
+def _of_keys(found: Constitution, expected: Expected) -> list[Difference]:
+    different = []
+    if expected.signer is not None and expected.signer not in found.signers:
+        signers = ", ".join(found.signers)
+        different.append(Difference("signers", f"{expected.signer} among them", signers))
+    if not 1 <= found.quorum <= len(found.signers):
+        most = f"1 to {len(found.signers)}, as many as there are signers"
+        different.append(Difference("quorum", most, str(found.quorum)))
+    own = 0 if expected.signer is None else 1
+    if expected.transmitter is not None and not expected.has_peers and found.quorum > own:
+        most = f"{own} without [reporters] peers, whose signatures are gathered"
+        different.append(Difference("quorum", most, str(found.quorum)))
+    for role, holder in (("admin", found.admin), ("pauser", found.pauser)):
+        ours = {expected.signer, expected.transmitter} - {None}
+        if holder in ours and holder != ZERO_ADDRESS:
+            different.append(Difference(role, "a key that this daemon does not hold", holder))
+    return different
+
+
+def _of_limits(found: Constitution, expected: Expected) -> list[Difference]:
+    limits, settings = found.standing.limits, expected.settings
+    different = []
+    if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
+        least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
+        different.append(Difference("limits.anchorWindow", least, str(limits.anchor_window)))
+    # Reports do not spread a fall over rounds: a failing node must be excluded at once.
+    if limits.max_step != WHOLE_RANGE:
+        different.append(Difference("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step)))
+    words_there_are = -(-found.standing.head.node_count // LANES_PER_WORD)
+    if limits.max_words < min(settings.max_words, words_there_are):
+        least = f"at least oracle.max_words, {settings.max_words}"
+        different.append(Difference("limits.maxWords", least, str(limits.max_words)))
+    if limits.min_interval > settings.period_seconds:
+        most = f"at most the period of {settings.period_seconds} s"
+        different.append(Difference("limits.minInterval", most, f"{limits.min_interval} s"))
+    return different
+
+
+def _immutables() -> list[tuple[int, int]]:
+    written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
+    return [
+        (place["start"], place["length"])
+        for places in written["immutableReferences"].values()
+        for place in places
+    ]

@@ -1,0 +1,98 @@
+"""The network contract as the dispatcher sees it: whose word it takes, and the calls we make."""
+
+from functools import cache
+
+from oracle.bindings.codec import call_input, call_output
+from oracle.chain.decode.abi import load
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.errors import InputError, TransientError
+from oracle.rpc.fanout import Lines, RevertedError
+from oracle.rpc.understanding import understood
+
+CONTRACT = "TaskNetwork"
+
+# What a start costs in gas, within a few percent: `startTaskAsOf` on the reference network.
+START_GAS = 110_000
+
+# Hex digits of a selector with its 0x, and of a word.
+_SELECTOR, _WORD = 10, 64
+
+# TaskNetwork's Reason.FeeTooLow.
+_FEE_TOO_LOW = 4
+
+
+def start_as_of_call(task: TaskKey, node: Address, number: int, block_hash: Hash) -> str:
+    """Return the calldata that starts a task on a chain that has this block, and on no other."""
+    return call_input(CONTRACT, "startTaskAsOf", _raw(task), node, number, _raw(block_hash))
+
+
+def without_as_of(calldata: str) -> str:
+    """Return the plain start that a start as of a block is, but for the check of that block.
+
+    A call that is tried on the newest block runs in that block, which cannot see its own hash.
+    """
+    selector, arguments = calldata[:_SELECTOR], calldata[_SELECTOR:]
+    if selector != _selector("startTaskAsOf"):
+        return calldata
+    return _selector("startTask") + arguments[: 2 * _WORD]
+
+
+def start_call(task: TaskKey, node: Address) -> str:
+    """Return the calldata that starts a task on whatever chain it lands on."""
+    return call_input(CONTRACT, "startTask", _raw(task), node)
+
+
+def queue_call(task: TaskKey) -> str:
+    """Return the calldata that says that no node is free for a task."""
+    return call_input(CONTRACT, "queueTask", _raw(task))
+
+
+def drop_call(task: TaskKey) -> str:
+    """Return the calldata that takes a task out of the queue because it pays too little."""
+    return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
+
+
+def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> None:
+    """Make sure that the network takes starts from our key.
+
+    Raises:
+        InputError: all endpoints say that another account is its dispatcher.
+        TransientError: none says that ours is, and one does not tell.
+    """
+    others: list[str] = []
+    silences: list[TransientError] = []
+    for line in lines.singly():
+        try:
+            found = _dispatcher(line, network)
+        except TransientError as error:
+            silences.append(error)
+            continue
+        if found == dispatcher.lower():
+            return
+        others.append(found)
+    if silences:
+        raise silences[0]
+    raise InputError(
+        f"the dispatcher of {network} is {others[0]}, keys.dispatcher_keystore holds "
+        f"{dispatcher}: name it by setDispatcher, or use the other key"
+    )
+
+
+def _dispatcher(lines: Lines, network: Address) -> str:
+    asked = {"to": network, "data": call_input(CONTRACT, "dispatcher")}
+    try:
+        answer = lines.ask("eth_call", asked, "latest")
+    except RevertedError:
+        raise TransientError(f"{network} does not answer as a TaskNetwork") from None
+    with understood(f"a TaskNetwork at {network}"):
+        (found,) = call_output(CONTRACT, "dispatcher", answer)
+        return str(found).lower()
+
+
+@cache
+def _selector(function: str) -> str:
+    return load(CONTRACT).functions[function].digest[:_SELECTOR]
+
+
+def _raw(word: str) -> bytes:
+    return bytes.fromhex(word[2:])

@@ -1,0 +1,1 @@
+"""From the bytes of logs and calls to domain values, without `eth_abi`."""

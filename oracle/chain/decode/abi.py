@@ -1,0 +1,105 @@
+"""What a compiled contract can say and be told: its ABI, as the compiler writes it in JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import msgspec
+from eth_utils.crypto import keccak
+
+from oracle.errors import FatalError
+from oracle.resources import shipped
+
+_SELECTOR_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One input of an event or function; `kind` is the canonical Solidity type.
+
+    `parts` names the members of a struct, or of the structs of an array.
+    """
+
+    name: str
+    kind: str
+    indexed: bool
+    parts: tuple["Parameter", ...] = ()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """An event or a function: its name and inputs."""
+
+    name: str
+    inputs: tuple[Parameter, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """Return the canonical signature: name and types."""
+        return f"{self.name}({','.join(parameter.kind for parameter in self.inputs)})"
+
+    @cached_property
+    def digest(self) -> str:
+        """Return keccak256 of the canonical signature, `0x` hex: an event's first topic."""
+        return "0x" + keccak(text=self.text).hex()
+
+    @property
+    def selector(self) -> str:
+        """Return the first four bytes of a call of the function, `0x` hex."""
+        return self.digest[:_SELECTOR_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Abi:
+    """The events and functions of one contract, by name; ours have no overloads."""
+
+    contract: str
+    events: dict[str, Signature]
+    functions: dict[str, Signature]
+
+    def event(self, name: str) -> Signature:
+        """Return the event.
+
+        Raises:
+            FatalError: the shipped artifact does not know it.
+        """
+        if name not in self.events:
+            raise FatalError(f"abi/{self.contract}.json has no event {name}: install again")
+        return self.events[name]
+
+
+@lru_cache
+def load(contract: str) -> Abi:
+    """Return the ABI of a shipped contract.
+
+    Raises:
+        FatalError: the installation does not hold it.
+    """
+    written = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
+    return parse(contract, written["abi"])
+
+
+def parse(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
+    """Read the entries of a JSON ABI."""
+    events = {signature.name: signature for signature in listed(entries, "event")}
+    functions = {signature.name: signature for signature in listed(entries, "function")}
+    return Abi(contract, events, functions)
+
+
+def listed(entries: Sequence[dict[str, Any]], what: str) -> list[Signature]:
+    """Return every `event` or `function` of a JSON ABI, overloads too."""
+    return [_signature(entry) for entry in entries if entry["type"] == what]
+
+
+def _signature(entry: dict[str, Any]) -> Signature:
+    return Signature(entry["name"], tuple(_parameter(given) for given in entry["inputs"]))
+
+
+def _parameter(given: dict[str, Any]) -> Parameter:
+    parts = tuple(_parameter(part) for part in given.get("components", ()))
+    kind: str = given["type"]
+    if kind.startswith("tuple"):
+        # Spelled by its parts, as signatures do; every other type is spelled already.
+        kind = f"({','.join(part.kind for part in parts)}){kind.removeprefix('tuple')}"
+    return Parameter(given.get("name", ""), kind, bool(given.get("indexed")), parts)

@@ -1,0 +1,1 @@
+"""Block windows: which ranges are asked for, of whom, and read ahead."""

@@ -1,0 +1,286 @@
+"""Fetches one window from one endpoint and checks it whole (chain.md 3.9).
+
+Two ways: seamed, where only seams and blocks with logs are looked at, for history of a chain whose
+headers prove nothing; and linked, where every header is read. There the logs of what may still
+change are asked for by block hash, and those of history by range.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oracle.chain.fetch.log_query import LogQuery, Manner
+from oracle.chain.fetch.log_times import settle_times
+from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
+from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.verification.calibration import Trait
+from oracle.chain.verification.full_headers import Sealed, chained, newest, sealed
+from oracle.chain.verification.sender_check import Senders
+from oracle.chain.verification.transaction_check import calls_of_blocks
+from oracle.chain.verification.verifier import Ladder
+from oracle.chain.verification.window_check import Ascent, Reached
+from oracle.chain.watched_calls import calls_of, settle
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Call, Log
+from oracle.domain.verification import Level
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
+from oracle.rpc.headers import header
+from oracle.rpc.responses import Quantity, number
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Everything of a range of blocks that concerns us, from one endpoint's view.
+
+    Logs stand in order of (block, index). `first_parent` is the parent of the first block: the
+    seam to the window before. `headers` holds every block of the range, or nothing.
+    """
+
+    range: BlockRange
+    first_parent: Hash
+    last: BlockRef
+    headers: list[BlockRef]
+    logs: list[Log]
+    calls: list[Call]
+    # What every block of the range has reached at least; single ones may have reached more.
+    level: Level = Level.SEAMED
+    # Who gave it: the shown name of the endpoint.
+    endpoint: str = ""
+    # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
+    proven: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted of a window.
+
+    `top` is the highest level to climb to. `with_headers`: every header, linked, and logs by the
+    hash of their block. `whole`: prove every block, not only those with something to prove.
+    """
+
+    blocks: BlockRange
+    with_headers: bool
+    top: Level
+    whole: bool = False
+    manner: Manner = Manner()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one endpoint showed of a range, before it is proven.
+
+    `blocks` are those whose headers are known, in order: all of them where `is_whole`.
+    """
+
+    range: BlockRange
+    blocks: list[Sealed]
+    logs: list[Log]
+    pinned: bool
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """Fetches windows of what one reader reads."""
+
+    reader: Reader
+    query: LogQuery
+    ladder: Ladder
+    # Told by whom logs were given, which, and what they were proven to be.
+    weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
+
+    def window(self, endpoint: Endpoint, order: Order) -> Window:
+        """Return the window of these blocks; shorter only where the chain skipped the last ones.
+
+        Headers are read after the logs, or the logs are asked for by the headers' hashes, of an
+        endpoint that admits what it does not know: a fork in between shows (chain.md 3.9, L1).
+
+        Raises:
+            EndpointError: no whole and consistent answer.
+        """
+        _await(endpoint, order.blocks.last)
+        if order.top >= Level.BLOOMED:
+            self.ladder.sampler.scan(endpoint)
+        if order.with_headers or self.reads_headers(order.top):
+            found = self._linked(endpoint, order)
+        else:
+            found = self._seamed(endpoint, order)
+        return self._climbed(endpoint, order, found)
+
+    def calibrate(self, endpoint: Endpoint) -> None:
+        """Find out what the chain's headers are worth, before any window is read.
+
+        Raises:
+            EndpointError: it does not give its newest headers.
+        """
+        _await(endpoint, 0)
+        self.ladder.sampler.scan(endpoint)
+
+    def reads_headers(self, top: Level) -> bool:
+        """Tell whether every header of history is read for this level, as far as it is known."""
+        return bool(self.reader.selectors) or self.ladder.of_history(top) >= Level.BLOOMED
+
+    def _seamed(self, endpoint: Endpoint, order: Order) -> _Found:
+        """Read logs by range; of the headers the seams and what logs are compared with.
+
+        A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
+        to leave logs out is not asked for ranges any more.
+        """
+        blocks, habits = order.blocks, self.query.habits.of(endpoint.name)
+        if habits.omits:
+            return self._linked(endpoint, _few(order))
+        logs = self.query.logs(endpoint, blocks, order.manner)
+        sample = looked_at_again(blocks, logs) if order.top and habits.is_sample() else set()
+        wanted = {blocks.first, blocks.last}
+        is_checked = order.top >= Level.SEAMED
+        wanted |= {log.block for log in logs if is_checked or log.time < 0}
+        if order.top >= Level.PROVEN:
+            wanted |= some_of(before_logs(blocks, logs))
+        wanted |= sample
+        known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
+        if len(known) < len(wanted):
+            # Not there, or a height that the chain skipped: the links tell.
+            return self._linked(endpoint, _few(order))
+        sampled = [one.block for one in known if one.block.number in sample]
+        settle_times(endpoint.name, logs, known)
+        if sampled and self.query.omits(endpoint, blocks, sampled, logs):
+            return self._linked(endpoint, _few(order))
+        return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
+
+    def _linked(self, endpoint: Endpoint, order: Order) -> _Found:
+        """Read every header, its transactions where calls are watched, and the logs."""
+        most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
+        first = order.blocks.first
+        # What was cut before the chain's headers were known to be worth reading is cut again.
+        wanted = BlockRange(first, min(order.blocks.last, first + most - 1))
+        chain = self._chain(endpoint, wanted)
+        last = chain[-1].block
+        blocks = BlockRange(first, last.number)
+        logs = None
+        if order.with_headers or self.query.habits.of(endpoint.name).omits:
+            is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(Trait.RECEIPTS)
+            asked = [one.block for one in chain]
+            logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
+        pinned = logs is not None
+        if logs is None:
+            logs = self.query.logs(endpoint, blocks, order.manner)
+        if not pinned or not self.query.admits(endpoint):
+            _see_again(endpoint, last)
+        return _Found(blocks, chain, logs, pinned, is_whole=True)
+
+    def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[Sealed]:
+        """Read headers; that of the newest block has just come with the look at the head."""
+        full = bool(self.reader.selectors)
+        seen = newest(endpoint)
+        if seen is not None and not full and blocks.first == blocks.last == seen.block.number:
+            return [seen]
+        return chained(endpoint, blocks, full=full)
+
+    def _climbed(self, endpoint: Endpoint, order: Order, found: _Found) -> Window:
+        settle_times(endpoint.name, found.logs, found.blocks)
+        senders = Senders(endpoint.name, self.ladder.trust)
+        watched = self._watched(endpoint, found, senders)
+        ascent = Ascent(
+            endpoint,
+            found.blocks,
+            found.logs,
+            order.top,
+            pinned=found.pinned,
+            is_whole=found.is_whole,
+            must=_to_prove(order, found),
+            calls=watched,
+        )
+        reached = self.ladder.climb(ascent)
+        logs = reached.all_logs() if reached.repaired else found.logs
+        calls = _settled(endpoint, watched or {}, reached)
+        calls += self._needed(endpoint, logs, calls, senders)
+        reached.leave_unproven(senders.unproven)
+        if reached.repaired:
+            self.weigh(endpoint, found.logs, logs)
+        window = Window(
+            found.range,
+            found.blocks[0].block.parent_hash,
+            found.blocks[-1].block,
+            [one.block for one in found.blocks] if order.with_headers else [],
+            logs,
+            sorted(calls, key=lambda call: (call.block, call.tx)),
+            reached.level if found.is_whole else Level.SEAMED,
+            endpoint.name,
+            reached.proven,
+        )
+        _count(window, reached)
+        return window
+
+    def _watched(
+        self, endpoint: Endpoint, found: _Found, senders: Senders
+    ) -> dict[int, list[Call]] | None:
+        selectors = self.reader.selectors
+        if not selectors:
+            return None
+        return calls_of_blocks(endpoint, found.blocks, selectors, senders.see)
+
+    def _needed(
+        self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: Senders
+    ) -> list[Call]:
+        """Return the calls that single logs are only understood with, but for those we have."""
+        needing, known = self.reader.call_topics, {call.tx_hash for call in have}
+        chosen = [log for log in logs if log.topics[0] in needing]
+        needed = calls_of(endpoint, chosen, self.reader, senders.see)
+        return [call for call in needed if call.tx_hash not in known]
+
+
+def _settled(
+    endpoint: Endpoint, watched: Mapping[int, list[Call]], reached: Reached
+) -> list[Call]:
+    """Return the watched calls, of each of which is known whether it succeeded."""
+    calls = [call for number in sorted(watched) for call in watched[number]]
+    settle(endpoint, [call for call in calls if call.block not in reached.settled])
+    return calls
+
+
+def _to_prove(order: Order, found: _Found) -> Collection[int]:
+    """Return the blocks to be proven in any case."""
+    if order.whole:
+        return {one.block.number for one in found.blocks}
+    if order.with_headers:
+        return ()
+    # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
+    silent = before_logs(found.range, found.logs)
+    held = [one.block.number for one in found.blocks if one.holds_transactions]
+    return [number for number in held if number in silent][:1]
+
+
+def _few(order: Order) -> Order:
+    """Return the order of as many of its first blocks as are read with all headers at once."""
+    first, last = order.blocks.first, order.blocks.last
+    return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
+
+
+def _await(endpoint: Endpoint, last: int) -> None:
+    """Never ask an endpoint for a block above its own head: it would say that it is empty."""
+    if endpoint.newest < last:
+        answer = endpoint.call("eth_blockNumber", [], Quantity)
+        endpoint.newest = number(endpoint.name, answer)
+    if endpoint.newest < last:
+        words = f"has blocks up to {endpoint.newest}, not {last}"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+
+
+def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
+    """Make sure that a block is the same after the logs were read, of whatever block they were."""
+    now = header(endpoint, seen.number)
+    if now is None or now.hash != seen.hash:
+        words = f"changed block {seen.number} while its logs were read"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+
+
+def _count(window: Window, reached: Reached) -> None:
+    WINDOW_BLOCKS.labels(window.endpoint).set(len(window.range))
+    levels = Counter(reached.levels.values())
+    levels[Level.SEAMED] += len(window.range) - len(reached.levels)
+    for level, blocks in levels.items():
+        VERIFIED_BLOCKS.labels(level.name.lower()).inc(blocks)

@@ -1,0 +1,291 @@
+"""Asks one endpoint for logs, until it has given all of them (chain.md 3.7).
+
+A range that is refused is cut in two, whatever the reason given, down to one block; one block
+that is still too much comes out of its receipts, or is asked for topic by topic. A count that
+may be a silent limit is compared with that of the two halves, or of one block's receipts.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from oracle.chain.log_filter import Filter, checked
+from oracle.chain.verification.full_headers import Sealed, all_of
+from oracle.chain.verification.receipt_fetch import receipts
+from oracle.chain.verification.window_check import note_missing
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.logs import Log
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.learned_limits import EveryHabit
+from oracle.rpc.responses import LogAnswer
+from oracle.rpc.rpc_errors import DIVISIBLE, EndpointError, Kind
+from oracle.telemetry.verify_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
+
+# How many answers of one range may come too late before we give up: each costs its time limit.
+_PATIENCE = 2
+# Of no block: who knows what he has not got says so.
+_INVENTED = "0x" + "1234abcd" * 8
+# What an endpoint that does not serve logs by block hash may answer.
+_NOT_PINNED = {Kind.UNSUPPORTED, Kind.UNKNOWN}
+_TOO_MUCH = {Kind.TOO_LARGE, Kind.SLOW, Kind.CUT}
+
+_NO_REFUSAL = EndpointError("", Kind.UNKNOWN, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to ask: late answers still borne, and whether what nobody understands is cut too.
+
+    Where another endpoint may understand the question, it is asked first.
+    """
+
+    patience: int = _PATIENCE
+    divides_unknown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """One filter; what each endpoint bears is learned in `habits`, `clock` counts seconds."""
+
+    wanted: Filter
+    habits: EveryHabit
+    clock: Callable[[], float]
+
+    def logs(
+        self, endpoint: Endpoint, blocks: BlockRange, manner: Manner | None = None
+    ) -> list[Log]:
+        """Return the checked logs of these blocks, in order.
+
+        Raises:
+            EndpointError: not even one block at a time is answered, or the answer is wrong.
+        """
+        manner = manner or Manner()
+        habits = self.habits.of(endpoint.name)
+        try:
+            logs = self._asked(endpoint, blocks)
+        except EndpointError as error:
+            manner = Manner(manner.patience - (error.kind is Kind.SLOW), manner.divides_unknown)
+            if not _may_divide(error, manner):
+                raise
+            if len(blocks) == 1:
+                return self._of_block(endpoint, blocks, error)
+            WINDOW_SPLITS.labels(error.kind).inc()
+            size = habits.sizer.refused(blocks, error)
+            return self._in_parts(endpoint, blocks, size, manner)
+        if not habits.may_be_cut_off(len(logs)):
+            return logs
+        if len(blocks) == 1:
+            return self._compared(endpoint, blocks, logs)
+        WINDOW_SPLITS.labels("may be cut off").inc()
+        halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
+        return self._fuller(endpoint, logs, halves)
+
+    def pinned(
+        self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
+    ) -> list[Log] | None:
+        """Return the logs of these very blocks, by their hashes; None: it does not serve that now.
+
+        Where no proof is to come, a block whose count may be a limit is compared with its
+        receipts.
+
+        Raises:
+            EndpointError: it does not know one of the blocks, or the answer is wrong.
+        """
+        habits = self.habits.of(endpoint.name)
+        if habits.pins is False:
+            return None
+        params = [self.wanted.pinned(block.hash) for block in blocks]
+        try:
+            answers = endpoint.batch("eth_getLogs", params, list[LogAnswer])
+        except EndpointError as error:
+            if error.kind not in _NOT_PINNED | _TOO_MUCH:
+                raise
+            # Of blocks that are too much, too: a range is got in other ways.
+            if error.kind in _NOT_PINNED:
+                habits.was_not_pinned()
+            return None
+        habits.pins = True
+        logs: list[Log] = []
+        for block, answer in zip(blocks, answers, strict=True):
+            found = self._of_hash(endpoint, block, answer)
+            if not is_proof_to_come and habits.may_be_cut_off(len(found)):
+                found = self._compared(endpoint, BlockRange(block.number, block.number), found)
+            logs += found
+        return logs
+
+    def _of_hash(
+        self, endpoint: Endpoint, block: BlockRef, answer: list[LogAnswer] | None
+    ) -> list[Log]:
+        if answer is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no logs of {block.number}")
+        found = self._checked(endpoint, answer, BlockRange(block.number, block.number))
+        if any(log.block_hash != block.hash for log in found):
+            words = f"logs of another block {block.number}"
+            raise EndpointError(endpoint.name, Kind.INVALID, words)
+        return found
+
+    def omits(
+        self,
+        endpoint: Endpoint,
+        blocks: BlockRange,
+        sample: Sequence[BlockRef],
+        logs: Sequence[Log],
+    ) -> bool:
+        """Tell whether the logs of a range lack some that the endpoint gives by blocks' hashes.
+
+        Where it serves none by hash, that cannot be told.
+
+        Raises:
+            EndpointError: it does not know one of the blocks, its chain has just changed, or the
+                answer is wrong.
+        """
+        there = self.pinned(endpoint, sample)
+        if there is None or not _missing(there, logs):
+            return False
+        # Or they were of another fork.
+        missing = _missing(there, self._asked(endpoint, blocks))
+        if not missing:
+            words = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        self.habits.of(endpoint.name).omits = True
+        self._found_out(endpoint, missing, "read by range")
+        return True
+
+    def admits(self, endpoint: Endpoint) -> bool:
+        """Tell whether it says of a block that it does not know it; asks once.
+
+        Raises:
+            EndpointError: it does not answer now.
+        """
+        habits = self.habits.of(endpoint.name)
+        if habits.admits is None:
+            try:
+                given = endpoint.call(
+                    "eth_getLogs", self.wanted.pinned(_INVENTED), list[LogAnswer]
+                )
+            except EndpointError as error:
+                if error.kind in {Kind.THROTTLED, Kind.UNREACHABLE, Kind.SLOW, Kind.CUT}:
+                    raise
+                given = None
+            habits.admits = given is None
+        return habits.admits
+
+    def _in_parts(
+        self, endpoint: Endpoint, blocks: BlockRange, size: int, manner: Manner
+    ) -> list[Log]:
+        parts = (self.logs(endpoint, part, manner) for part in blocks.chunks(size))
+        return [log for part in parts for log in part]
+
+    def _asked(
+        self, endpoint: Endpoint, blocks: BlockRange, wanted: Filter | None = None
+    ) -> list[Log]:
+        began = self.clock()
+        params = (wanted or self.wanted).params(blocks)
+        answers = endpoint.call("eth_getLogs", params, list[LogAnswer])
+        if answers is None:
+            raise EndpointError(endpoint.name, Kind.INVALID, "eth_getLogs: null")
+        sizer = self.habits.of(endpoint.name).sizer
+        sizer.answered(blocks, len(answers), self.clock() - began)
+        return self._checked(endpoint, answers, blocks)
+
+    def _compared(self, endpoint: Endpoint, block: BlockRange, logs: list[Log]) -> list[Log]:
+        """Compare the logs of one block with its receipts, if they can be had: they may be more.
+
+        Where they cannot, nothing shows; nor is the block proven then.
+        """
+        try:
+            there = self._from_receipts(endpoint, block, _NO_REFUSAL)
+        except EndpointError:
+            return logs
+        return self._fuller(endpoint, logs, there)
+
+    def _fuller(self, endpoint: Endpoint, logs: list[Log], again: list[Log]) -> list[Log]:
+        """Return the fuller of two answers to one question, the second got in another way."""
+        if len(again) < len(logs):
+            return logs
+        missing = _missing(again, logs)
+        if missing and self.habits.of(endpoint.name).was_cut_off(len(logs)):
+            self._found_out(endpoint, missing, f"in an answer of {len(logs)}")
+        return again
+
+    def _found_out(self, endpoint: Endpoint, missing: Sequence[Log], where: str) -> None:
+        LOGS_CUT_OFF.labels(endpoint.name).inc()
+        note_missing(endpoint.name, len(missing))
+        structlog.get_logger().warning(
+            "endpoint_leaves_logs_out",
+            endpoint=endpoint.name,
+            missing=len(missing),
+            first_block=missing[0].block,
+            where=where,
+        )
+
+    def _of_block(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Get the logs of one block that are too many for one answer in other ways."""
+        try:
+            return self._from_receipts(endpoint, block, refusal)
+        except EndpointError as error:
+            if refusal.kind is not Kind.TOO_LARGE:
+                raise
+            return self._by_topic(endpoint, block, error)
+
+    def _by_topic(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Ask for each kind of log by itself, and give up at the first that is too much."""
+        logs: list[Log] = []
+        try:
+            for topic in sorted(self.wanted.topics):
+                one = replace(self.wanted, topics=frozenset({topic}))
+                logs += self._asked(endpoint, block, one)
+        except EndpointError:
+            raise refusal from None
+        if len({log.block_hash for log in logs}) > 1:
+            words = f"changed block {block.first} while its logs were read"
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        WINDOW_SPLITS.labels("by topic").inc()
+        return sorted(logs, key=lambda log: log.index)
+
+    def _from_receipts(
+        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+    ) -> list[Log]:
+        """Pick the logs of one block out of its receipts, where the endpoint gives those."""
+        WINDOW_SPLITS.labels("one block").inc()
+        try:
+            there: Sealed = all_of(endpoint, [block.first])[block.first]
+            habits = self.habits.of(endpoint.name)
+            ((_, given),) = receipts(endpoint, habits, [there])
+        except EndpointError as error:
+            # That the receipts are not served says nothing about the block's logs.
+            words = f"{refusal.words}; nor are its receipts to be had: {error.words}"
+            raise EndpointError(endpoint.name, refusal.kind, words) from None
+        answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
+        logs = self._checked(endpoint, answers, block)
+        if any(log.block_hash != there.block.hash for log in logs):
+            raise EndpointError(endpoint.name, Kind.INVALID, f"receipts of another {block.first}")
+        return logs
+
+    def _checked(
+        self, endpoint: Endpoint, answers: list[LogAnswer], blocks: BlockRange
+    ) -> list[Log]:
+        try:
+            logs = checked(answers, blocks, self.wanted)
+        except ValueError as error:
+            raise EndpointError(endpoint.name, Kind.INVALID, f"logs: {error}") from None
+        if len(logs) < len(answers):
+            DUPLICATE_LOGS.labels(endpoint.name).inc(len(answers) - len(logs))
+        return logs
+
+
+def _missing(logs: Sequence[Log], among: Sequence[Log]) -> list[Log]:
+    """Return the logs that are not among the others."""
+    there = {(log.block_hash, log.index) for log in among}
+    return [log for log in logs if (log.block_hash, log.index) not in there]
+
+
+def _may_divide(error: EndpointError, manner: Manner) -> bool:
+    if error.kind is Kind.UNKNOWN:
+        return manner.divides_unknown
+    return error.kind in DIVISIBLE and manner.patience > 0

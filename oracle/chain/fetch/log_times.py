@@ -1,0 +1,39 @@
+"""Gives each log the time of its block, which logs and headers must agree to be the same."""
+
+from collections.abc import Iterable
+
+from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME
+from oracle.chain.verification.full_headers import Sealed
+from oracle.domain.logs import Log
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.repeating import Repeating
+from oracle.telemetry.verify_metrics import WRONG_LOG_TIMES
+
+_TIMES_DIFFER = Repeating("log_times_differ")
+
+
+def settle_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[Sealed]) -> None:
+    """Give each log its block's time; logs and headers must tell of the same blocks.
+
+    The header's time holds: it is what all endpoints show, and what can be proven.
+
+    Raises:
+        EndpointError: a log is of another block than the header of its height.
+    """
+    known = {one.block.number: one.block for one in blocks}
+    wrong: list[str] = []
+    for log in logs:
+        block = known.get(log.block)
+        if block is None:
+            continue
+        if log.block_hash != block.hash:
+            hashes = f"logs {log.block_hash}, header {block.hash}"
+            words = f"logs and header tell of two blocks {log.block}: {hashes}"
+            raise EndpointError(endpoint, Kind.INVALID, words)
+        if log.time not in {UNKNOWN_TIME, block.time}:
+            said = "no time" if log.time == NO_TIME else log.time
+            wrong.append(f"block {log.block}: logs {said}, header {block.time}")
+        log.time = block.time
+    if wrong:
+        WRONG_LOG_TIMES.labels(endpoint).inc(len(wrong))
+        _TIMES_DIFFER.warn(endpoint, "its logs have other times than its headers", wrong[0])

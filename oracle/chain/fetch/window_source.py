@@ -1,0 +1,267 @@
+"""Gets windows from whichever endpoint gives them whole, and proves what can be (chain.md 3.9).
+
+An endpoint that contradicts its own headers, or leaves out what another one has, loses the window
+to the next one. What two contradict by the same words is how the chain is, and believed no more;
+what one alone contradicts, and nobody else proves, is refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.chain.fetch.fetcher import Fetcher, Order, Window
+from oracle.chain.fetch.log_query import LogQuery, Manner
+from oracle.chain.log_filter import Filter
+from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.verification.bloom_check import Blooms
+from oracle.chain.verification.calibration import Trait, Trust
+from oracle.chain.verification.full_headers import Sealed, chained
+from oracle.chain.verification.header_check import is_hashed_right
+from oracle.chain.verification.header_samples import Sampler
+from oracle.chain.verification.proven_lies import Lies
+from oracle.chain.verification.refused_blocks import Refusal, RefusalError
+from oracle.chain.verification.verification_policy import Policy
+from oracle.chain.verification.verifier import Ladder
+from oracle.chain.verification.window_check import ContradictionError, OmissionError
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Log
+from oracle.domain.verification import Level
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.facts import DAY
+from oracle.rpc.endpoints.learned_limits import EveryHabit, Habits
+from oracle.rpc.endpoints.range_sizer import MOST_BLOCKS, MOST_LINKED, MOST_WITH_HEADERS, Sizer
+from oracle.rpc.headers import forget_newest
+from oracle.rpc.pool import Endpoints
+from oracle.rpc.rpc_errors import EndpointError, Kind
+
+# Rounds through the endpoints for one window: nobody understands, a trait is lost, and once more.
+_ROUNDS = 4
+_MAX_BLOCKS = "max_blocks"
+# At how many logs its answers stop without a word; that its ranges leave logs out.
+MOST_LOGS, OMITS = "most_logs", "omits_logs"
+
+
+@dataclass(slots=True)
+class _Round:
+    """One round through the endpoints, and what went wrong in it."""
+
+    fetcher: Fetcher
+    endpoints: Endpoints
+    order: Order
+    contradictions: list[ContradictionError] = field(default_factory=list)
+    is_unknown: bool = False
+
+    def __call__(self, endpoint: Endpoint) -> Window:
+        try:
+            return self.fetcher.window(endpoint, self.order)
+        except ContradictionError as error:
+            self.contradictions.append(error)
+            self.endpoints.note_inconsistent(endpoint, error.trait)
+            raise
+        except OmissionError:
+            self.endpoints.note_inconsistent(endpoint, "logs")
+            raise
+        except EndpointError as error:
+            self.is_unknown |= error.kind is Kind.UNKNOWN
+            raise
+
+
+class Windows:
+    """Fetches the windows of one reader; may be used by several threads at once."""
+
+    def __init__(self, endpoints: Endpoints, reader: Reader, policy: Policy, trust: Trust) -> None:
+        self._endpoints = endpoints
+        self.policy = policy
+        self.trust = trust
+        self._keeper = trust.keeper
+        wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
+        self._habits = EveryHabit(self._recalled)
+        self._query = LogQuery(wanted, self._habits, trust.clock)
+        blooms = Blooms(wanted, trust, self._elsewhere)
+        accuse = endpoints.note_inconsistent
+        whole = self._reads_blocks = bool(reader.selectors)
+        sampler = Sampler(trust, self._habits, self._others, accuse, whole)
+        self._ladder = Ladder(wanted, trust, self._habits, blooms, sampler, accuse)
+        self._lies = Lies(endpoints, self._proves)
+        self._fetcher = Fetcher(reader, self._query, self._ladder, self._lies.weigh)
+        # Who gave the last window: the next one is cut to its size.
+        self._last: str = next(iter(endpoints)).name
+
+    def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
+        """Return the first part of the range that is worth one window."""
+        most = MOST_BLOCKS
+        if with_headers or self._reads_blocks:
+            most = MOST_WITH_HEADERS
+        elif self._fetcher.reads_headers(self.policy.top(is_history=True)):
+            most = MOST_LINKED
+        return self._habits.of(self._last).sizer.cut(blocks, most=most)
+
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+        """Return the window of these blocks, checked as high as the policy wants.
+
+        Raises:
+            TransientError: no endpoint gives a whole and consistent answer now.
+            InputError: an endpoint is on another chain.
+        """
+        top = self.policy.top(is_history=not with_headers)
+        every = with_headers or self.policy.every_header
+        return self._fetched(Order(blocks, every, top))
+
+    def keep_newest(self, latest: BlockRef) -> None:
+        """Forget what other endpoints have shown as the newest block: it is not what is asked."""
+        for endpoint in self._endpoints:
+            forget_newest(endpoint, latest.hash)
+
+    def of(self, endpoint: Endpoint, blocks: BlockRange) -> Window:
+        """Return the window of these blocks, with headers, from this endpoint and no other.
+
+        Raises:
+            EndpointError: it gives no whole and consistent answer.
+        """
+        order = Order(blocks, with_headers=True, top=self.policy.top(is_history=False))
+        return self._fetcher.window(endpoint, order)
+
+    def verified(
+        self, blocks: BlockRange, level: Level, endpoint: str | None, than: str | None
+    ) -> Window:
+        """See `Source.verified`."""
+        top = min(level, Level.PROVEN)
+        every = top >= Level.PINNED
+        if every:
+            last = min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1)
+            blocks = BlockRange(blocks.first, last)
+        else:
+            blocks = self.cut(blocks, with_headers=False)
+        order = Order(blocks, every, top, whole=top >= Level.PROVEN)
+        return self._fetched(order, only=endpoint, avoid=() if than is None else (than,))
+
+    def allowed(self) -> Level:
+        """Return the highest level that policy and the chain allow now."""
+        return self._ladder.allowed(self.policy.top(is_history=False))
+
+    def of_history(self) -> Level:
+        """Return the level that every block of history reaches now."""
+        return self._ladder.of_history(self.policy.top(is_history=True))
+
+    def calibrate(self) -> None:
+        """Take samples of the chain where they are wanted, and nobody did of late.
+
+        Raises:
+            TransientError: no endpoint gives its newest headers.
+        """
+        is_wanted = self.policy.top(is_history=True) >= Level.BLOOMED
+        if is_wanted and self.trust.wants_scan(self._ladder.sampler.traits):
+            self._endpoints.use(self._fetcher.calibrate)
+
+    def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
+        """Tell whether an endpoint's headers of the range link, and hash to what they say.
+
+        With the block before and after them, where it has those.
+
+        Raises:
+            EndpointError: it does not answer.
+        """
+        beyond = BlockRange(max(0, blocks.first - 1), blocks.last + 1)
+        try:
+            found = self._endpoints.use(lambda one: chained(one, beyond), only=endpoint)
+        except EndpointError as error:
+            if error.kind is Kind.INVALID:
+                return False
+            raise
+        return not self.trust.has(Trait.HEADER) or all(map(is_hashed_right, found))
+
+    def _fetched(
+        self, order: Order, *, only: str | None = None, avoid: Sequence[str] = ()
+    ) -> Window:
+        is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
+        order = replace(order, manner=Manner(divides_unknown=is_alone))
+        for _ in range(_ROUNDS - 1):
+            tried = _Round(self._fetcher, self._endpoints, order)
+            try:
+                return self._taken(self._endpoints.use(tried, only=only, avoid=avoid), tried)
+            except EndpointError as error:
+                if tried.is_unknown and not order.manner.divides_unknown:
+                    # Nobody understood the question: less of it may be easier.
+                    order = replace(order, manner=Manner())
+                elif not self._is_lost(tried):
+                    refused = None if only or avoid else self._refused(tried)
+                    if refused is None:
+                        raise
+                    raise refused from error
+        last = _Round(self._fetcher, self._endpoints, order)
+        return self._endpoints.use(last, only=only, avoid=avoid)
+
+    def _refused(self, tried: _Round) -> RefusalError | None:
+        """Return the lowest contradiction as a refusal; None: there was none."""
+        if not tried.contradictions:
+            return None
+        told = min(tried.contradictions, key=lambda one: (one.number, one.trait, one.endpoint))
+        words = f"{told.endpoint}: {told.words}, and no endpoint proves it"
+        return RefusalError(Refusal(told.number, Hash(told.block_hash), told.trait, words))
+
+    def _taken(self, window: Window, tried: _Round) -> Window:
+        if tried.contradictions:
+            self.trust.settle()
+            self._lies.look_again(tried.contradictions, window.endpoint)
+        self._last = window.endpoint
+        self._keep_habits(window.endpoint)
+        return window
+
+    def _proves(self, endpoint: Endpoint, number: int) -> bool:
+        order = Order(BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True)
+        return self._fetcher.window(endpoint, order).level >= Level.PROVEN
+
+    def _is_lost(self, tried: _Round) -> bool:
+        """Tell whether the chain itself is what contradicts: then it goes without that proof."""
+        lost = [
+            self.trust.doubt(error.trait, error.block_hash, error.endpoint, error.said)
+            for error in tried.contradictions
+        ]
+        return any(lost)
+
+    def _elsewhere(self, than: str, one: Sealed) -> list[Log] | None:
+        for endpoint in self._others(than):
+            try:
+                logs = self._query.pinned(endpoint, [one.block])
+            except EndpointError:
+                continue
+            if logs is not None:
+                return logs
+        return None
+
+    def _others(self, than: str) -> Iterator[Endpoint]:
+        for endpoint in self._endpoints.others(than):
+            try:
+                self._endpoints.prove(endpoint)
+            except EndpointError:
+                continue
+            yield endpoint
+
+    # --- what is remembered of limits ---
+
+    def _recalled(self, endpoint: str) -> Habits:
+        kept = {} if self._keeper is None else self._keeper.recall(endpoint)
+        limit, most = kept.get(_MAX_BLOCKS, ""), kept.get(MOST_LOGS, "")
+        return Habits(
+            Sizer(limit=int(limit)) if limit.isdecimal() else Sizer(),
+            most_logs=int(most) if most.isdecimal() else None,
+            omits=kept.get(OMITS) == "1",
+            kept={name: kept[name] for name in (_MAX_BLOCKS, MOST_LOGS, OMITS) if name in kept},
+        )
+
+    def _keep_habits(self, endpoint: str) -> None:
+        habits, learned = self._habits.of(endpoint), dict[str, str]()
+        if habits.sizer.is_limited:
+            learned[_MAX_BLOCKS] = str(habits.sizer.limit)
+        if habits.most_logs is not None:
+            learned[MOST_LOGS] = str(habits.most_logs)
+        if habits.omits:
+            learned[OMITS] = "1"
+        for name, value in learned.items():
+            if habits.kept.get(name) == value:
+                continue
+            habits.kept[name] = value
+            if name != _MAX_BLOCKS:
+                self._endpoints.note_inconsistent(endpoint, "logs")
+            if self._keeper is not None:
+                self._keeper.keep(endpoint, name, value, DAY)

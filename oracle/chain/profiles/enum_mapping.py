@@ -1,0 +1,72 @@
+"""Turns a contract's numbers and texts into our words, by the enums of a profile."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+from oracle.chain.decode.abi_tails import MalformedError
+from oracle.chain.decode.field_bounds import Given, is_unsigned
+from oracle.chain.profiles.profile import ABSENT, Enum, Literal
+from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
+
+_LONGEST_SHOWN = 40
+
+# The fields that are words, and which words they take.
+WORDS: Mapping[str, type[StrEnum]] = {
+    "kind": TaskKind,
+    "reason": AbortReason,
+    "last_status": LastStatus,
+}
+
+
+class _Words(dict[Literal, StrEnum | None]):
+    """A table; what is not in it reads as `rest`, or cannot be read."""
+
+    def __init__(self, key: str, words: Mapping[Literal, StrEnum | None]) -> None:
+        super().__init__(words)
+        self._key = key
+        self._has_rest = False
+        self._rest: StrEnum | None = None
+
+    def otherwise(self, rest: StrEnum | None) -> None:
+        """Say what everything else reads as."""
+        self._has_rest, self._rest = True, rest
+
+    def __missing__(self, said: Literal) -> StrEnum | None:
+        if not self._has_rest:
+            raise MalformedError(f"{self._key} has no word for {str(said)[:_LONGEST_SHOWN]!r}")
+        return self._rest
+
+
+def word_of(enum: Enum, field: str, given: Given, named: Callable[[object], str]) -> str:
+    """Return the expression of a field's word; `named` gives a table the name it stands by.
+
+    Raises:
+        ValueError: the enum is of other words, or of another type, than field and value are.
+    """
+    _check(enum, field, given)
+    chosen = ""
+    for block, table in enum.tables:
+        words = _Words(enum.key, {said: _ours(field, word) for said, word in table.items()})
+        if enum.otherwise is not None:
+            words.otherwise(_ours(field, enum.otherwise))
+        name = named(words)
+        chosen = f"({name} if log.block >= {block} else {chosen})" if chosen else name
+    return f"{chosen}[{given.value}]"
+
+
+def _ours(field: str, word: str) -> StrEnum | None:
+    return None if word == ABSENT else WORDS[field](word)
+
+
+def _check(enum: Enum, field: str, given: Given) -> None:
+    if field not in WORDS:
+        raise ValueError(f"an enum is for {', '.join(WORDS)} alone")
+    is_text = given.kind == "string"
+    if not (is_text or is_unsigned(given.kind)):
+        raise ValueError(f"an enum takes an unsigned number or a string; this is {given.shown}")
+    if any(isinstance(said, str) is not is_text for _, table in enum.tables for said in table):
+        raise ValueError(f"{enum.key} is not made for {given.shown}")
+    said = [word for _, table in enum.tables for word in table.values()]
+    for word in [*said, enum.otherwise or ABSENT]:
+        if word != ABSENT and word not in set(WORDS[field]):
+            raise ValueError(f"{enum.key} says {word!r}, which is no {field}")

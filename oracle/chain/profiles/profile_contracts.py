@@ -1,0 +1,152 @@
+"""Reads the contracts of a profile: their ABI, and what each event and call of them says."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from oracle.chain.decode.abi import Signature, listed
+from oracle.chain.decode.fragments import fragment
+from oracle.chain.profiles.event_mappings import readings_of
+from oracle.chain.profiles.profile import Contract, Speech
+from oracle.chain.profiles.profile_compiler import Compiler
+from oracle.chain.profiles.toml_tables import Faults, Settings, Table
+from oracle.chain.profiles.value_paths import hint
+
+_KEYS = ("abi", "address", "start_block", "proxy", "events", "calls")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_JSON = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a profile's contracts are read: its folder, its settings, and what compiles them."""
+
+    folder: Path
+    settings: Settings
+    compiler: Compiler
+    faults: Faults
+
+
+def contract_of(name: str, written: object, place: Place) -> Contract | None:
+    """Return a contract; None where it is not even a table."""
+    key, faults = f"contracts.{name}", place.faults
+    if not isinstance(written, dict):
+        faults.add(key, "must be a table")
+        return None
+    faults.unknown(key, written, _KEYS)
+    abi = _Abi(key, {"event": [], "function": []})
+    abi.read(written.get("abi", []), place)
+    events = _speeches(abi, "event", faults.tables(f"{key}.events", written), place)
+    calls = _speeches(abi, "function", faults.tables(f"{key}.calls", written), place)
+    if not {"events", "calls"} & written.keys():
+        faults.add(key, "needs events or calls: nothing is read of it")
+    _complain_of_twins(key, events, faults)
+    return Contract(
+        name,
+        tuple(events),
+        tuple(calls),
+        _address(key, written, faults),
+        _start(key, written, faults),
+        is_proxy=_truth(f"{key}.proxy", written.get("proxy", False), faults),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Abi:
+    """The signatures of one contract, events and functions."""
+
+    key: str
+    known: Mapping[str, list[Signature]]
+
+    def read(self, written: object, place: Place) -> None:
+        """Take in signatures as text, and files of JSON ABIs."""
+        for entry in written if isinstance(written, list) else [written]:
+            try:
+                self._take(entry, place.folder)
+            except ValueError as error:
+                place.faults.add(f"{self.key}.abi", f"{entry!r}: {error}")
+
+    def _take(self, entry: object, folder: Path) -> None:
+        if not isinstance(entry, str):
+            raise ValueError("must be a signature, or the name of a JSON file")  # noqa: TRY004  # a fault of the file
+        if not entry.endswith(_JSON):
+            what, signature = fragment(entry)
+            self.known[what].append(signature)
+            return
+        try:
+            content = msgspec.json.decode((folder / entry).read_bytes())
+        except (OSError, msgspec.DecodeError) as error:
+            raise ValueError(f"cannot be read: {error}") from None
+        entries = content.get("abi") if isinstance(content, dict) else content
+        if not isinstance(entries, list):
+            raise ValueError("holds no ABI")  # noqa: TRY004  # a fault of the file
+        for what, known in self.known.items():
+            known.extend(listed(entries, what))
+
+    def named(self, what: str, name: str) -> list[Signature]:
+        """Return those of this name or full signature, also where only `indexed` differs."""
+        return [each for each in self.known[what] if name in (each.name, each.text)]
+
+
+def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[Speech]:
+    """Return what is read of events or functions; those without a reading left are not."""
+    found: list[Speech] = []
+    for name, rows in written.items():
+        key = f"{abi.key}.{_TABLES[what]}.{name}"
+        signatures = abi.named(what, name)
+        if not signatures:
+            known = {each.name for each in abi.known[what]}
+            place.faults.add(key, f"the ABI has no {what} {name}{hint(name, known)}")
+        readings, ruled_out = readings_of(key, rows, place.settings, place.faults)
+        compile_ = place.compiler.event if what == "event" else place.compiler.call
+        for signature in signatures:
+            if any(signature is speech.signature for speech in found):
+                place.faults.add(key, f"{signature.text} is read above already")
+            if ruled_out:
+                # For its faults: they are to be told before somebody sets the option.
+                compile_(signature, ruled_out)
+            compiled = compile_(signature, readings) if readings else None
+            if compiled is not None:
+                found.append(Speech(signature, tuple(readings), compiled))
+    return found
+
+
+_TABLES = {"event": "events", "function": "calls"}
+
+
+def _complain_of_twins(key: str, events: Sequence[Speech], faults: Faults) -> None:
+    """Logs of one first topic are told apart by their topics and the length of their data."""
+    seen: dict[tuple[object, ...], str] = {}
+    for signature, _, compiled in events:
+        topics = sum(parameter.indexed for parameter in signature.inputs)
+        look = (signature.digest, topics, compiled.digits)
+        if look in seen:
+            words = "stands in the ABI twice, and no log tells which one it is"
+            faults.add(f"{key}.abi", f"{signature.text} {words}")
+        seen[look] = signature.text
+
+
+def _address(key: str, table: Table, faults: Faults) -> str | None:
+    address = table.get("address")
+    if address is None or (isinstance(address, str) and _ADDRESS.fullmatch(address)):
+        return address
+    faults.add(f"{key}.address", "must be 0x and 40 hex digits")
+    return None
+
+
+def _start(key: str, table: Table, faults: Faults) -> int | None:
+    block = table.get("start_block")
+    if block is None or (type(block) is int and block >= 0):
+        return block
+    faults.add(f"{key}.start_block", "must be the number of a block")
+    return None
+
+
+def _truth(key: str, written: object, faults: Faults) -> bool:
+    if isinstance(written, bool):
+        return written
+    faults.add(key, "must be true or false")
+    return False

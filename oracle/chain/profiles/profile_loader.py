@@ -1,0 +1,126 @@
+"""Reads a profile from its TOML file, and finds every fault of it at once (docs/profiles.md)."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from oracle.chain.decode.abi import Signature
+from oracle.chain.profiles.profile import Contract, Literal, Profile
+from oracle.chain.profiles.profile_compiler import Compiler
+from oracle.chain.profiles.profile_contracts import Place, contract_of
+from oracle.chain.profiles.profile_enums import enum_of
+from oracle.chain.profiles.toml_tables import Faults, Settings, Table
+from oracle.errors import InputError
+from oracle.resources import shipped
+
+FOLDER = "profiles"
+_SUFFIX = ".toml"
+_KEYS = {"name", "about", "rounds", "options", "constants", "enums", "contracts"}
+# What a profile tells people, or where to look: nothing that is read depends on it.
+_TELLING = {"name", "about", "options", "constants"}
+_PLACES = {"abi", "address", "start_block", "proxy"}
+# What these names meant before profiles had a digest. Contracts know the rules of that time by
+# the name alone; while a profile means the same, it stays that. Never changed, never added to.
+_BARE = {"reference": "63b077af57ba436063a6f65b578843b211e957c069fe0c992d91d5beece4cc39"}
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the profiles that come with the program."""
+    return sorted(path.stem for path in shipped(FOLDER).glob(f"*{_SUFFIX}"))
+
+
+def open_profile(named: str, options: Mapping[str, Literal] | None = None) -> Profile:
+    """Return a profile: a shipped one by its name, or a user's by the path of its file.
+
+    Args:
+        named: `crynux-vss`, or a path, which ends in `.toml`.
+        options: what the profile's options are to be instead of their defaults.
+
+    Raises:
+        InputError: there is no such profile or option, or the file has faults; each has a line
+            with the file, the key and what is wrong.
+    """
+    if named.endswith(_SUFFIX):
+        return _read_profile(Path(named), options or {})
+    return _shipped(named, tuple(sorted((options or {}).items())))
+
+
+@lru_cache(maxsize=8)
+def _shipped(named: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
+    """Read a profile of ours once: what is installed does not change under a process."""
+    if named not in shipped_names():
+        raise InputError(
+            f"[network] profile: no {named!r}; there is {', '.join(shipped_names())}, "
+            f"or give the path of a file that ends in {_SUFFIX}"
+        )
+    return _read_profile(shipped(FOLDER) / (named + _SUFFIX), dict(options))
+
+
+def _read(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: is not TOML: {error}") from error
+
+
+def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
+    written, faults = _read(path), Faults(str(path))
+    faults.unknown("", written, _KEYS)
+    settings = Settings.of(written, options, faults)
+    enums = {
+        name: enum
+        for name, table in faults.tables("enums", written).items()
+        if (enum := enum_of(f"enums.{name}", table, settings, faults)) is not None
+    }
+    compiler = Compiler(enums)
+    place = Place(path.parent, settings, compiler, faults)
+    contracts = {
+        name: contract
+        for name, table in faults.tables("contracts", written, least=1).items()
+        if (contract := contract_of(name, table, place)) is not None
+    }
+    if contracts and not any(written["contracts"][each].get("events") for each in contracts):
+        faults.add("contracts", "need an event of one of them at least: logs are asked for by it")
+    name, rounds = written.get("name", path.stem), written.get("rounds", False)
+    if not isinstance(name, str) or not isinstance(rounds, bool):
+        faults.add("name, rounds", "must be a text, and true or false")
+    faults.found += compiler.faults
+    faults.raise_any()
+    identity = _identity(name, written, contracts, settings.options)
+    return Profile(name, identity, str(path), contracts, settings.options, has_rounds=rounds)
+
+
+def _identity(
+    name: str,
+    written: Table,
+    contracts: Mapping[str, Contract],
+    options: Mapping[str, Literal],
+) -> str:
+    """Return the name and the sha256 of everything that decides what is read.
+
+    Where contracts are, from which block on, and what is only explained is no part of it.
+    """
+    meant = {key: value for key, value in written.items() if key not in _TELLING}
+    meant["contracts"] = {
+        key: {part: value for part, value in table.items() if part not in _PLACES}
+        for key, table in written["contracts"].items()
+    }
+    meant["signatures"] = {
+        key: [_told(speech.signature) for speech in (*contract.events, *contract.calls)]
+        for key, contract in contracts.items()
+    }
+    meant |= {"options": dict(options), "constants": written.get("constants", {})}
+    text = json.dumps(meant, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return name if _BARE.get(name) == digest else f"{name} {digest}"
+
+
+def _told(signature: Signature) -> list[object]:
+    return [signature.name, [[p.name, p.kind, p.indexed] for p in signature.inputs]]

@@ -1,1 +1,0 @@
-"""Proves what endpoints say: roots, blooms and hashes, computed from the content itself."""

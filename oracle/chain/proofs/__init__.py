@@ -1,0 +1,1 @@
+"""Pure arithmetic of proofs: RLP, tries, blooms, header hashes, receipts roots."""

@@ -1,0 +1,74 @@
+"""The hash of a block, from the fields of its header: what proves roots, bloom and parent.
+
+Forks add fields at the end (facts.md 6); a field that is absent was not there yet. Chains whose
+headers are others come out with another hash: such a chain's headers cannot be proven.
+"""
+
+import msgspec
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.chain.proofs.rlp import encoded_bytes, encoded_int, encoded_list
+from oracle.rpc.responses import Hex20, Hex32, Quantity
+
+
+class HeaderAnswer(msgspec.Struct, rename="camel"):
+    """All of a header that is hashed, as `eth_getBlockByNumber` gives it."""
+
+    number: Quantity
+    hash: Hex32
+    parent_hash: Hex32
+    timestamp: Quantity
+    sha3_uncles: Hex32
+    miner: Hex20
+    state_root: Hex32
+    transactions_root: Hex32
+    receipts_root: Hex32
+    logs_bloom: str
+    difficulty: Quantity
+    gas_limit: Quantity
+    gas_used: Quantity
+    extra_data: str
+    mix_hash: Hex32
+    nonce: str
+    # London, Shanghai, Cancun (three), Prague.
+    base_fee_per_gas: Quantity | None = None
+    withdrawals_root: Hex32 | None = None
+    blob_gas_used: Quantity | None = None
+    excess_blob_gas: Quantity | None = None
+    parent_beacon_block_root: Hex32 | None = None
+    requests_hash: Hex32 | None = None
+
+
+def header_hash(header: HeaderAnswer) -> str:
+    """Return the hash, `0x` hex, that a block with this header has.
+
+    Raises:
+        ValueError: something in it is no hex.
+    """
+    head = header
+    fields = [
+        *map(_string, (head.parent_hash, head.sha3_uncles, head.miner, head.state_root)),
+        *map(_string, (head.transactions_root, head.receipts_root, head.logs_bloom)),
+        *map(_whole, (head.difficulty, head.number, head.gas_limit, head.gas_used)),
+        _whole(head.timestamp),
+        *map(_string, (head.extra_data, head.mix_hash, head.nonce)),
+    ]
+    for said, written in (
+        (head.base_fee_per_gas, _whole),
+        (head.withdrawals_root, _string),
+        (head.blob_gas_used, _whole),
+        (head.excess_blob_gas, _whole),
+        (head.parent_beacon_block_root, _string),
+        (head.requests_hash, _string),
+    ):
+        if said is not None:
+            fields.append(written(said))
+    return "0x" + keccak(encoded_list(fields)).hex()
+
+
+def _whole(said: str) -> bytes:
+    return encoded_int(int(said, 16))
+
+
+def _string(said: str) -> bytes:
+    return encoded_bytes(bytes.fromhex(said[2:]))

@@ -1,0 +1,1 @@
+"""How far a window is proven: calibration, header checks, blooms, receipts."""

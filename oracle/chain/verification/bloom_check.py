@@ -1,0 +1,89 @@
+"""Compares the blooms of headers with the logs of their blocks (chain.md 3.9, level L3).
+
+A bloom only raises suspicion; nothing is left unasked because of one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oracle.chain.log_filter import Filter
+from oracle.chain.proofs.bloom import mask, may_log
+from oracle.chain.verification.calibration import Trait, Trust
+from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.header_check import may_hold_all
+from oracle.chain.verification.window_check import (
+    Ascent,
+    Contradiction,
+    ContradictionError,
+    OmissionError,
+    Reached,
+)
+from oracle.domain.logs import Log
+from oracle.domain.verification import Level
+
+# Asks an endpoint other than the named one for the logs of a block; None: there is none.
+Elsewhere = Callable[[str, Sealed], list[Log] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Blooms:
+    """What blooms say about the logs of one filter."""
+
+    wanted: Filter
+    trust: Trust
+    elsewhere: Elsewhere
+    _addresses: tuple[int, ...] = field(init=False)
+    _topics: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_addresses", tuple(map(mask, sorted(self.wanted.addresses))))
+        object.__setattr__(self, "_topics", tuple(map(mask, sorted(self.wanted.topics))))
+
+    def may_hide(self, one: Sealed) -> bool:
+        """Tell whether to doubt that a block has no logs of ours.
+
+        Of a chain that has no blooms nothing excludes them: there every block is doubted.
+        """
+        if not self.trust.has(Trait.BLOOM):
+            return self.trust.is_refuted(Trait.BLOOM)
+        return one.bloom is None or self._may_log(one.bloom)
+
+    def sift(self, ascent: Ascent, reached: Reached) -> None:
+        """Raise the blocks whose blooms agree with what was found.
+
+        Raises:
+            ContradictionError: a bloom knows nothing of a log.
+            OmissionError: another endpoint has logs that this one left out.
+        """
+        for one in ascent.blocks:
+            bits, logs = one.bloom, reached.logs.get(one.block.number, ())
+            if bits is None:
+                continue
+            if not may_hold_all(bits, logs):
+                if reached.is_proven(one.block.number) and self.trust.has(Trait.HEADER):
+                    # The log is there, and the header is the block's: its bloom is wrong.
+                    self.trust.demote(Trait.BLOOM, f"block {one.block.hash} has logs beside it")
+                    return
+                if not self.trust.is_accepted(Trait.BLOOM, one.block.hash):
+                    words = "its bloom does not know a log that was given"
+                    said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
+                    raise ContradictionError(
+                        ascent.name, Contradiction(Trait.BLOOM, one, words, said)
+                    )
+        for one in ascent.blocks:
+            self._raise(ascent, one, reached)
+
+    def _raise(self, ascent: Ascent, one: Sealed, reached: Reached) -> None:
+        number, bits = one.block.number, one.bloom
+        if bits is None or reached.is_proven(number) or not ascent.is_whole:
+            return
+        if number not in reached.logs and self._may_log(bits):
+            other = self.elsewhere(ascent.name, one)
+            if other is None:
+                return
+            if other:
+                raise OmissionError(ascent.name, one, len(other))
+        reached.levels[number] = Level.BLOOMED
+
+    def _may_log(self, bits: int) -> bool:
+        return may_log(bits, self._addresses, self._topics)

@@ -1,0 +1,188 @@
+"""Headers with what they seal: the bloom, and the roots of receipts and transactions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import msgspec
+import structlog
+
+from oracle.chain.proofs.header_hash import HeaderAnswer
+from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.rpc.client import Endpoint
+from oracle.rpc.headers import take_newest
+from oracle.rpc.replies import decoder_of
+from oracle.rpc.responses import SealedAnswer, block_ref
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.verify_metrics import WINDOW_SPLITS
+
+_METHOD = "eth_getBlockByNumber"
+NO_RECEIPTS = "0x" + EMPTY_ROOT.hex()
+
+
+class _Hashed(msgspec.Struct, gc=False):
+    """What names a transaction of a block that was read with all of them."""
+
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A block and what its header says of its content; None where the chain does not say it."""
+
+    block: BlockRef
+    answer: SealedAnswer = field(repr=False)
+
+    @property
+    def bloom(self) -> int | None:
+        """The bloom as a whole number; None where the header has none that can be read."""
+        try:
+            return int(_text(self.answer.logs_bloom), 16)
+        except ValueError:
+            return None
+
+    @property
+    def receipts_root(self) -> str:
+        """The root, lower case; empty where the header has none."""
+        return _text(self.answer.receipts_root).lower()
+
+    @property
+    def transactions_root(self) -> str:
+        """The root, lower case; empty where the header has none."""
+        return _text(self.answer.transactions_root).lower()
+
+    @property
+    def is_without_transactions(self) -> bool:
+        """Whether it says that there is no receipt in it."""
+        return self.receipts_root == NO_RECEIPTS
+
+    @property
+    def holds_transactions(self) -> bool:
+        """Whether it has receipts to be asked for, also where roots are made up."""
+        return not self.is_without_transactions and bytes(self.answer.transactions) != b"[]"
+
+    @property
+    def whole_header(self) -> HeaderAnswer | None:
+        """Every field that the hash is made of; None where one is missing."""
+        try:
+            return msgspec.convert(self.answer, HeaderAnswer, from_attributes=True)
+        except msgspec.ValidationError:
+            return None
+
+    def tx_hashes(self) -> list[str]:
+        """Return the hashes of its transactions, in order, whether it came with those or whole.
+
+        Raises:
+            ValueError: the block came with something else.
+        """
+        try:
+            sent = decoder_of(list[str | _Hashed]).decode(self.answer.transactions)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"transactions of block {self.block.number}: {error}") from None
+        return [one if isinstance(one, str) else one.hash for one in sent]
+
+
+def _text(written: object) -> str:
+    return written if isinstance(written, str) else ""
+
+
+def sealed(
+    endpoint: Endpoint, numbers: Iterable[int], *, full: bool = False
+) -> list[Sealed | None]:
+    """Return the blocks of these heights, None for each that the endpoint does not have.
+
+    `full`: with their transactions, and not only with the hashes of those.
+
+    Raises:
+        EndpointError: no usable answer, or one for another height.
+    """
+    asked = list(numbers)
+    params: Sequence[Sequence[object]] = [[hex(number), full] for number in asked]
+    try:
+        answers = endpoint.batch(_METHOD, params, SealedAnswer)
+    except EndpointError as error:
+        if error.kind is not Kind.TOO_LARGE or not full:
+            raise
+        answers = [_with_transactions(endpoint, number) for number in asked]
+    found: list[Sealed | None] = []
+    for number, answer in zip(asked, answers, strict=True):
+        block = None if answer is None else block_ref(endpoint.name, answer)
+        if block is not None and block.number != number:
+            raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {number}")
+        found.append(None if block is None or answer is None else Sealed(block, answer))
+    return found
+
+
+def _with_transactions(endpoint: Endpoint, number: int) -> SealedAnswer | None:
+    """Return a block with its transactions, one by one where they are more than one answer holds.
+
+    Raises:
+        EndpointError: no usable answer, or a transaction that it does not have.
+    """
+    try:
+        return endpoint.call(_METHOD, [hex(number), True], SealedAnswer)
+    except EndpointError as error:
+        if error.kind is not Kind.TOO_LARGE:
+            raise
+    WINDOW_SPLITS.labels("one block's transactions").inc()
+    structlog.get_logger().info(
+        "block_read_by_transaction", endpoint=endpoint.name, block=number, what="transactions"
+    )
+    answer = endpoint.call(_METHOD, [hex(number), False], SealedAnswer)
+    if answer is None:
+        return None
+    params = [
+        [tx_hash] for tx_hash in Sealed(block_ref(endpoint.name, answer), answer).tx_hashes()
+    ]
+    sent = endpoint.batch("eth_getTransactionByHash", params, dict[str, object])
+    if None in sent:
+        words = f"transactions of block {number} are gone, or not there yet"
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+    answer.transactions = msgspec.Raw(msgspec.json.encode(sent))
+    return answer
+
+
+def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, Sealed]:
+    """Return the blocks of these heights, which the endpoint must have.
+
+    Raises:
+        EndpointError: one is missing, or no usable answer.
+    """
+    asked = list(numbers)
+    known = {one.block.number: one for one in sealed(endpoint, asked) if one is not None}
+    for number in asked:
+        if number not in known:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {number}")
+    return known
+
+
+def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> list[Sealed]:
+    """Return the blocks of the range, each the parent of the next; see `sealed` for `full`.
+
+    Heights that the chain skipped are left out: only where the block after them names the block
+    before them as its parent. What is missing at the end is left out too, and asked for again.
+
+    Raises:
+        EndpointError: none is there, one is missing, or they do not link.
+    """
+    found = sealed(endpoint, range(blocks.first, blocks.last + 1), full=full)
+    chain = [one for one in found if one is not None]
+    if not chain:
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {blocks.last}")
+    for parent, child in pairwise(chain):
+        if child.block.parent_hash != parent.block.hash:
+            missing = child.block.number - 1 > parent.block.number
+            kind = Kind.NOT_THERE if missing else Kind.INVALID
+            words = f"block {child.block.number} does not follow block {parent.block.number}"
+            raise EndpointError(endpoint.name, kind, words)
+    return chain
+
+
+def newest(endpoint: Endpoint) -> Sealed | None:
+    """Return the newest block as the endpoint showed it when its head was last looked at.
+
+    Good for the window right after it, not for a second try: it is given once.
+    """
+    answer = take_newest(endpoint)
+    return None if answer is None else Sealed(block_ref(endpoint.name, answer), answer)

@@ -1,0 +1,82 @@
+"""Recomputes what a header says of its block, and compares logs with receipts."""
+
+from collections.abc import Iterable, Sequence
+
+from oracle.chain.log_filter import Filter
+from oracle.chain.proofs.bloom import bloom, mask, may_log
+from oracle.chain.proofs.header_hash import header_hash
+from oracle.chain.proofs.receipts_root import receipts_root
+from oracle.chain.verification.calibration import Trait
+from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.receipt_fetch import Receipts
+from oracle.domain.logs import Log
+
+
+def hash_of(one: Sealed) -> str:
+    """Return the hash that this header makes; nothing where it is not whole, or not readable."""
+    whole = one.whole_header
+    try:
+        return "unwritable" if whole is None else header_hash(whole)
+    except ValueError:
+        return "unwritable"
+
+
+def is_hashed_right(one: Sealed) -> bool:
+    """Tell whether the header, whole as it must be, makes the block's hash."""
+    return hash_of(one) == one.block.hash
+
+
+def root_of(given: Receipts) -> str:
+    """Return the root that these receipts make; nothing where they cannot be written."""
+    try:
+        return receipts_root(given)
+    except ValueError:
+        return "unwritable"
+
+
+def judged(one: Sealed, given: Receipts) -> dict[Trait, bool]:
+    """Return which traits of a block with logs come out right of its receipts."""
+    try:
+        bits = bloom(log for receipt in given for log in receipt.logs)
+    except ValueError:
+        bits = -1
+    return {
+        Trait.RECEIPTS: root_of(given) == one.receipts_root,
+        Trait.BLOOM: bits == one.bloom,
+        Trait.HEADER: is_hashed_right(one),
+    }
+
+
+def may_hold_all(bits: int, logs: Iterable[Log]) -> bool:
+    """Tell whether the bloom knows these logs, by address and first topic."""
+    said = {(log.address, log.topics[0]) for log in logs}
+    return all(may_log(bits, [mask(address)], [mask(topic)]) for address, topic in said)
+
+
+def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
+    """Tell whether these are all of the receipts' logs that are wanted; quick, and may say no.
+
+    `given` are those of the whole block, in order. A no may come from mere spelling: upper case,
+    for example.
+    """
+    place, topics = 0, {(topic,) for topic in wanted.topics}
+    for tx, receipt in enumerate(given):
+        for log in receipt.logs:
+            if log.address not in wanted.addresses or log.topics[:1] not in topics:
+                if wanted.passes(log):
+                    return False
+                continue
+            if place == len(logs):
+                return False
+            ours = logs[place]
+            if (
+                ours.data != log.data
+                or ours.topics != log.topics
+                or ours.address != log.address
+                or ours.index != int(log.log_index, 16)
+                or ours.tx != tx
+                or ours.tx_hash != receipt.transaction_hash
+            ):
+                return False
+            place += 1
+    return place == len(logs)

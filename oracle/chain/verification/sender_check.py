@@ -1,0 +1,72 @@
+"""Proves by its signature who sent each call of a window, and that its fields are its hash's own.
+
+A signature needs no header: who says otherwise is wrong whatever the chain's roots are worth.
+Only where every endpoint says so is it how the chain is, as with what it sends itself.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from oracle.chain.proofs.transaction_sender import signer
+from oracle.chain.proofs.transactions_root import SignedTransaction
+from oracle.chain.verification.calibration import Trait, Trust
+from oracle.chain.verification.window_check import ContradictionError
+from oracle.chain.watched_calls import Sent
+from oracle.domain.logs import Call
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.verify_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
+
+
+class ForgeryError(ContradictionError):
+    """A call's sender, or another field of it, is not the one that was signed."""
+
+    def __init__(self, endpoint: str, call: Call, words: str) -> None:
+        said = f"block {call.block}: call {call.tx_hash}: {words}"
+        EndpointError.__init__(self, endpoint, Kind.INVALID, said)
+        self.number, self.trait = call.block, Trait.SENDER
+        self.block_hash = call.block_hash
+        self.said = f"{call.tx_hash} {call.sender} {words}"
+        VERIFY_FAILURES.labels(self.trait, endpoint).inc()
+
+
+@dataclass(slots=True)
+class Senders:
+    """Sees the calls of one window, all of one endpoint; `unproven` are blocks with others."""
+
+    endpoint: str
+    trust: Trust
+    unproven: set[int] = field(default_factory=set)
+
+    def see(self, call: Call, sent: Sent) -> None:
+        """Compare a call with what was signed; `sent` is the transaction as it was given.
+
+        Raises:
+            ForgeryError: it was signed by another account, or says something else.
+        """
+        try:
+            found = signer(msgspec.convert(sent, SignedTransaction))
+        except msgspec.ValidationError:
+            # Of a kind that we cannot read, as are those of a chain's own types.
+            found = None
+        except ValueError as error:
+            self._contradicted(call, str(error))
+            return
+        if found is None:
+            self._is_unproven(call)
+        elif found != call.sender:
+            self._contradicted(call, f"signed by {found}, not by {call.sender}")
+        else:
+            self.trust.judge(call.tx_hash, {Trait.SENDER: True})
+
+    def _contradicted(self, call: Call, words: str) -> None:
+        if self.trust.is_accepted(Trait.SENDER, call.block_hash):
+            self._is_unproven(call)
+            return
+        if self.trust.has(Trait.SENDER) or self.trust.is_open(Trait.SENDER):
+            raise ForgeryError(self.endpoint, call, words)
+        self._is_unproven(call)
+
+    def _is_unproven(self, call: Call) -> None:
+        UNPROVEN_SENDERS.labels(self.endpoint).inc()
+        self.unproven.add(call.block)

@@ -1,0 +1,210 @@
+"""Climbs the ladder of chain.md 3.9 with a window: headers, receipts (L4) and blooms (L3).
+
+What the receipts prove is taken in place of what the endpoint gave.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from oracle.chain.log_filter import Filter, checked
+from oracle.chain.verification.bloom_check import Blooms
+from oracle.chain.verification.calibration import Trait, Trust
+from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.header_check import are_all, hash_of, root_of
+from oracle.chain.verification.header_samples import Sampler
+from oracle.chain.verification.receipt_fetch import Receipts, receipts
+from oracle.chain.verification.transaction_check import root_of_sent
+from oracle.chain.verification.window_check import (
+    Ascent,
+    Contradiction,
+    ContradictionError,
+    Reached,
+    note_missing,
+)
+from oracle.domain.blocks import BlockRange
+from oracle.domain.logs import Log
+from oracle.domain.verification import Level
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.learned_limits import EveryHabit
+from oracle.rpc.rpc_errors import EndpointError, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Judges the answers for one filter by what a chain's headers are worth."""
+
+    wanted: Filter
+    trust: Trust
+    habits: EveryHabit
+    blooms: Blooms
+    sampler: Sampler
+    # Called with an endpoint and what it was found out by.
+    accuse: Callable[[Endpoint, str], None]
+
+    def allowed(self, top: Level) -> Level:
+        """Return the highest level that can be reached now, of those up to `top`."""
+        if top >= Level.PROVEN and self.trust.has(Trait.RECEIPTS):
+            return Level.PROVEN
+        if top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+            return Level.BLOOMED
+        return min(top, Level.PINNED)
+
+    def of_history(self, top: Level) -> Level:
+        """Return the level that every block of history reaches now, of those up to `top`.
+
+        BLOOMED or more asks for every header: a bloom that excludes our contracts is as good as
+        the receipts, and where the chain has none, every block's receipts are read.
+        """
+        if top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+            return Level.BLOOMED
+        has_roots = top >= Level.PROVEN and self.trust.has(Trait.RECEIPTS)
+        if has_roots and self.trust.is_refuted(Trait.BLOOM):
+            has_calls = self.sampler.reads_whole and not self.trust.has(Trait.TRANSACTIONS)
+            return Level.BLOOMED if has_calls else Level.PROVEN
+        return min(top, Level.SEAMED)
+
+    def climb(self, ascent: Ascent) -> Reached:
+        """Prove what can be proven.
+
+        Raises:
+            ContradictionError: the endpoint contradicts a header.
+            EndpointError: it left logs out that another one has, or does not give what is needed.
+        """
+        base = Level.PINNED if ascent.pinned else Level.SEAMED
+        reached = Reached.start(ascent.blocks, ascent.logs, base)
+        if ascent.top >= Level.BLOOMED:
+            self._check_headers(ascent)
+        if ascent.top >= Level.PROVEN:
+            self._learn(ascent, reached)
+            self._prove(ascent, reached)
+        if ascent.top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+            self.blooms.sift(ascent, reached)
+        if ascent.calls is not None:
+            self._count_calls(ascent, reached)
+        return reached
+
+    # --- headers ---
+
+    def _check_headers(self, ascent: Ascent) -> None:
+        if not self.trust.has(Trait.HEADER):
+            return
+        for one in ascent.blocks:
+            made = hash_of(one)
+            if made != one.block.hash:
+                words = "its header has another hash"
+                self._contradict(ascent, Contradiction(Trait.HEADER, one, words, made))
+
+    def _learn(self, ascent: Ascent, reached: Reached) -> None:
+        """Take samples where they are wanted; blocks with our logs are good ones."""
+        if self.trust.is_any_open(self.sampler.traits):
+            chosen = [one for one in ascent.blocks if one.block.number in reached.logs]
+            self.sampler.learn(ascent.endpoint, chosen)
+
+    # --- receipts ---
+
+    def _see_held(self, ascent: Ascent) -> None:
+        """Where receipts prove nothing, see at least that the endpoint still has them.
+
+        Raises:
+            EndpointError: it has forgotten what is in a block, which is not to be taken for empty.
+        """
+        held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
+        try:
+            list(receipts(ascent.endpoint, self.habits.of(ascent.name), held))
+        except EndpointError as error:
+            if error.kind in {Kind.NOT_THERE, Kind.PRUNED}:
+                raise
+
+    def _prove(self, ascent: Ascent, reached: Reached) -> None:
+        if not self.trust.has(Trait.RECEIPTS):
+            self._see_held(ascent)
+            return
+        chosen = []
+        calls: Mapping[int, object] = ascent.calls or {}
+        for one in ascent.blocks:
+            number = one.block.number
+            has_some = number in reached.logs or number in calls
+            if one.is_without_transactions and not has_some:
+                reached.levels[number] = Level.PROVEN
+            elif has_some or number in ascent.must or self.blooms.may_hide(one):
+                chosen.append(one)
+        habits = self.habits.of(ascent.name)
+        for one, given in receipts(ascent.endpoint, habits, chosen):
+            made = root_of(given)
+            if made != one.receipts_root:
+                words = "its receipts do not make the root of its header"
+                self._contradict(ascent, Contradiction(Trait.RECEIPTS, one, words, made))
+                continue
+            self._take(ascent, one, given, reached)
+
+    def _take(self, ascent: Ascent, one: Sealed, given: Receipts, reached: Reached) -> None:
+        """Take logs, and whether calls succeeded, from receipts that are the block's own."""
+        number = one.block.number
+        said = reached.logs.get(number, [])
+        calls = (ascent.calls or {}).get(number, ())
+        ours = {
+            tx for tx, receipt in enumerate(given) if any(map(self.wanted.passes, receipt.logs))
+        }
+        _see_names(ascent.name, one, given, ours.union(call.tx for call in calls))
+        if not are_all(said, given, self.wanted):
+            true = self._logs_in(ascent.name, one, given)
+            if said != true:
+                note_missing(ascent.name, sum(log not in said for log in true))
+                self.accuse(ascent.endpoint, "logs")
+                reached.repair(number, true)
+        for call in calls:
+            call.succeeded = given[call.tx].succeeded
+        reached.settled.add(number)
+        reached.levels[number] = Level.PROVEN
+
+    def _logs_in(self, endpoint: str, one: Sealed, given: Receipts) -> list[Log]:
+        """Take the logs from the receipts; that they name their block too is not proven by it."""
+        number = one.block.number
+        answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
+        try:
+            logs = checked(answers, BlockRange(number, number), self.wanted)
+        except ValueError as error:
+            raise EndpointError(endpoint, Kind.INVALID, f"receipts: {error}") from None
+        for log in logs:
+            if log.block_hash != one.block.hash:
+                raise EndpointError(endpoint, Kind.INVALID, f"receipts of another block {number}")
+            log.time = one.block.time
+        return logs
+
+    # --- calls ---
+
+    def _count_calls(self, ascent: Ascent, reached: Reached) -> None:
+        """Let no block count as proven whose transactions were not; see `callers`."""
+        is_provable = self.trust.has(Trait.TRANSACTIONS) and ascent.top >= Level.PROVEN
+        for one in ascent.blocks:
+            if one.is_without_transactions:
+                continue
+            if not is_provable:
+                reached.lower(one.block.number, Level.BLOOMED)
+            elif (made := root_of_sent(one)) != one.transactions_root:
+                # No bloom knows of calls: a block without any is as suspicious as one with some.
+                words = "its transactions do not make the root of its header"
+                self._contradict(ascent, Contradiction(Trait.TRANSACTIONS, one, words, made))
+                reached.lower(one.block.number, Level.BLOOMED)
+
+    def _contradict(self, ascent: Ascent, what: Contradiction) -> None:
+        """Refuse the window, unless an operator takes the block as it is given."""
+        if not self.trust.is_accepted(what.trait, what.block.block.hash):
+            raise ContradictionError(ascent.name, what)
+
+
+def _see_names(endpoint: str, one: Sealed, given: Receipts, places: Iterable[int]) -> None:
+    """See that receipts at these places are named as the block's transactions are.
+
+    Raises:
+        EndpointError: they are not, or there are none.
+    """
+    try:
+        names = one.tx_hashes()
+    except ValueError as error:
+        raise EndpointError(endpoint, Kind.INVALID, str(error)) from None
+    for tx in places:
+        told = tx < min(len(given), len(names)) and (given[tx].transaction_hash, names[tx])
+        if not told or told[0].lower() != told[1].lower():
+            words = f"receipts and transactions of block {one.block.number} differ"
+            raise EndpointError(endpoint, Kind.INVALID, words)

@@ -1,0 +1,131 @@
+"""One window on its way up the ladder: what an endpoint gave, and what became of it."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oracle.chain.verification.calibration import Trait
+from oracle.chain.verification.full_headers import Sealed
+from oracle.domain.logs import Call, Log
+from oracle.domain.verification import Level
+from oracle.rpc.client import Endpoint
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.telemetry.verify_metrics import MISSING_LOGS, VERIFY_FAILURES
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A block that is not as its header says; `said` is what it would have to say instead.
+
+    Two endpoints whose answers make the same of it speak of one chain, not of two lies.
+    """
+
+    trait: Trait
+    block: Sealed
+    words: str
+    said: str
+
+
+class ContradictionError(EndpointError):
+    """An answer contradicts its block's header, of which the chain has proven that it is true."""
+
+    def __init__(self, endpoint: str, what: Contradiction) -> None:
+        self.number = what.block.block.number
+        self.trait = what.trait
+        self.block_hash = what.block.block.hash
+        self.said = what.said
+        super().__init__(endpoint, Kind.INVALID, f"block {self.number}: {what.words}")
+        VERIFY_FAILURES.labels(what.trait, endpoint).inc()
+
+
+class OmissionError(EndpointError):
+    """Another endpoint gave logs that this one left out."""
+
+    def __init__(self, endpoint: str, block: Sealed, missing: int) -> None:
+        words = f"block {block.block.number}: left {missing} logs out that its bloom knows"
+        super().__init__(endpoint, Kind.INVALID, words)
+        note_missing(endpoint, missing)
+
+
+def note_missing(endpoint: str, missing: int) -> None:
+    """Count logs that an endpoint did not give, or gave wrong."""
+    MISSING_LOGS.labels(endpoint).inc(missing)
+    VERIFY_FAILURES.labels("logs", endpoint).inc()
+
+
+@dataclass(frozen=True, slots=True)
+class Ascent:
+    """What to climb with: one endpoint's blocks and the logs that it gave for them.
+
+    `blocks` are those whose headers are known. `pinned`: the logs were asked for by these very
+    hashes. `is_whole`: they are all there are, each the parent of the next. `must`: blocks to be
+    proven in any case, not only where there is something to prove. `calls` are the watched calls
+    by block, None where none are watched; whether they succeeded is not known yet.
+    """
+
+    endpoint: Endpoint
+    blocks: Sequence[Sealed]
+    logs: Sequence[Log]
+    top: Level
+    pinned: bool = False
+    is_whole: bool = False
+    must: Collection[int] = ()
+    calls: Mapping[int, Sequence[Call]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The shown name of the endpoint."""
+        return self.endpoint.name
+
+
+@dataclass(slots=True)
+class Reached:
+    """How far the blocks have come whose headers are known, and the logs as they turned out."""
+
+    logs: dict[int, list[Log]]
+    levels: dict[int, Level]
+    # Whether the endpoint gave other logs than these.
+    repaired: bool = False
+    # The blocks of which the receipts proved which calls succeeded.
+    settled: set[int] = field(default_factory=set)
+
+    @classmethod
+    def start(cls, blocks: Iterable[Sealed], logs: Iterable[Log], base: Level) -> "Reached":
+        """Return where every ascent begins."""
+        by_block: dict[int, list[Log]] = defaultdict(list)
+        for log in logs:
+            by_block[log.block].append(log)
+        return cls(dict(by_block), {one.block.number: base for one in blocks})
+
+    @property
+    def level(self) -> Level:
+        """The least level of the blocks whose headers are known."""
+        return min(self.levels.values())
+
+    @property
+    def proven(self) -> tuple[int, ...]:
+        """The blocks that were proven, in order."""
+        return tuple(sorted(n for n, level in self.levels.items() if level >= Level.PROVEN))
+
+    def is_proven(self, number: int) -> bool:
+        """Tell whether this block was proven."""
+        return self.levels[number] >= Level.PROVEN
+
+    def repair(self, number: int, true: list[Log]) -> None:
+        """Put the true logs of a block in place of those that were given."""
+        self.logs[number] = true
+        self.repaired = True
+
+    def lower(self, number: int, most: Level) -> None:
+        """Let a block have come no further than this."""
+        self.levels[number] = min(self.levels[number], most)
+
+    def leave_unproven(self, blocks: Iterable[int]) -> None:
+        """Let none of these blocks count as proven: something in them could not be."""
+        for number in blocks:
+            if number in self.levels:
+                self.lower(number, Level.BLOOMED)
+
+    def all_logs(self) -> list[Log]:
+        """Return every log, in order of (block, index)."""
+        return [log for number in sorted(self.logs) for log in self.logs[number]]

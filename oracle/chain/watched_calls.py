@@ -1,0 +1,197 @@
+"""Reads calls: those that some logs are only understood with, and those to watched functions.
+
+The latter come out of whole blocks, each with its receipt. Only transactions that an account
+sent straight to a contract are seen: a call that another contract makes is in no block, and a
+creation calls nobody (decision 0075).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+from weakref import WeakSet
+
+from msgspec import Meta, Struct, ValidationError, convert
+
+from oracle.chain.profiles.event_reader import Reader
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Call, Log
+from oracle.rpc.client import Endpoint
+from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionAnswer, number
+from oracle.rpc.rpc_errors import EndpointError, Kind
+
+# `0x` and the first four bytes of an input.
+SELECTOR_DIGITS = 10
+_METHOD = "eth_getBlockReceipts"
+
+# Functions whose calls we read, by contract: `0x` and 8 hex digits each.
+Selectors = Mapping[Address, frozenset[str]]
+
+
+class SentAnswer(
+    Struct,
+    gc=False,
+    rename={"sender": "from", "block_hash": "blockHash", "at": "transactionIndex"},
+):
+    """What we keep of a transaction of a whole block; `to` is None for a creation."""
+
+    hash: Hex32
+    sender: Hex20
+    value: Quantity
+    input: Annotated[str, Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
+    to: Hex20 | None = None
+    block_hash: Hex32 | None = None
+    at: Quantity | None = None
+
+
+class StatusAnswer(Struct, gc=False, rename="camel"):
+    """What we keep of a receipt: `status` is 1 where the transaction succeeded."""
+
+    transaction_hash: Hex32
+    block_hash: Hex32
+    status: Quantity
+
+
+def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
+    """Tell whether a transaction to this contract with this input is one to keep."""
+    functions = selectors.get(Address(to))
+    return functions is not None and sent[:SELECTOR_DIGITS] in functions
+
+
+def calls_in(
+    endpoint: str, block: BlockRef, sent: Sequence[SentAnswer], selectors: Selectors
+) -> list[Call]:
+    """Return the watched calls among a block's transactions; if they succeeded is not known yet.
+
+    Raises:
+        EndpointError: a transaction does not stand where its block has it.
+    """
+    calls = []
+    for index, answer in enumerate(sent):
+        to, given = (answer.to or "").lower(), answer.input[:SELECTOR_DIGITS].lower()
+        if not is_watched(to, given, selectors):
+            continue
+        elsewhere = answer.block_hash is not None and answer.block_hash.lower() != block.hash
+        if elsewhere or (answer.at is not None and number(endpoint, answer.at) != index):
+            words = f"transaction {answer.hash} does not stand where block {block.number} has it"
+            raise EndpointError(endpoint, Kind.INVALID, words)
+        call = Call(
+            block.number,
+            block.hash,
+            block.time,
+            index,
+            Hash(answer.hash.lower()),
+            Address(answer.sender.lower()),
+            Address(to),
+            number(endpoint, answer.value),
+            answer.input.lower(),
+            # Until its receipt says more.
+            succeeded=False,
+        )
+        calls.append(call)
+    return calls
+
+
+def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
+    """Ask for the receipt of every call: a reverted one looks like any other until then.
+
+    Raises:
+        EndpointError: a receipt is missing, or of another block.
+    """
+    if not calls:
+        return
+    receipts = _receipts(endpoint, calls)
+    for call in calls:
+        receipt = receipts.get(call.tx_hash)
+        if receipt is None:
+            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no receipt of {call.tx_hash}")
+        if receipt.block_hash.lower() != call.block_hash:
+            words = f"the receipt of {call.tx_hash} is of another block"
+            raise EndpointError(endpoint.name, Kind.INVALID, words)
+        call.succeeded = number(endpoint.name, receipt.status) == 1
+
+
+def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, StatusAnswer]:
+    """Return receipts by transaction: by the block where that is served, else one by one."""
+    try:
+        if _gives_blocks(endpoint, calls[0].block):
+            blocks = sorted({call.block for call in calls})
+            found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
+            return {
+                entry.transaction_hash.lower(): entry for each in found for entry in each or ()
+            }
+    except EndpointError as error:
+        # Of a block that holds more than one answer may.
+        if error.kind is not Kind.TOO_LARGE:
+            raise
+    params = [[call.tx_hash] for call in calls]
+    one_by_one = endpoint.batch("eth_getTransactionReceipt", params, StatusAnswer)
+    return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
+
+
+# Endpoints that have shown that they give the receipts of a whole block.
+_GIVING: WeakSet[Endpoint] = WeakSet()
+
+
+def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
+    """Find out by one question alone: in a batch, a refusal would look like one of its size."""
+    if endpoint not in _GIVING and endpoint.has(_METHOD):
+        try:
+            endpoint.call(_METHOD, [hex(block)], list[StatusAnswer])
+        except EndpointError as error:
+            if error.kind is not Kind.UNSUPPORTED:
+                raise
+            return False
+        _GIVING.add(endpoint)
+    return endpoint in _GIVING
+
+
+# Sees a call beside the transaction as it was given: see verifying/senders.py.
+Sent = dict[str, object]
+See = Callable[[Call, Sent], None]
+
+
+def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader, see: See) -> list[Call]:
+    """Fetch the transactions of these logs; that they succeeded, the logs prove.
+
+    Raises:
+        EndpointError: one is missing, or is not the one that made its log, or `see` says so.
+    """
+    by_hash = {log.tx_hash: log for log in logs}
+    params = [[tx_hash] for tx_hash in by_hash]
+    answers = endpoint.batch("eth_getTransactionByHash", params, Sent)
+    calls = []
+    for log, answer in zip(by_hash.values(), answers, strict=True):
+        call = _call(endpoint.name, log, answer)
+        see(call, answer or {})
+        calls.append(call)
+    dead = reader.read(logs, calls).dead
+    if dead:
+        # An input that is not the call's: another endpoint may know the right one.
+        words = f"cannot read {dead[0].name} of block {dead[0].block}: {dead[0].error}"
+        raise EndpointError(endpoint.name, Kind.INVALID, words)
+    return calls
+
+
+def _call(endpoint: str, log: Log, sent: Sent | None) -> Call:
+    if sent is None:
+        raise EndpointError(endpoint, Kind.NOT_THERE, f"no transaction {log.tx_hash}")
+    try:
+        answer = convert(sent, TransactionAnswer)
+    except ValidationError as error:
+        raise EndpointError(endpoint, Kind.INVALID, f"{log.tx_hash}: {error}") from None
+    if answer.hash.lower() != log.tx_hash or (answer.block_hash or "").lower() != log.block_hash:
+        raise EndpointError(endpoint, Kind.INVALID, f"another transaction for {log.tx_hash}")
+    if (answer.to or "").lower() != log.address:
+        raise EndpointError(endpoint, Kind.INVALID, f"{log.tx_hash} calls another contract")
+    return Call(
+        log.block,
+        log.block_hash,
+        log.time,
+        log.tx,
+        log.tx_hash,
+        Address(answer.sender.lower()),
+        log.address,
+        number(endpoint, answer.value),
+        answer.input.lower(),
+        succeeded=True,
+    )

@@ -1,0 +1,1 @@
+"""`backtest` and its tables."""

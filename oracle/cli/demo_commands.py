@@ -1,0 +1,144 @@
+"""`demo`: the whole product on a local chain, and a verdict."""
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from oracle.cli.options import JsonOption
+from oracle.daemon.stopping import Stop, listening
+from oracle.devnet.demo.ending import Summary
+from oracle.devnet.demo.screen import Screen
+from oracle.devnet.demo.show import START_TIME, Options, show
+from oracle.devnet.local_network import Options as DevnetOptions, devnet
+from oracle.errors import FatalError
+
+_PortOption = Annotated[
+    int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
+]
+_ETHER = 10**18
+_QOS_STEPS = 10_000
+# A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def register(app: typer.Typer) -> None:
+    """Hang the commands into the command line."""
+    app.command("demo", epilog="Example: qos-oracle demo --json")(_demo)
+    app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
+
+
+def _demo(
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
+    ] = False,
+    port: _PortOption = 0,
+    waves: Annotated[
+        int | None, typer.Option(help="At most so many waves of tasks.", min=1)
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Show the whole product on a real local EVM chain, in about 90 seconds.
+
+    Exit code 0 only if every score on chain equals the one that an independent process computes
+    from the chain's logs, and the bad node was kicked out and took its stake.
+    """
+    console, stop = Console(stderr=True), Stop()
+    options = Options(port=port, stop=stop.event)
+    if waves is not None:
+        options = replace(options, waves=waves)
+    with (
+        listening(stop, _ENDS),
+        Screen(console, start=START_TIME) as screen,
+        show(screen, options) as (play, daemon, at),
+    ):
+        play.play(daemon, options)
+        summary = play.end(daemon, options)
+        screen.close()
+        _print(summary, json_=json_)
+        if keep:
+            for name, address in at.items():
+                screen.say(f"{name:8} {address}")
+            screen.say("everything goes on; Ctrl-C ends it")
+            play.idle(daemon)
+        daemon.stop()
+    if not summary.holds:
+        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _devnet(
+    *,
+    folder: Annotated[
+        Path, typer.Option(help="A new folder for keys and configuration.", metavar="DIR")
+    ] = Path("devnet"),
+    port: _PortOption = 8545,
+    block_seconds: Annotated[
+        float, typer.Option(help="Wall seconds from block to block.", min=0.01)
+    ] = 1.0,
+    chaos: Annotated[
+        int | None,
+        typer.Option(
+            help="Put two faulty endpoints before the chain; this number draws their faults.",
+            metavar="SEED",
+            min=0,
+        ),
+    ] = None,
+) -> None:
+    """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C.
+
+    With --chaos the configuration names two endpoints that pass everything on to the chain and
+    now and then lie for some requests: logs left out or moved, blocks behind, null or unlinked,
+    errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
+    Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
+    """
+    stop = Stop()
+    with listening(stop, _ENDS):
+        options = DevnetOptions(port, block_seconds, chaos, stop.event)
+        devnet(folder.resolve(), options, lambda text: typer.echo(text, err=True))
+
+
+def _print(summary: Summary, *, json_: bool) -> None:
+    if json_:
+        typer.echo(summary.to_json())
+        return
+    console = Console(highlight=False)
+    console.print(_table(summary))
+    for line in _lines(summary):
+        console.print(line, soft_wrap=True)
+    if summary.holds:
+        console.print("Everything holds.", style="bold green")
+        return
+    console.print("It does not hold:", style="bold red")
+    for fault in summary.faults:
+        console.print(f"  {fault}", style="red", soft_wrap=True)
+
+
+def _table(summary: Summary) -> Table:
+    title = "What the chain says, beside a replay of its logs"
+    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD)
+    for name in ("node", "selectable", "QoS on chain", "equals the replay"):
+        table.add_column(name, justify="left" if name == "node" else "right")
+    for node in sorted(summary.nodes, key=lambda node: -node.qos):
+        equal = "[green]yes[/]" if node.equal else "[bold red]NO[/]"
+        selectable = "yes" if node.selectable else "no"
+        table.add_row(node.name, selectable, f"{node.qos / _QOS_STEPS:.4f}", equal)
+    return table
+
+
+def _lines(summary: Summary) -> list[str]:
+    draws, kickout = summary.draws, summary.kickout
+    played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
+    refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
+    return [
+        f"{played}, {summary.events} events, {summary.rounds} reports accepted",
+        f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
+        f"kickout executed in {kickout.executed_in or 'no transaction'}",
+        f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
+        f"re-join of the kicked-out node: {refused}",
+    ]

@@ -1,0 +1,100 @@
+"""`latch list` and `latch clear`: why nothing is sent, and an operator's word that it may be."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.daemon.lease.lease_holder import holder_name
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.errors import InputError
+from oracle.indexer.finality_halt import FINALITY_VIOLATION, clear
+from oracle.queries.json_answers import latch_answer
+from oracle.queries.text_tables import in_utc
+from oracle.store.ops.halts import Cleared
+
+latch = typer.Typer(no_args_is_help=True)
+
+_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Put `latch` on the command line."""
+    app.add_typer(latch, name="latch", help="What stops everything that goes out.")
+
+
+@latch.command("list", epilog="Example: qos-oracle latch list --json")
+def list_latches(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    as_json: JsonOption = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
+) -> None:
+    """List the latches, the newest first: closed now, and opened again by whom and why."""
+    with open_app(config) as app, app.store.reading() as unit:
+        found = unit.latches.history(limit)
+    if as_json:
+        print_json([latch_answer(one) for one in found])
+        return
+    if not found:
+        typer.echo("no latch was ever closed")
+    for one in found:
+        state = "CLOSED" if one.cleared is None else "opened"
+        typer.echo(f"{state} {one.name} at block {one.since_block}, {_time(one.since_time)}")
+        typer.echo(f"  {one.reason}")
+        if one.cleared is not None:
+            when = _time(one.cleared.time)
+            typer.echo(f"  opened {when} by {one.cleared.by}: {one.cleared.reason}")
+
+
+@latch.command(
+    "clear", epilog='Example: qos-oracle latch clear --reason "rewound below it, see ticket 12"'
+)
+def clear_latch(
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why it may be opened; recorded.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    name: Annotated[
+        str, typer.Option("--name", help="Which one, as `latch list` shows it.")
+    ] = FINALITY_VIOLATION,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a latch by hand.
+
+    The daemon opens it by itself once two endpoints show our final block again. While they still
+    show another one it closes it again at its next look: `resync rewind` below that block first.
+    """
+    if not reason.strip():
+        raise InputError("--reason: say why it may be opened")
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            closed = unit.latches.closed(name)
+        if closed is None:
+            raise InputError(f"no latch {name} is closed; `qos-oracle latch list` shows them")
+        if not dry_run:
+            with leased(app.store, "qos-oracle latch clear") as epoch:
+                now = int(time.clock_gettime(time.CLOCK_REALTIME))
+                cleared = Cleared(now, holder_name("operator"), reason.strip())
+                with app.store.transaction() as unit:
+                    unit.lease.guard(epoch)
+                    clear(unit, name, cleared)
+    if as_json:
+        print_json({"latch": name, "opened": not dry_run, "reason": reason.strip()})
+        return
+    state = "would be" if dry_run else "is"
+    typer.echo(f"latch {name} {state} open; it was closed because {closed.reason}")
+
+
+def _time(seconds: int) -> str:
+    return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")

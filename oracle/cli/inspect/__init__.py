@@ -1,0 +1,1 @@
+"""Commands that look: explain, replay, rules, status."""

@@ -1,0 +1,34 @@
+"""Which senders a start of `run --publish` would refuse, for who only looks."""
+
+from contextlib import closing
+from dataclasses import replace
+
+from oracle.daemon.app import App
+from oracle.queries.status import Overview
+from oracle.rpc.fanout import Line, Lines
+from oracle.store.outbox.records import Pause, PauseKind
+from oracle.txmgr.recovery.nonce_sync import why_refused
+
+# Who only looks does not wait for long.
+_SECONDS = 3.0
+
+
+def with_refused(app: App, seen: Overview) -> Overview:
+    """Put a pause on each sender that the chain has overtaken, or whose nonces are lost.
+
+    `run` refuses it at its start, before it can write that down: an old copy of the database says
+    itself that all is well.
+    """
+    urls = app.config.chain.endpoints
+    with closing(Lines([Line(url, timeout_seconds=_SECONDS) for url in urls])) as lines:
+        reasons = {
+            account: why_refused(app.store, lines, account)
+            for account, pause in seen.senders.items()
+            if pause is None
+        }
+    refused = {
+        account: Pause(PauseKind.FOREIGN, reason)
+        for account, reason in reasons.items()
+        if reason is not None
+    }
+    return replace(seen, senders={**seen.senders, **refused})

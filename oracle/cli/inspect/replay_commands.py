@@ -1,0 +1,178 @@
+"""`replay` and `export`: scores from a file of events, and the file that our logs make."""
+
+import json
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.cli.event_files import lines_of
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.system_options import SetOption, pairs_of
+from oracle.domain.blocks import BlockRange
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import InputError
+from oracle.queries.replay import replay as replayed
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.registry import rule_set, rule_sets
+from oracle.systems.rule_overrides import changed
+
+_REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
+
+
+class Close(StrEnum):
+    """When a validation group is scored."""
+
+    VALIDATED = "validated"
+    TERMINAL = "terminal"
+
+
+def register(app: typer.Typer) -> None:
+    """Put `replay` and `export` on the command line."""
+    app.command(epilog=_REPLAY_EXAMPLE)(replay)
+    app.command(epilog="Example: qos-oracle export > events.jsonl")(export)
+
+
+def replay(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - reads stdin.")],
+    *,
+    rules: Annotated[
+        str, typer.Option("--rules", metavar="NAME|FILE", help="The rule set, or a file with one.")
+    ] = SEED.name,
+    changes: SetOption = None,
+    close: Annotated[
+        Close | None, typer.Option(help="When groups are scored, where not as the rules say.")
+    ] = None,
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="TIME", help="Leave out later events; read scores then."),
+    ] = None,
+) -> None:
+    """Score a file of events and print nodes, groups and anomalies as JSON.
+
+    Needs no configuration, no database and no chain.
+    """
+    chosen = _rules(rules, pairs_of("--set", changes))
+    with lines_of(file) as lines:
+        text = replayed(lines, chosen, close and close.value, at)
+    typer.echo(text, nl=False)
+
+
+def export(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    first: Annotated[
+        int | None,
+        typer.Option("--from", min=0, metavar="N", help="The first block written."),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
+    ] = None,
+    fixture: Annotated[
+        Path | None,
+        typer.Option(
+            "--fixture",
+            metavar="FILE",
+            help="Record the blocks themselves, asked of the endpoints, into a file (.jsonl or "
+            ".jsonl.gz) that can be played again: headers, and all transactions and receipts of "
+            "blocks with something of ours. Goes on where an interrupted run was.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print every event that the stored logs say, as JSON lines in order of position.
+
+    Asks nothing of the chain, but with --fixture; the daemon may run meanwhile. --dry-run and
+    --json are for --fixture.
+    """
+    if fixture is not None:
+        _record(config, fixture, (first, last), dry_run=dry_run, as_json=as_json)
+        return
+    # Here, because it brings the database with it, which `replay` can do without.
+    from oracle.indexer.stored_events import export as exported  # noqa: PLC0415
+
+    with open_app(config) as app, app.store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet: there is nothing to export")
+        blocks = _blocks(first or 0, last, cursor.number)
+        # Not `echo`, which flushes every line.
+        lines = exported(unit, app.reader, blocks)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _record(
+    config: Path,
+    path: Path,
+    asked: tuple[int | None, int | None],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Record blocks, from the start block to the newest one where nobody says otherwise."""
+    from oracle.cli.inspect.fixture_export import record  # noqa: PLC0415  as above
+    from oracle.cli.resync.resync_session import bar  # noqa: PLC0415
+
+    first, last = asked
+    with open_app(config) as app, bar("export --fixture") as tell:
+        begin = app.config.chain.start_block if first is None else first
+        blocks = _blocks(begin, last, app.chain.heads().latest.number)
+        done = None if dry_run else record(app.chain, path, blocks, tell)
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "file": path,
+                "from": blocks.first,
+                "to": blocks.last,
+                "lines": None if done is None else done.lines,
+                "resumed_at": None if done is None else done.resumed_at,
+            }
+        )
+        return
+    words = f"blocks {blocks.first} to {blocks.last}"
+    if done is None:
+        typer.echo(f"dry run, nothing written: {words} would go to {path}")
+    else:
+        again = "" if done.resumed_at is None else f"; went on at block {done.resumed_at}"
+        typer.echo(f"{words}: {done.lines} lines in {path}{again}")
+
+
+def _blocks(first: int, last: int | None, newest: int) -> BlockRange:
+    until = newest if last is None else min(last, newest)
+    if first > until:
+        raise InputError(f"--from {first} lies above block {until}, the last to export")
+    return BlockRange(first, until)
+
+
+def _rules(name: str, changes: Mapping[str, str]) -> Rules:
+    path = Path(name)
+    if name not in rule_sets() and path.is_file():
+        return _rules_in(path, changes)
+    try:
+        return rule_set(name, changes)
+    except ValueError as error:
+        if name in rule_sets():
+            hint = "" if changes else " (--set KEY=VALUE gives one)"
+            raise InputError(f"--rules {name}: {error}{hint}") from None
+        raise InputError(f"--rules: {error}, and no file of that name") from None
+
+
+def _rules_in(path: Path, changes: Mapping[str, str]) -> Rules:
+    try:
+        whole = Rules.from_json(path.read_text(encoding="utf-8"))
+        return changed(json.loads(whole.to_json()), changes)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--rules: {path}: {error}") from None

@@ -1,0 +1,134 @@
+"""`rules list` and `rules show`: the systems there are, and every number of a rule set."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import JsonOption, print_json
+from oracle.cli.system_options import SetOption, pairs_of
+from oracle.domain.scoring.legacy_rules import IDLE_RULES
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import InputError
+from oracle.queries.text_tables import print_table
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.registry import (
+    System,
+    changes_in,
+    file_form,
+    published,
+    rule_set,
+    rule_sets,
+    rules_named,
+    systems,
+    unpublished,
+)
+from oracle.systems.rule_docs import MEANINGS
+
+rules = typer.Typer(no_args_is_help=True)
+
+_UNPUBLISHED = "to be chosen"
+_EMPTY_LIST = "(empty)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One rule as text; `published` None: nobody ever published it, `value` None: not chosen."""
+
+    value: str | None
+    published: str | None
+
+    def cells(self) -> tuple[str, str]:
+        """Return the value, and what was published where that is another, for people."""
+        value = _UNPUBLISHED if self.value is None else self.value or _EMPTY_LIST
+        if self.published is None or self.published == self.value:
+            return value, ""
+        return value, self.published or _EMPTY_LIST
+
+
+def register(app: typer.Typer) -> None:
+    """Put `rules` on the command line."""
+    app.add_typer(rules, name="rules", help="The systems that score and pick, and their numbers.")
+
+
+@rules.command("list", epilog="Example: qos-oracle rules list --json")
+def list_systems(*, as_json: JsonOption = False) -> None:
+    """List the systems there are.
+
+    Each pairs a rule set, which scores, with a policy, which picks; Pocket's have a policy alone.
+    """
+    known = list(systems().values())
+    if as_json:
+        print_json([
+            {
+                "name": one.name,
+                "version": one.version,
+                "rules": one.has_rules,
+                "policy": one.policy.name,
+                "source": one.source,
+                "summary": one.summary,
+                "sha256": _published_digest(one),
+            }
+            for one in known
+        ])  # fmt: skip
+        return
+    columns = ("name", "version", "rules", "source", "summary")
+    rows = [
+        (one.name, str(one.version), "yes" if one.has_rules else "no", one.source, one.summary)
+        for one in known
+    ]
+    print_table(columns, rows, left=("name", "rules", "source", "summary"))
+
+
+@rules.command(
+    epilog="Example: qos-oracle rules show relay --set tau_seconds=900 --json > mine.json"
+)
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"The rule set: {', '.join(rule_sets())}.")
+    ],
+    *,
+    changes: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every number of a rule set.
+
+    And what each means, and which document says so: 000 to 004 are the sources. The value is
+    written as `--set` and `rules.change` take it. With --json it is the file that `replay --rules
+    FILE` and `backtest --rules FILE` read; null is a number to be chosen first.
+    """
+    wanted = pairs_of("--set", changes)
+    try:
+        known = published(name)
+        lacking = [rule for rule in unpublished(name) if rule not in wanted]
+        # A set that lacks numbers is shown; only whole it scores, and has a hash.
+        whole = rule_set(name, wanted) if wanted or not lacking else None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if as_json:
+        print_json(file_form(name, wanted))
+        return
+    values = known if whole is None else {**known, **changes_in(whole)}
+    idle = IDLE_RULES if any(rule.startswith("legacy.") for rule in known) else {}
+    every = [
+        rule
+        for rule in MEANINGS
+        if (rule in known or rule in unpublished(name)) and rule not in idle
+    ]
+    found = {rule: _Shown(values.get(rule), known.get(rule)) for rule in every}
+    typer.echo(_title(name, whole))
+    rows = [(rule, *one.cells(), MEANINGS[rule]) for rule, one in found.items()]
+    print_table(("rule", "value", "published", "meaning"), rows, left=("rule", "meaning"))
+
+
+def _published_digest(system: System) -> str | None:
+    """Return the hash of a system's rule set; None where it has none, or lacks numbers."""
+    if not system.has_rules or unpublished(system.name):
+        return None
+    return named_by(rules_named(system.name)).sha256
+
+
+def _title(name: str, whole: Rules | None) -> str:
+    if whole is None:
+        return f"{name}: give what is to be chosen by --set, or in rules.change"
+    return f"{name}, version {whole.version}, sha256 {named_by(whole).sha256}"

@@ -1,0 +1,172 @@
+"""`status` and `nodes`: how far we are, and who is how good. Both only read."""
+
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.cli.inspect.refused_senders import with_refused
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.errors import InputError
+from oracle.indexer.rules_binding import shown
+from oracle.queries.certainty_text import told_of_surety
+from oracle.queries.contract_view import ask_chain
+from oracle.queries.endpoint_view import EndpointView, newest_of, recall
+from oracle.queries.json_answers import node_answer, status_answer
+from oracle.queries.purse import Purse, purse_of_dispatcher
+from oracle.queries.status import NodeRow, Overview, node_rows, overview
+from oracle.queries.status_text import shown_time, situation, standstill
+
+_WithoutTaskOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-task",
+        help="Only members without a task score in this window: a system task is for them.",
+    ),
+]
+
+_PIPE_WIDTH = 160
+_COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
+
+
+def register(app: typer.Typer) -> None:
+    """Put `status` and `nodes` on the command line."""
+    app.command("status", epilog="Example: qos-oracle status --json")(status)
+    app.command("nodes", epilog="Example: qos-oracle nodes --json")(nodes)
+
+
+def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """Say what stands still and why, how far the database has come, and what is under way.
+
+    What is wrong is in capital letters, and first. An endpoint tells where the chain and the
+    contract are, and what the dispatcher has; where none answers that is unknown. How the
+    endpoints are is what the daemon saw of them last.
+    """
+    with open_folded(config) as app:
+        seen, purse = overview(app.store), purse_of_dispatcher(app)
+        looked = ask_chain(app, None if seen.folded is None else seen.folded.number)
+        if looked.head is not None:
+            seen = with_refused(app, seen)
+        is_on, endpoints = app.dispatch_settings is not None, recall(app)
+        surety = told_of_surety(app)
+        settings = None if app.config.oracle.address is None else app.report_settings
+    if as_json:
+        print_json(status_answer(seen, purse, endpoints, looked))
+        return
+    for name, value in chain(
+        standstill(endpoints),
+        situation(seen, looked, settings),
+        surety,
+        _of_reading(seen, endpoints),
+        _lines(seen, purse, is_on=is_on),
+    ):
+        typer.echo(f"{name:<14}{value}")
+
+
+def nodes(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    without_task: _WithoutTaskOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List every node, the best first, as of the last block folded."""
+    with open_folded(config) as app:
+        if without_task and app.rules.legacy is None:
+            raise InputError(f"--without-task: the rules {app.rules.name} count by no window")
+        rows = node_rows(app.store, app.rules)
+    if without_task:
+        rows = [row for row in rows if row.factors is not None and not row.factors.tally.tasks]
+    if as_json:
+        print_json([node_answer(row) for row in rows])
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in _COLUMNS:
+        left, whole = name in {"node", "status"}, name == "node"
+        table.add_column(name, justify="left" if left else "right", no_wrap=whole)
+    for rank, row in enumerate(rows, start=1):
+        table.add_row(str(rank), *_cells(row))
+    # A pipe gets whole lines, however narrow rich takes it to be.
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def shown_lane(lane: int) -> str:
+    """Write a lane of the contract for people."""
+    if lane == NEVER_REPORTED:
+        return "no report"
+    if lane == DO_NOT_SELECT:
+        return "not selectable"
+    return f"{(lane - LOWEST_SCORE) / 10_000:.4f}"
+
+
+def _cells(row: NodeRow) -> list[str]:
+    status = "excluded" if row.is_excluded else row.status.replace("_", " ")
+    return [
+        row.node.address,
+        f"{status}, kickout due" if row.is_kickout_due else status,
+        str(row.node.scored),
+        _share(row.long_term),
+        _share(row.reliability),
+        "-" if row.qos is None else _share(row.qos),
+        "-" if row.index is None else shown_lane(row.lane_on_chain),
+    ]
+
+
+def _share(units: int) -> str:
+    return f"{units / UNIT:.4f}"
+
+
+def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
+    if seen.chain_id is None:
+        yield "chain", "not known yet; `qos-oracle run --once` indexes it"
+        return
+    yield "chain", f"{seen.chain_id}, from block {seen.start_block}"
+    if seen.rules is not None:
+        yield "rules", shown(seen.rules)
+    if seen.folded is not None:
+        yield "final", "unknown" if seen.final is None else f"block {seen.final}"
+    counts = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(seen.nodes.items())]
+    yield "nodes", ", ".join(counts) or "none"
+    for kept in seen.reports:
+        reason = f": {kept.reason}" if kept.reason else ""
+        yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
+    for (kind, state), count in sorted(seen.outbox.items()):
+        yield "outbox", f"{count} {kind} {state}"
+    yield from _of_tasks(seen, purse, is_on=is_on)
+    yield "anomalies", str(seen.anomalies)
+
+
+def _of_reading(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
+    """Say who tells us of the chain, and how sure we are."""
+    newest = newest_of(endpoints)
+    for view in endpoints:
+        head = "" if view.head is None else f", at block {view.head}"
+        # Who has nothing to do is hardly asked: that it lags is not known.
+        lag = (
+            ""
+            if newest is None or view.head in {None, newest}
+            else f" when it was asked last, {newest - view.head} below the newest"
+        )
+        yield "endpoint", f"{view.name}{head}{lag}, {view.state}"
+    levels = [f"{blocks} {level}" for level, blocks in seen.levels.items()]
+    yield "blocks read", ", ".join(levels) or "none"
+    yield "dead letters", str(seen.dead_letters)
+    if seen.reorg is not None:
+        depth, ancestor = seen.reorg.depth, seen.reorg.ancestor
+        when = shown_time(seen.reorg.time)
+        yield "last fork", f"{depth} blocks above block {ancestor}, {when}"
+
+
+def _of_tasks(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
+    """Say what waits to be given out, and by whom."""
+    yield "tasks", f"{seen.tasks_waiting} waiting"
+    if is_on or seen.draws_standing:
+        since = "" if seen.oldest_draw is None else f", the oldest of block {seen.oldest_draw}"
+        yield "draws", f"{seen.draws_standing} standing{since}"
+    if is_on:
+        yield "dispatcher", "no key: nothing is started" if purse is None else purse.text()

@@ -1,0 +1,1 @@
+"""`kickout` list, evidence, propose, execute, cancel."""

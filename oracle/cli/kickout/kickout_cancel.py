@@ -1,0 +1,98 @@
+"""`kickout cancel`: calls off by hand what was not sent, or what the contract lets anybody."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from oracle.chain.heads import Heads
+from oracle.cli.kickout.kickout_commands import kickout
+from oracle.cli.kickout.kickout_plans import address_of, why_not_cancelled
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.send_now import published, rehearsed
+from oracle.daemon.app import App
+from oracle.domain.ids import Address
+from oracle.domain.reports.rounds import Kick
+from oracle.errors import InputError
+from oracle.kickouts.manual_cancel import call_off, kick_of, unsent, verdict_on
+from oracle.store.outbox.records import Account
+from oracle.txmgr.client.preflight import Outcome
+from oracle.txmgr.context import Desk, Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to cancel: `waiting` are the numbers of calls that were not sent."""
+
+    index: int
+    waiting: tuple[int, ...]
+    kick: Kick | None
+
+
+def register(app: typer.Typer) -> None:
+    """Nothing is left to do: the command stands under `kickout`, on the command line already."""
+    del app
+
+
+@kickout.command(epilog="Example: qos-oracle kickout cancel 0x… --publish")
+def cancel(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish/--dry-run", help="Do it; default: only say what it would be."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Call a kickout off: give up what was not sent, and cancel the proposal on chain.
+
+    The contract lets anybody cancel once the node has recovered or left, or the proposal is too
+    old; before that, only the vetoer, whose key is not ours.
+    """
+    with open_folded(config) as app:
+        app.require_oracle()
+        found = _found(app, address_of(node))
+        verdict = None if found.kick is None else verdict_on(app.publisher, found.index)
+        says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
+        answer: dict[str, object] = {
+            "node": node.lower(),
+            "index": found.index,
+            "not_sent": list(found.waiting),
+            "contract_says": says,
+        }
+        is_possible = verdict is not None and verdict.outcome is Outcome.OK
+        if not found.waiting and not is_possible:
+            why = says if verdict is None else why_not_cancelled(app.publisher, verdict)
+            raise InputError(f"{node}: nothing of ours to cancel: {why}")
+
+        def plan(desk: Desk, _: Heads) -> Step | None:
+            return call_off(desk, found.index)
+
+        if publish:
+            sent = published(app, "kickout cancel", plan)
+            answer["steps"] = [f"{step.did} {step.detail}" for step in sent]
+        else:
+            answer["steps"] = [rehearsed(app, plan, "it would be called off")]
+    _tell({**answer, "dry_run": not publish}, as_json=as_json)
+
+
+def _found(app: App, node: Address) -> _Found:
+    publisher = app.publisher
+    with app.store.reading() as unit:
+        index, kick = kick_of(unit, node)
+        if index is None:
+            raise InputError(f"{node}: the oracle contract does not know the node")
+        waiting = []
+        if publisher.has_payer:
+            waiting = unsent(unit, Account(app.config.chain.id, publisher.sender), index)
+    return _Found(index, tuple(intent.id for intent in waiting), kick)
+
+
+def _tell(answer: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+        return
+    for name, value in answer.items():
+        for line in value if isinstance(value, list) else [value]:
+            typer.echo(f"{name:<14}{line}")

@@ -1,0 +1,243 @@
+"""`kickout list`, `evidence`, `propose`, `execute`: by hand what the daemon does by itself."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.bucket import Bucket, bucket_of
+from oracle.bindings.qos_oracle import newest_block
+from oracle.chain.heads import Heads
+from oracle.cli.kickout.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.send_now import Plan, published, rehearsed
+from oracle.daemon.app import App
+from oracle.domain.reports.rounds import Kick, KickState
+from oracle.domain.verification import Level
+from oracle.errors import InputError
+from oracle.kickouts.evidence_files import export
+from oracle.kickouts.kickout_eligibility import Law, Look, evidence_at, looks_at
+from oracle.kickouts.kickout_planner import rehearse
+from oracle.txmgr.context import Desk, Step
+
+kickout = typer.Typer(no_args_is_help=True)
+
+_UNDUE = "not due"
+
+_NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
+_PublishOption = Annotated[
+    bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `kickout` on the command line."""
+    app.add_typer(kickout, name="kickout", help="Nodes whose score stayed too low.")
+
+
+@kickout.command("list", epilog="Example: qos-oracle kickout list --json")
+def list_kickouts(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    ask_chain: Annotated[
+        bool, typer.Option("--ask-chain", help="Ask an endpoint too: what is left in the bucket.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the nodes whose kickout is due or proposed, how far each is, and what is against it."""
+    with open_folded(config) as app:
+        looks = _looks(app)
+        bucket = _bucket(app) if ask_chain else None
+        needed = app.report_settings.kick_after_rounds
+        due = {look.node for look in looks}
+        with app.store.reading() as unit:
+            cursor = unit.cursor.get()
+            undue = [kick for kick in unit.rounds.live_kicks() if kick.node not in due]
+    if as_json:
+        answers = [_answer(look) for look in looks] + [_undue_answer(kick) for kick in undue]
+        print_json(answers if bucket is None else {"kickouts": answers, "bucket": asdict(bucket)})
+        return
+    if not looks:
+        typer.echo("no kickout is due")
+    now = 0 if cursor is None else cursor.time
+    for look in looks:
+        for line in _lines(look, needed, now):
+            typer.echo(line)
+    for kick in undue:
+        since = f"proposed in round {kick.round}"
+        typer.echo(
+            f"{kick.node}  {_UNDUE}, but {since}: the daemon cancels it once the contract lets it"
+        )
+    if bucket is not None:
+        refill = f"{bucket.per_frame} more every {bucket.frame} s"
+        typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
+
+
+def _lines(look: Look, needed: int, now: int) -> Iterator[str]:
+    """Say how far a kickout is; `now` is the time of the newest folded block."""
+    since = look.spell.opened_at.block
+    yield f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}"
+    yield f"  under the line in {look.shown} of {needed} rounds in a row"
+    if look.evidence is not None:
+        yield f"  evidence {look.evidence.hash}"
+    if look.kick is not None:
+        kick = look.kick
+        is_live = kick.state is KickState.LIVE
+        ready = f", {veto_of(kick, now)}" if is_live else ""
+        yield f"  {kick.state.value}: proposed in round {kick.round}{ready}"
+
+
+def _bucket(app: App) -> Bucket:
+    publisher = app.publisher
+    return bucket_of(publisher.lines, app.require_oracle(), newest_block(publisher.lines))
+
+
+@kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
+def evidence(
+    node: _NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="Write it there.")
+    ] = None,
+) -> None:
+    """Print the evidence against a node, or write it to a file named by its hash."""
+    with open_folded(config) as app:
+        look = _look(app, node)
+        with app.store.reading() as unit:
+            found = look.evidence or evidence_at(unit, _law(app), look.spell)
+    if to is None:
+        typer.echo(found.text, nl=False)
+    else:
+        typer.echo(export(to, found))
+
+
+@kickout.command(epilog="Example: qos-oracle kickout propose 0x… --publish")
+def propose(
+    node: _NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    publish: _PublishOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose the kickout of a node that is due; a dry run unless --publish."""
+    with open_folded(config) as app:
+        app.require_oracle()
+        look = _look(app, node)
+        if look.obstacle is not None:
+            raise InputError(f"{look.node}: {look.obstacle}")
+
+        def plan(desk: Desk, heads: Heads) -> Step | None:
+            return proposed(desk, look, heads)
+
+        if not publish:
+            _rehearse(app, look, plan, as_json=as_json)
+            return
+        sent = published(app, "kickout propose", plan)
+    _tell(
+        {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
+    )
+
+
+@kickout.command(epilog="Example: qos-oracle kickout execute 0x… --publish")
+def execute(
+    node: _NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    publish: _PublishOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Execute the proposed kickout of a node; a dry run unless --publish."""
+    with open_folded(config) as app:
+        app.require_oracle()
+        look = _look(app, node)
+        kick = look.kick
+        if kick is None or kick.state is not KickState.LIVE:
+            raise InputError(f"{look.node}: no kickout of it is proposed")
+
+        def plan(desk: Desk, heads: Heads) -> Step | None:
+            return executed(desk, kick, heads)
+
+        if not publish:
+            # That it is proposed already stands against a proposal only.
+            _rehearse(app, replace(look, obstacle=None), plan, as_json=as_json)
+            return
+        sent = published(app, "kickout execute", plan)
+    _tell(
+        {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
+    )
+
+
+def _law(app: App) -> Law:
+    return Law(app.rules, app.report_settings)
+
+
+def _looks(app: App) -> list[Look]:
+    with app.store.reading() as unit:
+        level = min(Level.PROVEN, app.source.level_allowed())
+        return looks_at(unit, _law(app), level)
+
+
+def _look(app: App, node: str) -> Look:
+    named = address_of(node)
+    looks = {look.node: look for look in _looks(app)}
+    if named not in looks:
+        raise InputError(f"{node}: {why_not_due(app, named)}")
+    return looks[named]
+
+
+def _rehearse(app: App, look: Look, plan: Plan, *, as_json: bool) -> None:
+    """Say what it would do and what the contract says of it.
+
+    Raises:
+        InputError: the real one would not do it; what is known is printed all the same.
+    """
+    facts = {**_answer(look), "contract_says": rehearse(app.publisher, look), "dry_run": True}
+    try:
+        facts["steps"] = [rehearsed(app, plan, "the call would be planned and sent")]
+    finally:
+        _tell(facts, as_json=as_json)
+
+
+def _answer(look: Look) -> dict[str, object]:
+    kick = look.kick
+    return {
+        "node": look.node,
+        "index": look.index,
+        "lane": look.lane,
+        "due_since": look.spell.opened_at._asdict(),
+        "evidence": None if look.evidence is None else look.evidence.hash,
+        "kickout": None if kick is None else kick.state.value,
+        "ready_at": None if kick is None else kick.ready_at,
+        "rounds_low": look.shown,
+        "obstacle": look.obstacle,
+    }
+
+
+def _undue_answer(kick: Kick) -> dict[str, object]:
+    """Write a live kickout of a node that is not due any more as `_answer` writes others."""
+    return {
+        "node": kick.node,
+        "index": kick.index,
+        "lane": None,
+        "due_since": None,
+        "evidence": kick.evidence,
+        "kickout": kick.state.value,
+        "ready_at": kick.ready_at,
+        "rounds_low": None,
+        "obstacle": _UNDUE,
+    }
+
+
+def _tell(answer: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+        return
+    width = max(map(len, answer)) + 2
+    for name, value in answer.items():
+        for line in value if isinstance(value, list) else [value]:
+            if line is not None:
+                said = f"block {line['block']}" if isinstance(line, dict) else line
+                typer.echo(f"{name:<{width}}{said}")

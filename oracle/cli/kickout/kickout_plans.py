@@ -1,0 +1,145 @@
+"""What `kickout` plans by hand: under the daemon's conditions; says in words which is missing."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from oracle.bindings.qos_oracle import Standing
+from oracle.chain.heads import Heads
+from oracle.cli.kickout.kickout_reasons import why_not_executed, why_not_proposed
+from oracle.daemon.app import App
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.domain.reports.rounds import Kick
+from oracle.domain.state.node import Membership
+from oracle.errors import InputError
+from oracle.kickouts.kickout_eligibility import Law, Look, is_wanted
+from oracle.kickouts.kickout_planner import execute as plan_execution
+from oracle.kickouts.proposer import propose as plan_proposal
+from oracle.queries.text_tables import in_utc
+from oracle.reporting.sanity_gate import is_holding
+from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.client.preflight import Verdict
+from oracle.txmgr.context import Desk, Step
+
+
+def address_of(node: str) -> Address:
+    """Read the address that names a node.
+
+    Raises:
+        InputError: it is none.
+    """
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", node) is None:
+        raise InputError(f"{node}: a node is named by its address, 0x and 40 hex digits")
+    return Address(node.lower())
+
+
+def why_not_due(app: App, node: Address) -> str:
+    """Say why a node without a due kickout has none, as far as a name or a membership tells."""
+    with app.store.reading() as unit:
+        found = unit.nodes.named([node]).get(node)
+    if found is None:
+        return "no node of this address has ever joined; `qos-oracle nodes` lists them"
+    if found.membership is Membership.KICKED_OUT:
+        folder = app.config.oracle.evidence_folder
+        return f"it is kicked out already; the evidence lies in {folder}, named by its hash"
+    return "its kickout is not due; `qos-oracle kickout list` shows whose is"
+
+
+def until(kick: Kick) -> str:
+    """Write for people until when a kickout can be vetoed and not be executed, in UTC."""
+    return in_utc(kick.ready_at, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def veto_of(kick: Kick, now: int) -> str:
+    """Say until when a live kickout can be, or could be, vetoed; `now` in the chain's time."""
+    if now < kick.ready_at:
+        return f"the vetoer has until {until(kick)}"
+    return (
+        f"the vetoer had until {until(kick)}; `qos-oracle kickout execute {kick.node}` says what "
+        "else it waits for"
+    )
+
+
+def proposed(desk: Desk, look: Look, heads: Heads) -> Step:
+    """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
+
+    Raises:
+        InputError: the database is behind, a report is held, or it does not go now, and why.
+    """
+    _check_time(desk, heads)
+    standing = desk.standing()
+    signed = plan_proposal(desk, look, standing)
+    if signed is None:
+        raise InputError(f"{look.node}: {why_not_proposed(desk, look, standing)}")
+    # The first step signs it, where nothing was signed yet; the next one plans the call.
+    if signed.intent is not None:
+        return signed
+    planned = plan_proposal(desk, look, standing)
+    why = "" if planned else f"; nothing is sent: {why_not_proposed(desk, look, standing)}"
+    return planned or replace(signed, detail=f"{signed.detail}{why}")
+
+
+def executed(desk: Desk, kick: Kick, heads: Heads) -> Step:
+    """Plan the execution of a live kickout.
+
+    Raises:
+        InputError: the database is behind, a report is held, the evidence is another today, the
+            veto or the rounds after the proposal are not over, or it does not go now, and why.
+    """
+    _check_time(desk, heads)
+    with desk.store.reading() as unit:
+        if not is_wanted(unit, Law(desk.rules, desk.settings), kick):
+            raise InputError(
+                f"{kick.node}: it was proposed on evidence {kick.evidence}, and what makes the "
+                "node due today is another one: look at who proposed it and on what "
+                "(`qos-oracle kickout evidence`); the vetoer can cancel it"
+            )
+    standing = desk.standing()
+    waits = "; ".join(_waits(kick, standing))
+    if waits:
+        raise InputError(f"{kick.node}: it cannot be executed yet: {waits}")
+    planned = plan_execution(desk, kick, standing)
+    if planned is None:
+        raise InputError(f"{kick.node}: {why_not_executed(desk, kick)}")
+    if planned.intent is None:
+        why = "nothing is sent yet: the blocks behind it are verified first; run it again"
+        return replace(planned, detail=f"{planned.detail}; {why}")
+    return planned
+
+
+def why_not_cancelled(publisher: Publisher, verdict: Verdict) -> str:
+    """Say why the contract does not let us cancel, in words where we know them."""
+    if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
+        return verdict.reason or "the contract does not say why"
+    vetoer = publisher.contract.constitution().vetoer
+    who = (
+        "nobody (the contract has no vetoer)" if vetoer == ZERO_ADDRESS else f"the vetoer {vetoer}"
+    )
+    return (
+        f"while its node is under the line, {who} alone can cancel it, and no key of ours is that "
+        f"one ({verdict.reason})"
+    )
+
+
+def _waits(kick: Kick, standing: Standing) -> Iterator[str]:
+    now, head = standing.block.time, standing.head
+    if now < kick.ready_at:
+        left = kick.ready_at - now
+        yield f"the vetoer has until {until(kick)}, {left} s more of the chain's time"
+    ripe = kick.round + standing.limits.kick_rounds
+    if head.round < ripe:
+        yield f"round {ripe} has to be accepted first, the newest is {head.round}"
+
+
+def _check_time(desk: Desk, heads: Heads) -> None:
+    with desk.store.reading() as unit:
+        if not desk.is_at_head(unit, heads):
+            raise InputError(
+                f"the database is behind block {heads.latest.number}: what is due there may be no "
+                "longer due; run `qos-oracle run --once` first"
+            )
+        if is_holding(unit):
+            raise InputError(
+                "a report is held, and kickouts wait until a person has looked at it: "
+                "`qos-oracle report release` shows why"
+            )

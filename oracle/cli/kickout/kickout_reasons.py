@@ -1,0 +1,121 @@
+"""Says in words why a kickout by hand does not go now, though nothing stands against it."""
+
+from oracle.bindings.membership import signers_of
+from oracle.bindings.qos_oracle import Standing, execute_call
+from oracle.domain.reports.rounds import Kick
+from oracle.kickouts.kickout_eligibility import Look
+from oracle.kickouts.proposer import open_about, room_of_round, statement_against, tried
+from oracle.kickouts.recanting import LANE_SUBJECT
+from oracle.kickouts.signing_round import RENEWED_AFTER
+from oracle.quorum.collector import gathered
+from oracle.quorum.statements import kick_record
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Intent, IntentKind, IntentState, SignedStatement
+from oracle.txmgr.client.preflight import preflight
+from oracle.txmgr.context import Desk
+
+
+def why_not_proposed(desk: Desk, look: Look, standing: Standing) -> str:
+    """Say why a proposal was not planned, though nothing stands against it: the first reason.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+    """
+    if look.index is None or look.evidence is None:
+        return "the oracle contract does not know the node, or there is no evidence yet"
+    statement = statement_against(desk, look, standing)
+    if statement is None:
+        return (
+            f"it can be signed on round {look.signable_from} at the earliest, which was not "
+            "accepted yet; `qos-oracle report push` says how far that is"
+        )
+    record = kick_record(desk, statement, f"{LANE_SUBJECT}{look.index}")
+    with desk.store.reading() as unit:
+        reasons = (
+            _why_too_late(record, standing),
+            _why_not_sent(desk, unit, record, standing) if desk.publisher.has_payer else None,
+            _why_unsigned(unit, record, standing) if desk.publisher.has_signer else None,
+        )
+    known = next((why for why in reasons if why is not None), None)
+    if known is None and not desk.publisher.has_payer:
+        return "there is no transmitter's key here to send it; who has one sends it, with ours"
+    return known or _why_too_few(desk, record, standing)
+
+
+def why_not_executed(desk: Desk, kick: Kick) -> str:
+    """Say why the execution of a kickout that is ripe was not planned."""
+    subject, kind = f"{LANE_SUBJECT}{kick.index}", IntentKind.EXECUTE_KICK
+    with desk.store.reading() as unit:
+        held = unit.outbox.intents.in_states(desk.account, [IntentState.HELD])
+        stopped = [one for one in held if (one.wish.kind, one.wish.subject) == (kind, subject)]
+        found = open_about(desk, unit, subject) or next(iter(stopped), None)
+    if found is not None:
+        return _under_way(found)
+    call = execute_call(kick.index)
+    verdict = preflight(desk.lines(), desk.account.address, desk.publisher.contract.address, call)
+    return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
+
+
+def _why_too_late(record: SignedStatement, standing: Standing) -> str | None:
+    late = standing.block.time - record.expires_at
+    if late <= 0:
+        return None
+    return (
+        f"a proposal signed on round {record.round} had to land {late} s of the chain's time ago: "
+        "the next round has to be accepted first; `qos-oracle report push` says how far that is"
+    )
+
+
+def _why_unsigned(unit: Unit, record: SignedStatement, standing: Standing) -> str | None:
+    if record.signer in gathered(unit, record):
+        return None
+    quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    if quiet is not None and standing.block.time < quiet:
+        return f"our signer keeps quiet until chain time {quiet}, since its database was lost"
+    return (
+        "our signer does not sign it: it rests, or another statement of its about the node "
+        f"on round {record.round} may still land"
+    )
+
+
+def _why_not_sent(
+    desk: Desk, unit: Unit, record: SignedStatement, standing: Standing
+) -> str | None:
+    about = open_about(desk, unit, record.subject)
+    if about is not None:
+        return _under_way(about)
+    if room_of_round(desk, unit, standing) <= 0:
+        most = standing.limits.max_kicks_per_round
+        return (
+            f"round {standing.head.round} has as many proposals as it may ({most}), those on "
+            "their way included: it is proposed in the next round"
+        )
+    earlier = tried(unit, record)
+    if earlier is not None:
+        return (
+            f"signed on round {record.round} it was tried already, and is {earlier.state.value} "
+            f"({earlier.id}); {_shows(earlier)}. It is signed anew in {RENEWED_AFTER} rounds at "
+            "the latest"
+        )
+    return None
+
+
+def _under_way(intent: Intent) -> str:
+    kind = intent.wish.kind.value
+    return f"a call about it ({kind} {intent.id}) is {intent.state.value}; {_shows(intent)}"
+
+
+def _shows(intent: Intent) -> str:
+    return f"`qos-oracle outbox show {intent.id}` tells more"
+
+
+def _why_too_few(desk: Desk, record: SignedStatement, standing: Standing) -> str:
+    signers = signers_of(desk.publisher.lines, record.contract, standing.block)
+    with desk.store.reading() as unit:
+        found = gathered(unit, record)
+    missing = [signer for signer in signers if signer not in found]
+    here, quorum = len(signers) - len(missing), standing.head.quorum
+    return (
+        f"{here} of {quorum} signatures are here; nothing came from {', '.join(missing)}: their "
+        "daemons sign it as soon as they see it due, and have to run"
+    )

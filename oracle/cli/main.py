@@ -1,0 +1,146 @@
+"""The command line: every command in one place, and the one door that failures leave by.
+
+Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one line on stderr.
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Annotated
+
+import typer
+from typer import TyperException
+
+from oracle import __version__
+from oracle.cli import demo_commands, halt_commands, run_commands
+from oracle.cli.backtest import backtest_commands
+from oracle.cli.guarding import guard_process
+from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
+from oracle.cli.kickout import kickout_cancel, kickout_commands
+from oracle.cli.outbox import outbox_commands
+from oracle.cli.report import report_commands, report_push, report_release, report_verify
+from oracle.cli.resync import resync_commands
+from oracle.cli.select import draws_commands, queue_commands, select_commands
+from oracle.cli.setup import (
+    config_commands,
+    contract_commands,
+    endpoint_commands,
+    key_commands,
+    selftest_commands,
+)
+from oracle.errors import InputError, OracleError
+from oracle.queries.text_tables import escaped
+from oracle.telemetry.logging_setup import without_hidden
+
+_MOST_FRAMES = 1_000
+# In the order of the help.
+_COMMANDS = (
+    demo_commands,
+    run_commands,
+    config_commands,
+    rules_commands,
+    status_commands,
+    explain_commands,
+    replay_commands,
+    select_commands,
+    queue_commands,
+    draws_commands,
+    backtest_commands,
+    resync_commands,
+    endpoint_commands,
+    report_commands,
+    report_push,
+    report_release,
+    report_verify,
+    kickout_commands,
+    kickout_cancel,
+    halt_commands,
+    outbox_commands,
+    contract_commands,
+    key_commands,
+    selftest_commands,
+)
+
+
+def _show_version(*, asked: bool) -> None:
+    if asked:
+        typer.echo(f"qos-oracle {__version__}")
+        raise typer.Exit
+
+
+_VERSION = typer.Option(
+    "--version",
+    help="Print the version and leave.",
+    is_eager=True,
+    callback=lambda asked: _show_version(asked=asked),
+)
+
+
+@cache
+def build() -> typer.Typer:
+    """Return the whole command line; each `*_commands` module registers its own part, once."""
+    app = typer.Typer(
+        name="qos-oracle",
+        help="Folds a compute network's events into QoS scores and reports them on-chain.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_root)
+    for commands in _COMMANDS:
+        commands.register(app)
+    return app
+
+
+def main() -> None:
+    """Run one command and leave with its exit code."""
+    guard_process()
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code. A bug passes through with its traceback."""
+    # py_ecc, which signing imports, raises it to what no C stack bears: deeply nested JSON of
+    # an endpoint would then crash the process.
+    sys.setrecursionlimit(_MOST_FRAMES)
+    try:
+        returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+        # A full disk is heard of here, and not after we said that all went well.
+        sys.stdout.flush()
+    except TyperException as error:
+        # Pydantic's word for what Typer found; it says nothing to a user.
+        return _failed(error.format_message().replace("Value error, ", ""), error.exit_code)
+    except OracleError as error:
+        return _failed(str(error), 2 if isinstance(error, InputError) else 1)
+    except OSError as error:
+        return _unwritten(error)
+    except typer.Abort:
+        return _failed("given up", 1)
+    return returned if isinstance(returned, int) else 0
+
+
+def _unwritten(error: OSError) -> int:
+    """A disk that is full, a folder that is not ours: no bug of the program."""
+    if error.strerror is None:
+        # A library's own failure, which its room should have translated: a bug.
+        raise error
+    if error.filename is None:
+        # What could not be written is not tried again when the process ends.
+        with suppress(OSError):
+            sys.stdout.close()
+    return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
+
+
+def _failed(line: str, code: int) -> int:
+    # A group without a command is answered with its help.
+    said = line if line.startswith("Usage:") else f"qos-oracle: {line}"
+    # It may name what somebody else wrote: an argument, a file, an answer of an endpoint.
+    print("\n".join(map(escaped, without_hidden(said).split("\n"))), file=sys.stderr)
+    return code
+
+
+def _root(*, version: Annotated[bool, _VERSION] = False) -> None:
+    """Folds a compute network's events into QoS scores and reports them on-chain."""

@@ -1,0 +1,57 @@
+"""Options that several commands share, and how a command prints what it found."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.daemon.app import App
+from oracle.daemon.config.loader import load
+from oracle.indexer.rules_binding import refuse_other_rules
+
+ConfigOption = Annotated[
+    Path,
+    typer.Option(
+        "--config",
+        "-c",
+        envvar="QOS_ORACLE_CONFIG",
+        help="The configuration file (TOML).",
+        metavar="FILE",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+]
+
+DEFAULT_CONFIG = Path("config/local.toml")
+
+
+def open_app(config: Path) -> App:
+    """Read the configuration and hand out the rooms; use it in a `with`.
+
+    Raises:
+        InputError: the configuration has faults; all of them in one message.
+    """
+    return App(load(config))
+
+
+@contextmanager
+def open_folded(config: Path) -> Iterator[App]:
+    """The same, for who reads what was folded: only through the rules that folded it.
+
+    Raises:
+        InputError: the configuration has faults, or names other rules than the database's.
+    """
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            refuse_other_rules(unit, app.rules)
+        yield app
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on stdout, keys in the order given."""
+    typer.echo(json.dumps(value, indent=2, default=str))

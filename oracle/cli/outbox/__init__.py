@@ -1,0 +1,1 @@
+"""`outbox` list, show, hold, release, bump, cancel, adopt."""

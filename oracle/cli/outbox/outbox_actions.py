@@ -1,0 +1,291 @@
+"""`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease, unix_seconds
+from oracle.daemon.app import App
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
+from oracle.txmgr.context import Desk
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.replacement.call_replacement import displace, prepared_no_op
+from oracle.txmgr.replacement.fee_bump import bump as sign_twin, prepared_bump
+from oracle.txmgr.replacement.replacement_offer import Replacement
+
+_ADDRESS_DIGITS = 40
+_NO_NONCE = (IntentState.PLANNED, IntentState.READY)
+_LIST = "`qos-oracle outbox list` shows them"
+
+IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` shows it.")]
+WhichArgument = Annotated[
+    str, typer.Argument(metavar="ID|ADDRESS", help="A call of the outbox, or a whole sender.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Yes, I mean it.")]
+
+
+def add_to(outbox: typer.Typer) -> None:
+    """Put the acts beside `outbox list` and `outbox show`."""
+    outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
+    outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
+    outbox.command("bump", epilog="Example: qos-oracle outbox bump 7 --dry-run")(bump)
+    outbox.command("cancel", epilog="Example: qos-oracle outbox cancel 7 --yes")(cancel)
+
+
+def hold(
+    which: WhichArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold a call that has no nonce yet, or let a sender rest: what is sent stays sent."""
+    why = reason or "held by an operator"
+    with open_app(config) as app:
+        if not which.isdecimal():
+            account = _account(app, which)
+            with acting(app, "outbox hold", dry_run=dry_run) as (unit, stamp):
+                if unit.outbox.senders.next_nonce(account) is None:
+                    raise InputError(f"{which} is no sender of this database")
+                earlier = unit.outbox.senders.paused_because(account)
+                if earlier is not None:
+                    raise InputError(f"{which} rests already: {earlier.reason}")
+                if not dry_run:
+                    unit.outbox.senders.pause(account, PauseKind.OPERATOR, why, stamp)
+            said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
+        else:
+            with acting(app, "outbox hold", dry_run=dry_run) as (unit, stamp):
+                intent = named(unit, int(which))
+                if intent.nonce is not None or intent.state not in _NO_NONCE:
+                    raise InputError(_cannot(intent, "held"))
+                if not dry_run:
+                    unit.outbox.intents.hold(intent, PauseKind.OPERATOR, why, stamp)
+            said = {"did": "held", "intent": intent.id, "reason": why}
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def release(
+    which: WhichArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a held call, or a sender that rests, go on, once it is known why it was stopped."""
+    with open_app(config) as app:
+        if not which.isdecimal():
+            account = _account(app, which)
+            _refuse_overtaken(app, account)
+            with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
+                pause = unit.outbox.senders.paused_because(account)
+                if pause is None:
+                    raise InputError(
+                        f"{which} is not stopped; `qos-oracle outbox list` shows who is"
+                    )
+                if not dry_run:
+                    unit.outbox.senders.resume(account, stamp)
+            said: dict[str, object] = {
+                "did": "released",
+                "address": account.address,
+                "reason": pause.reason,
+            }
+        else:
+            with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
+                intent = named(unit, int(which))
+                if intent.state is not IntentState.HELD or intent.nonce is not None:
+                    raise InputError(_cannot(intent, "released"))
+                if not dry_run:
+                    unit.outbox.intents.release(intent, stamp)
+            said = {"did": "released", "intent": intent.id, "reason": intent.error_text}
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def bump(
+    intent_id: IdArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Pay more for a call that waits for a block, at once; the caps of [limits] hold."""
+    with open_app(config) as app:
+        intent = _sent(app, intent_id)
+        said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
+        with at_desk(app, intent, "outbox bump", dry_run=dry_run) as desk:
+            heads = app.chain.heads()
+            twin = prepared_bump(desk, heads, intent_id)
+            said |= _pays(twin)
+            if not dry_run:
+                said["detail"] = sign_twin(desk, twin, heads).detail
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+def cancel(
+    intent_id: IdArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a call up: one without a nonce at once, one that was sent by a no-op on its nonce.
+
+    Either of the two may still land: `outbox show` tells which did. The no-op costs gas.
+    """
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            intent = named(unit, intent_id)
+        if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
+            raise InputError(_cannot(intent, "cancelled"))
+        _refuse_displaced(app, intent)
+        if not yes and not dry_run:
+            raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
+        said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
+        if intent.state is not IntentState.LIVE:
+            with acting(app, "outbox cancel", dry_run=dry_run) as (unit, stamp):
+                if not dry_run:
+                    why = "cancelled by an operator"
+                    unit.outbox.intents.cancel(named(unit, intent_id), why, stamp)
+        else:
+            with at_desk(app, intent, "outbox cancel", dry_run=dry_run) as desk:
+                no_op = prepared_no_op(desk, intent_id)
+                said |= _pays(no_op) | {"detail": f"a no-op at nonce {intent.nonce}, {no_op.text}"}
+                if not dry_run:
+                    said["detail"] = displace(desk, no_op, app.chain.heads()).detail
+    tell(said, dry_run=dry_run, as_json=as_json)
+
+
+@contextmanager
+def at_desk(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[Desk]:
+    """Work as the sender of a call, under the lease; a dry run only reads, without it."""
+    if dry_run:
+        tell_of_lease(app)
+        yield desk_of(app, intent.wish.account, 0)
+        return
+    with command_lease(app, command) as epoch:
+        yield replace(desk_of(app, intent.wish.account, epoch), actor=actor())
+
+
+def desk_of(app: App, account: Account, epoch: int) -> Desk:
+    """Return the desk whose key has this address.
+
+    Raises:
+        InputError: no key of this configuration has.
+    """
+    desk = _desk_with(app, account, epoch)
+    if desk is None:
+        raise InputError(f"[keys] has no key of {account.address}, which sends this call")
+    return desk
+
+
+def _desk_with(app: App, account: Account, epoch: int) -> Desk | None:
+    desks = []
+    if app.config.oracle.address is not None and app.publisher.has_payer:
+        desks.append(app.desk)
+    if app.dispatch_settings is not None and app.dispatcher is not None:
+        desks.append(app.dispatch_desk)
+    made = (make(epoch, unix_seconds) for make in desks)
+    return next((desk for desk in made if desk.account == account), None)
+
+
+def _refuse_overtaken(app: App, account: Account) -> None:
+    """Release no sender whose nonces are used beyond ours: the next start would refuse it.
+
+    Raises:
+        CountedAheadError: they are; it names the command that mends it.
+        TransientError: no endpoint answers, or one alone says so.
+    """
+    with app.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(account)
+    is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
+    # Without its key nothing is sent by it.
+    desk = _desk_with(app, account, 0) if is_foreign else None
+    if desk is not None:
+        reconcile(desk)
+
+
+def _pays(signed: Replacement) -> dict[str, object]:
+    """Write what is signed, or would be, for programs and people; amounts in wei."""
+    return {
+        "gas_limit": signed.gas_limit,
+        "max_fee_wei": str(signed.fees.max_fee),
+        "tip_wei": str(signed.fees.tip),
+        "detail": signed.text,
+    }
+
+
+def named(unit: Unit, intent_id: int) -> Intent:
+    """Return a call of the outbox. Raises InputError: there is none of this number."""
+    intent = unit.outbox.intents.named(intent_id)
+    if intent is None:
+        raise InputError(f"the outbox has no {intent_id}; {_LIST}")
+    return intent
+
+
+def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
+    """Print what was done, or would be."""
+    if as_json:
+        print_json({**said, "dry_run": dry_run})
+        return
+    about = said.get("address") or f"intent {said.get('intent')}"
+    would = "would be " if dry_run else ""
+    rest = said.get("detail") or said.get("reason")
+    typer.echo(f"{about}: {would}{said['did']}{f' ({rest})' if rest else ''}")
+
+
+def _sent(app: App, intent_id: int) -> Intent:
+    with app.store.reading() as unit:
+        intent = named(unit, intent_id)
+    if intent.state is not IntentState.LIVE:
+        raise InputError(_cannot(intent, "bumped"))
+    _refuse_displaced(app, intent)
+    return intent
+
+
+def _refuse_displaced(app: App, intent: Intent) -> None:
+    """Refuse what was called off already, or gave its nonce to another call.
+
+    Raises:
+        InputError: it did; it names the one that has the nonce now.
+    """
+    if intent.nonce is None or intent.state is not IntentState.LIVE:
+        return
+    with app.store.reading() as unit:
+        slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
+        rival = None if slot is None else unit.outbox.intents.named(slot.intent_id)
+    if rival is not None and rival.id != intent.id:
+        raise InputError(
+            f"intent {intent.id} gave up its nonce {intent.nonce}: intent {rival.id} "
+            f"({rival.wish.kind}) was put on it, and one of the two lands; "
+            f"`qos-oracle outbox bump {rival.id}` pays more for that one"
+        )
+
+
+def _cannot(intent: Intent, what: str) -> str:
+    nonce = "" if intent.nonce is None else f" and has nonce {intent.nonce}"
+    return (
+        f"intent {intent.id} cannot be {what}: it is {intent.state}{nonce}; "
+        f"`qos-oracle outbox show {intent.id}` tells more"
+    )
+
+
+def _account(app: App, which: str) -> Account:
+    digits = which.lower().removeprefix("0x")
+    if len(digits) != _ADDRESS_DIGITS or not all(one in "0123456789abcdef" for one in digits):
+        raise InputError(f"{which} is neither a number of the outbox nor an address; {_LIST}")
+    return Account(app.config.chain.id, Address("0x" + digits))

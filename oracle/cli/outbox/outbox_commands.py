@@ -1,0 +1,160 @@
+"""`outbox list` and `outbox show`: what we want on chain, how far it has come, what to do."""
+
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.outbox import outbox_actions, rebuild_command
+from oracle.cli.outbox.outbox_actions import named
+from oracle.cli.outbox.outbox_view import reason_of, show_intent, show_intents, task_of
+from oracle.cli.write_session import unix_seconds
+from oracle.domain.ids import TaskKey
+from oracle.queries.outbox_advice import Sent, advice, after_pause
+from oracle.store.database import Unit
+from oracle.store.outbox.records import (
+    Attempt,
+    Intent,
+    IntentKind,
+    IntentState,
+    JournalEntry,
+    Slot,
+)
+
+outbox = typer.Typer(no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Put `outbox` on the command line."""
+    outbox_actions.add_to(outbox)
+    rebuild_command.add_to(outbox)
+    app.add_typer(outbox, name="outbox", help="What we want on chain, and how far it has come.")
+
+
+@outbox.command("list", epilog="Example: qos-oracle outbox list --kind push --state live --json")
+def list_intents(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    kind: Annotated[
+        IntentKind | None, typer.Option("--kind", help="Only those of this kind.")
+    ] = None,
+    state: Annotated[
+        IntentState | None, typer.Option("--state", help="Only those in this state.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List what was wanted on chain, the newest first.
+
+    A task is shown by its first digits, a reason by its class: `outbox show ID` has all of it.
+    """
+    with open_app(config) as app, app.store.reading() as unit:
+        intents = unit.outbox.intents.newest(limit, state, kind)
+        paused = unit.outbox.senders.paused()
+        sent = [sent_of(unit, intent) for intent in intents]
+    for account, pause in paused.items():
+        typer.echo(
+            f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
+            f"{after_pause(account, pause)}",
+            err=True,
+        )
+    if as_json:
+        pairs = zip(intents, sent, strict=True)
+        print_json([intent_answer(intent, one) for intent, one in pairs])
+        return
+    show_intents(zip(intents, sent, strict=True), int(unix_seconds()))
+
+
+@outbox.command("show", epilog="Example: qos-oracle outbox show 7")
+def show_one(
+    intent_id: Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` shows it.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one of them: every transaction signed for it, and its journal."""
+    with open_app(config) as app, app.store.reading() as unit:
+        intent = named(unit, intent_id)
+        journal = unit.outbox.journal.of_intent(intent_id)
+        sent = sent_of(unit, intent)
+        answer = {**intent_answer(intent, sent), "node": _node(unit, intent)}
+    if not as_json:
+        show_intent(answer, sent.attempts, journal)
+        return
+    print_json({**answer, "journal": [_entry_answer(entry) for entry in journal]})
+
+
+def intent_answer(intent: Intent, sent: Sent) -> dict[str, object]:
+    """Write an intent for programs; amounts in wei as decimal text, times in unix seconds."""
+    wish, told, slot = intent.wish, advice(intent, sent), sent.slot
+    return {
+        "id": intent.id,
+        "kind": wish.kind.value,
+        "state": intent.state.value,
+        "about": wish.subject or wish.dedup_key,
+        "task": task_of(intent),
+        "period": wish.period,
+        "round": wish.round,
+        "as_of_block": wish.as_of_block,
+        "as_of_hash": wish.as_of_hash,
+        "digest": wish.digest,
+        "sender": wish.account.address,
+        "nonce": intent.nonce,
+        "opened_block": None if slot is None else slot.opened_block,
+        "mined_block": None if slot is None else slot.block_number,
+        "gas_limit": intent.gas_limit,
+        "max_cost_wei": None if intent.max_cost_wei is None else str(intent.max_cost_wei),
+        "not_before": wish.not_before,
+        "deadline": wish.deadline,
+        "reason": reason_of(intent),
+        "replaces": intent.replaces,
+        "superseded_by": intent.superseded_by,
+        "age_seconds": max(0, int(unix_seconds()) - intent.created_at),
+        "waits_for": told.waits_for,
+        "what_to_do": told.what_to_do,
+        "created_at": intent.created_at,
+        "updated_at": intent.updated_at,
+        "attempts": [_attempt_answer(attempt, slot) for attempt in sent.attempts],
+    }
+
+
+def sent_of(unit: Unit, intent: Intent) -> Sent:
+    """Return what was sent of a call, its rivals on the same nonce too."""
+    account = intent.wish.account
+    pause = unit.outbox.senders.paused_because(account)
+    slot = None if intent.nonce is None else unit.outbox.slots.at(account, intent.nonce)
+    return Sent(slot, [] if slot is None else unit.outbox.slots.attempts(slot), pause)
+
+
+def _node(unit: Unit, intent: Intent) -> str | None:
+    """Return who was drawn for the task that a start is about; None: no start, or no such draw."""
+    task, seed = task_of(intent), intent.wish.as_of_hash
+    draws = [] if task is None else unit.draws.of_task(TaskKey(task))
+    return next((draw.node for draw in draws if draw.seed_hash == seed), None)
+
+
+def _attempt_answer(attempt: Attempt, slot: Slot | None) -> dict[str, object]:
+    return {
+        "hash": attempt.signed.tx_hash,
+        "intent": attempt.intent_id,
+        "why": attempt.reason.value,
+        "won": slot is not None and slot.won_attempt == attempt.id,
+        "max_fee_wei": str(attempt.signed.max_fee_wei),
+        "tip_wei": str(attempt.signed.tip_wei),
+        "gas_limit": attempt.signed.gas_limit,
+        "sends": attempt.sends,
+        "first_sent_block": attempt.first_sent_block,
+        "last_sent_block": attempt.last_sent_block,
+        "last_error": attempt.last_error_class,
+        "last_error_text": attempt.last_error_text,
+    }
+
+
+def _entry_answer(entry: JournalEntry) -> dict[str, object]:
+    return {
+        "at": entry.at,
+        "event": entry.event,
+        "detail": entry.detail,
+        "epoch": entry.epoch,
+        "actor": entry.actor,
+    }

@@ -1,0 +1,119 @@
+"""What `outbox` shows to people: a row for each wish, and one of them whole."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+import typer
+
+from oracle.queries.outbox_advice import Sent
+from oracle.queries.text_tables import in_utc, print_table
+from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
+
+_COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
+_TEXT = ("kind", "about", "state", "changed", "reason")
+_GWEI = 10**9
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
+# Digits of a task's key that tell it from its neighbours in a list.
+_SHORT = len("0x") + 8
+_NAME_WIDTH = 14
+_EVENT_WIDTH = len("superseded")
+_TIMES = {1: "once", 2: "twice"}
+_TASK = "task="
+_MOMENT = "%Y-%m-%d %H:%M:%S"
+
+
+def show_intents(found: Iterable[tuple[Intent, Sent]], now: int) -> None:
+    """Print a row for each; tasks by their first digits, reasons by their class.
+
+    `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
+    them pay at most; `age` is since it was wanted, by `now` in unix seconds.
+    """
+    print_table(_COLUMNS, (_cells(*one, now) for one in found), left=_TEXT)
+
+
+def show_intent(
+    answer: Mapping[str, object], attempts: Sequence[Attempt], journal: Sequence[JournalEntry]
+) -> None:
+    """Print everything that is known of one."""
+    for name, value in answer.items():
+        if value is not None and name != "attempts":
+            typer.echo(f"{name:<{_NAME_WIDTH}}{value}")
+    for attempt in attempts:
+        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
+    for _, alike in groupby(journal, key=lambda one: (one.event, one.detail, one.actor)):
+        typer.echo(_lived(list(alike)))
+
+
+def _lived(alike: Sequence[JournalEntry]) -> str:
+    """Write entries that say the same, one after the other, as one line."""
+    first, last = alike[0], alike[-1]
+    by = "" if first.actor is None else f"by {first.actor}"
+    detail = " ".join(part for part in (first.detail, by) if part)
+    times = _TIMES.get(len(alike), f"{len(alike)} times")
+    again = "" if len(alike) == 1 else f" ({times}, until {in_utc(last.at, _MOMENT)})"
+    said = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
+    return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
+
+
+def _told(attempt: Attempt) -> str:
+    """Say what was signed, what it pays, how often it was sent and what was answered last."""
+    times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
+    sent = f"sent {times}" if attempt.sends else "not sent"
+    since = "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
+    signed, error = attempt.signed, attempt.last_error_text or attempt.last_error_class
+    pays = f"up to {signed.max_fee_wei / _GWEI:g} gwei, tip {signed.tip_wei / _GWEI:g}"
+    answered = "" if error is None else f"; answered last: {error}"
+    return f"{signed.tx_hash}, {sent}{since} ({attempt.reason.value}; {pays}{answered})"
+
+
+def task_of(intent: Intent) -> str | None:
+    """Return the key of the task that a call of the dispatcher is about; None: about none."""
+    first = intent.wish.subject.partition(":")[0]
+    return first.removeprefix(_TASK) if first.startswith(_TASK) else None
+
+
+def reason_of(intent: Intent) -> str | None:
+    """Return why a call waits or came to nothing; None: there is nothing to say."""
+    if intent.state in {IntentState.MINED, IntentState.FINAL}:
+        return None
+    return intent.error_text or intent.error_class
+
+
+def _cells(intent: Intent, sent: Sent, now: int) -> list[str]:
+    newest = sent.attempts[-1] if sent.attempts else None
+    return [
+        str(intent.id),
+        intent.wish.kind.value.replace("_", " "),
+        _about(intent),
+        intent.state.value,
+        "" if intent.nonce is None else str(intent.nonce),
+        "" if newest is None else str(sum(one.sends for one in sent.attempts)),
+        "" if newest is None else f"{newest.signed.max_fee_wei / _GWEI:.3g}",
+        _age(now - intent.created_at),
+        in_utc(intent.updated_at, "%m-%d %H:%M:%S"),
+        _why(intent, newest),
+    ]
+
+
+def _why(intent: Intent, newest: Attempt | None) -> str:
+    """Say in a word why it waits or ended; of what is sent, what endpoints said of it last."""
+    if intent.state is IntentState.LIVE and newest is not None:
+        return newest.last_error_class or ""
+    return "" if reason_of(intent) is None else intent.error_class or reason_of(intent) or ""
+
+
+def _age(seconds: int) -> str:
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(0, seconds)} s"
+
+
+def _about(intent: Intent) -> str:
+    """Say it in few words: a task and its seed block, or a round and what it is about there."""
+    wish, task = intent.wish, task_of(intent)
+    if task is not None:
+        seed = "" if wish.as_of_block is None else f", seed block {wish.as_of_block}"
+        return f"{task[:_SHORT]}…{seed}"
+    around = "" if wish.round is None else f"round {wish.round}"
+    return ", ".join(part for part in (around, wish.subject) if part)

@@ -1,0 +1,259 @@
+"""`outbox adopt`: goes on with an account whose database was lost or is an old copy."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.outbox.outbox_actions import YesOption
+from oracle.cli.write_session import actor, command_lease, tell_of_lease, unix_seconds
+from oracle.daemon.app import App
+from oracle.errors import InputError
+from oracle.queries.text_tables import in_utc, print_table
+from oracle.store.outbox.records import Account
+from oracle.txmgr.context import Desk
+from oracle.txmgr.recovery.rebuild_from_chain import (
+    Findings,
+    Signing,
+    adopt as write_down,
+    look,
+    rest_signer,
+    signing_of,
+)
+
+_COLUMNS = ("nonce", "transaction", "block", "outcome")
+_TEXT = ("transaction", "outcome")
+_MOST_BLOCKS = 10_000
+# More nonces than this are written as ranges.
+_MOST_ROWS = 20
+_COMMAND = "outbox adopt --from-chain"
+
+
+def add_to(outbox: typer.Typer) -> None:
+    """Put `outbox adopt` beside the others."""
+    outbox.command("adopt", epilog="Example: qos-oracle outbox adopt --from-chain --dry-run")(
+        adopt
+    )
+
+
+def adopt(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    from_chain: Annotated[
+        bool, typer.Option("--from-chain", help="Read what was sent from the chain.")
+    ] = False,
+    blocks: Annotated[
+        int, typer.Option("--blocks", min=1, help="How far back to look for transactions.")
+    ] = _MOST_BLOCKS,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write down the nonces that the chain has seen and this database has not, as done.
+
+    For a database that was lost, or an old copy. Nothing is sent, no nonce is given out again,
+    and the signer keeps quiet until what the lost database signed can no longer land.
+    """
+    if not from_chain:
+        raise InputError("say where from: `qos-oracle outbox adopt --from-chain`")
+    if not yes and not dry_run:
+        raise InputError("this counts nonces anew for good; add --yes, or --dry-run to look first")
+    manner = _Manner(dry_run=dry_run, is_quiet=as_json)
+    with open_app(config) as app:
+        if not dry_run:
+            with command_lease(app, _COMMAND) as epoch:
+                app.identify()
+                answers = [_adopted(desk, blocks, manner) for desk in _desks(app, epoch)]
+        else:
+            tell_of_lease(app)
+            app.check_identity()
+            answers = [_adopted(desk, blocks, manner) for desk in _desks(app, 0)]
+    if as_json:
+        print_json(answers)
+
+
+def _desks(app: App, epoch: int) -> Iterator[Desk]:
+    """Yield the desk of reports, and the dispatcher's, where there are keys for them."""
+    found = False
+    publisher = app.publisher if app.config.oracle.address is not None else None
+    if publisher is not None and publisher.has_keys:
+        found = True
+        yield replace(app.desk(epoch, unix_seconds), actor=actor())
+    if app.dispatch_settings is not None and app.dispatcher is not None:
+        found = True
+        yield replace(app.dispatch_desk(epoch, unix_seconds), actor=actor())
+    if not found:
+        raise InputError("[keys] names no key that sends or signs: there is nothing to adopt")
+
+
+class _Manner(NamedTuple):
+    """Whether anything is written, and whether people are told."""
+
+    dry_run: bool
+    is_quiet: bool
+
+
+def _adopted(desk: Desk, blocks: int, manner: _Manner) -> dict[str, object]:
+    dry_run = manner.dry_run
+    if not desk.publisher.has_payer:
+        signing = signing_of(desk)
+        if signing is not None and not dry_run:
+            rest_signer(desk, signing, actor())
+        if not manner.is_quiet:
+            _show_signing(signing, dry_run=dry_run)
+        return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
+    found = look(desk, blocks)
+    if not found.is_nothing and not dry_run:
+        write_down(desk, found, actor())
+    rests = _rests(desk)
+    if not manner.is_quiet:
+        _show(found, dry_run=dry_run)
+        _show_rest(found.account, rests)
+    return {**_answer(found), "rests": rests, "dry_run": dry_run}
+
+
+def _rests(desk: Desk) -> str | None:
+    with desk.store.reading() as unit:
+        pause = unit.outbox.senders.paused_because(desk.account)
+    return None if pause is None else f"{pause.kind.value}: {pause.reason}"
+
+
+def _show_rest(account: Account, rests: str | None) -> None:
+    """Tell of a sender that rests: what is adopted lets nobody go on by itself."""
+    if rests is not None:
+        typer.echo(
+            f"{account.address} rests since before ({rests}); once it is known why, "
+            f"`qos-oracle outbox release {account.address}` lets it go on",
+            err=True,
+        )
+
+
+def _show(found: Findings, *, dry_run: bool) -> None:
+    """Tell people: the table on stdout, what it means on stderr."""
+    address = found.account.address
+    if found.is_nothing:
+        typer.echo(
+            f"{address}: nothing to adopt, the chain knows no more than the outbox", err=True
+        )
+        return
+    known = f"nonces below {found.known}" if found.known else "nothing"
+    waiting = found.pending - found.mined
+    typer.echo(
+        f"{address}: the outbox knows {known}, the chain has {found.mined} in blocks and "
+        f"{waiting} waiting",
+        err=True,
+    )
+    if not found.nonces and not found.overtaken:
+        _show_dropped(found, dry_run=dry_run)
+        return
+    nonces = sorted({*found.nonces, *found.overtaken})
+    if len(nonces) > _MOST_ROWS:
+        rows = [_cells_of_run(found, run) for run in runs_of(nonces)]
+    else:
+        rows = [_cells(found, nonce) for nonce in nonces]
+    print_table(_COLUMNS, rows, left=_TEXT)
+    would = "would be" if dry_run else "is"
+    typer.echo(f"the next nonce {would} {found.nonces.stop}", err=True)
+    _show_dropped(found, dry_run=dry_run)
+    _show_signing(found.signing, dry_run=dry_run)
+
+
+def _show_dropped(found: Findings, *, dry_run: bool) -> None:
+    """Tell of what waited in a pool when it was adopted, and is in none now."""
+    if found.dropped:
+        named = ", ".join(map(_named, runs_of(found.dropped)))
+        would = "would fill" if dry_run else "fills"
+        typer.echo(
+            f"adopted while they waited, and in no pool any more: nonces {named}; the daemon "
+            f"{would} them with no-ops, which cost gas",
+            err=True,
+        )
+
+
+def _cells(found: Findings, nonce: int) -> list[str]:
+    spent = found.spent.get(nonce)
+    if spent is None:
+        return [str(nonce), "", "", "waits" if nonce >= found.mined else "not found"]
+    outcome = "worked" if spent.succeeded else "failed"
+    return [str(nonce), spent.hash, str(spent.block_number), outcome]
+
+
+def _cells_of_run(found: Findings, run: range) -> list[str]:
+    """Write many nonces in one row: what they were is counted, `--json` has each."""
+    cells = [_cells(found, nonce) for nonce in run]
+    blocks = [int(block) for _, _, block, _ in cells if block]
+    named = _named(range(min(blocks), max(blocks) + 1)) if blocks else ""
+    outcomes = Counter(outcome for *_, outcome in cells)
+    told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    return [_named(run), f"{len(run)} nonces", named, told]
+
+
+def runs_of(numbers: Sequence[int]) -> list[range]:
+    """Return ascending numbers as ranges without gaps."""
+    runs: list[range] = []
+    for number in numbers:
+        if runs and runs[-1].stop == number:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+    return runs
+
+
+def _named(run: range) -> str:
+    return str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}"
+
+
+def _show_signing(signing: Signing | None, *, dry_run: bool) -> None:
+    if signing is None:
+        return
+    typer.echo(f"the contract is at round {signing.round}, {signing.last_report}", err=True)
+    if signing.quiet_until is not None:
+        until = in_utc(signing.quiet_until, "%Y-%m-%d %H:%M:%S")
+        keeps = "would keep" if dry_run else "keeps"
+        typer.echo(f"the signer {keeps} quiet until {until} UTC, chain time", err=True)
+
+
+def _answer(found: Findings) -> dict[str, object]:
+    return {
+        "address": found.account.address,
+        "known_next_nonce": found.known,
+        "mined": found.mined,
+        "pending": found.pending,
+        "next_nonce": max(found.known or 0, found.nonces.stop),
+        "adopted": [_nonce_answer(found, nonce) for nonce in found.nonces],
+        "dropped": list(found.dropped),
+        "overtaken": [_nonce_answer(found, nonce) for nonce in found.overtaken],
+        **_signing_answer(found.signing),
+    }
+
+
+def _nonce_answer(found: Findings, nonce: int) -> dict[str, object]:
+    spent = found.spent.get(nonce)
+    return {
+        "nonce": nonce,
+        "hash": None if spent is None else spent.hash,
+        "block": None if spent is None else spent.block_number,
+        "succeeded": None if spent is None else spent.succeeded,
+        "to": None if spent is None else spent.to,
+        "selector": None if spent is None else spent.selector,
+    }
+
+
+def _signing_answer(signing: Signing | None) -> dict[str, object]:
+    if signing is None:
+        return {}
+    return {
+        "round": signing.round,
+        "last_report": signing.last_report,
+        "quiet_until": signing.quiet_until,
+    }

@@ -1,0 +1,1 @@
+"""`report` show, push, release, verify."""

@@ -1,0 +1,151 @@
+"""`report show`: what a period says about every node, as it was cut and computed anew."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.daemon.app import App
+from oracle.domain.reports.lanes import (
+    DO_NOT_SELECT,
+    LANES_PER_WORD,
+    LOWEST_SCORE,
+    NEVER_REPORTED,
+    lanes_of,
+)
+from oracle.domain.reports.report import Report, decode
+from oracle.reporting.recompute import last_block_of, recall
+from oracle.store.reports.report_repository import ReportState, StoredReport
+
+_QOS_STEPS = 10_000
+# Wide enough for whole rows where the terminal is none.
+_PIPE_WIDTH = 160
+
+report = typer.Typer(no_args_is_help=True)
+
+_PeriodOption = Annotated[
+    int | None, typer.Option("--period", min=0, metavar="P", help="Only this period, in full.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `report` on the command line."""
+    app.add_typer(report, name="report", help="What periods say about nodes.")
+
+
+@report.command(epilog="Example: qos-oracle report show --period 29764920 --json")
+def show(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    period: _PeriodOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the newest reports, or compute one period's anew from the stored logs.
+
+    The computed report is compared with the one that was cut; exit code 1 if they differ.
+    """
+    with open_folded(config) as app:
+        if period is None:
+            _list(app, as_json=as_json)
+            return
+        _show(app, period, as_json=as_json)
+
+
+def _list(app: App, *, as_json: bool) -> None:
+    with app.store.reading() as unit:
+        stored = unit.reports.latest()
+    if as_json:
+        print_json([{**report_facts(one.report), **_fate(one)} for one in stored])
+        return
+    table = Table("period", "as of block", "round", "words", "state", "reason")
+    for one in stored:
+        words = len(decode(one.report.records))
+        number = "" if one.round is None else str(one.round)
+        facts = (one.report.period, one.report.as_of.number, number, words, one.state.value)
+        table.add_row(*map(str, facts), one.reason or "")
+    _console().print(table)
+
+
+def _show(app: App, period: int, *, as_json: bool) -> None:
+    as_of = last_block_of(app.chain, app.store, period, app.report_settings.period_seconds)
+    computed = recall(app.store, app.reader, app.rules, app.report_settings, as_of)
+    with app.store.reading() as unit:
+        stored = unit.reports.at(period)
+        indexes = unit.rounds.load().indexes
+    # A missed report may speak of a block that left the chain.
+    is_kept = stored is not None and stored.state is not ReportState.MISSED
+    same = stored.report == computed if stored is not None and is_kept else None
+    lanes: list[dict[str, object]] = [
+        {
+            "index": index,
+            "node": indexes[index].node if index in indexes else None,
+            "says": _spoken(lane),
+        }
+        for word, value in decode(computed.records)
+        for index, lane in enumerate(lanes_of(value), start=word * LANES_PER_WORD)
+        if lane != NEVER_REPORTED
+    ]
+    if as_json:
+        fate = {} if stored is None else _fate(stored)
+        print_json({**report_facts(computed), **fate, "same_as_cut": same, "lanes": lanes})
+    else:
+        _print_one(computed, stored, lanes)
+    if same is False:
+        raise typer.Exit(1)
+
+
+def _print_one(
+    computed: Report, stored: StoredReport | None, lanes: list[dict[str, object]]
+) -> None:
+    console = _console()
+    when = f"as of block {computed.as_of.number} (time {computed.as_of.time})"
+    console.print(f"period {computed.period}, {when}, on top of round {computed.head_round}")
+    if stored is None:
+        console.print("no report was cut for it: this one was computed from the stored logs")
+    else:
+        words = "the same" if stored.report == computed else "NOT the same"
+        reason = f": {stored.reason}" if stored.reason else ""
+        console.print(f"{stored.state.value}{reason}; computed anew it is {words}")
+    table = Table("lane", "node", "says")
+    for lane in lanes:
+        table.add_row(str(lane["index"]), str(lane["node"] or "-"), str(lane["says"]))
+    console.print(table if lanes else "it has nothing to say")
+
+
+def report_facts(found: Report) -> dict[str, object]:
+    """Say of a report what it rests on, and its fingerprint."""
+    return {
+        "period": found.period,
+        "as_of": {
+            "block": found.as_of.number,
+            "hash": found.as_of.hash,
+            "time": found.as_of.time,
+        },
+        "head_round": found.head_round,
+        "prev": found.prev,
+        "deadline": found.deadline,
+        "words": len(decode(found.records)),
+        "fingerprint": found.fingerprint,
+    }
+
+
+def _fate(stored: StoredReport) -> dict[str, object]:
+    return {
+        "state": stored.state.value,
+        "reason": stored.reason,
+        "round": stored.round,
+        "digest": stored.digest,
+    }
+
+
+def _spoken(lane: int) -> str:
+    if lane == DO_NOT_SELECT:
+        return "do not select"
+    return f"{(lane - LOWEST_SCORE) / _QOS_STEPS:.4f}"
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)

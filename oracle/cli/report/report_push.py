@@ -1,0 +1,172 @@
+"""`report push`: sends by hand the report that has the turn, or says why none goes."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.qos_oracle import Standing
+from oracle.chain.heads import Heads
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.report.report_commands import report, report_facts
+from oracle.cli.send_now import published, rehearsed
+from oracle.cli.write_session import unix_seconds
+from oracle.daemon.app import App
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_schedule import Cut
+from oracle.errors import InputError
+from oracle.reporting.landing import waits_for_finality
+from oracle.reporting.missed import MISSED
+from oracle.reporting.report_planner import cuts_now, plan_push, turn_now, why_missed
+from oracle.reporting.sanity_gate import why_held
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Account
+from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.report_repository import ReportState, StoredReport
+from oracle.txmgr.context import Desk, Step
+
+_PublishOption = Annotated[
+    bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Nothing is left to do: the command stands under `report`, on the command line already."""
+    del app
+
+
+@report.command(epilog="Example: qos-oracle report push --publish")
+def push(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    publish: _PublishOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Push the report that has the turn; a dry run unless --publish."""
+    with open_folded(config) as app:
+        app.require_oracle()
+        first = _turn(app)
+        if publish:
+            sent = published(app, "report push", _plan)
+            _check_pushed(first, sent)
+            steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(app, sent)]
+        else:
+            steps = [_rehearsed(app, first)]
+    answer = {**report_facts(first), "dry_run": not publish, "steps": steps}
+    if as_json:
+        print_json(answer)
+        return
+    typer.echo(f"period {first.period}, as of block {first.as_of.number}")
+    for step in steps:
+        typer.echo(f"  {step}")
+
+
+def _check_pushed(turn: Report, steps: list[Step]) -> None:
+    """Make sure that something came of it: a report may lose its turn while it is looked at.
+
+    Raises:
+        InputError: nothing did.
+    """
+    if all(step.did == MISSED for step in steps):
+        raise InputError(
+            f"nothing was pushed: period {turn.period} lost its turn meanwhile, too old to be "
+            "accepted; `qos-oracle run --once` folds what came since, and cuts the next"
+        )
+
+
+def _unsent(app: App, steps: list[Step]) -> Iterator[str]:
+    """Say why what was signed was not sent, to who has a key to send it."""
+    if any(step.intent is not None for step in steps) or not app.publisher.has_payer:
+        return
+    account = Account(app.config.chain.id, app.publisher.sender)
+    with app.store.reading() as unit:
+        earlier = unit.outbox.intents.push_on_its_way(account)
+    if earlier is not None:
+        yield (
+            f"nothing was sent: the push of round {earlier.wish.round} ({earlier.id}) is "
+            f"{earlier.state.value} here; the daemon or `qos-oracle run --once --publish` looks "
+            "whether it has landed"
+        )
+    else:
+        yield (
+            "nothing was sent: others have to sign it too, or it is not worth its gas yet; the "
+            "daemon goes on with it, or this command once more"
+        )
+
+
+def _turn(app: App) -> Report:
+    """Return the report that has the turn.
+
+    Raises:
+        InputError: none has, and why.
+    """
+    standing = app.publisher.contract.standing()
+    with app.store.reading() as unit:
+        cuts = cuts_now(unit, app.report_settings)
+        found = turn_now(unit, app.report_settings, cuts, standing)
+        due = [
+            one.cut
+            for one in cuts
+            if one.state is ReportState.DUE and not waits_for_finality(unit, one)
+        ]
+        is_late = found is not None and any(
+            one.cut.period == found.report.period and why_missed(one.cut, standing) is not None
+            for one in cuts
+        )
+        held = None if found is None or is_late else _held(app, unit, found)
+    if held is not None:
+        period = held.period
+        raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
+    if found is not None and not is_late:
+        return found.report
+    raise InputError(_why_none(due, standing))
+
+
+def _why_none(due: list[Cut], standing: Standing) -> str:
+    """Say why no report has the turn; `due` are those that wait for it, the oldest first."""
+    if not due:
+        return "no report is due: the next one is cut when a period ends"
+    gone = {cut.period: why_missed(cut, standing) for cut in due}
+    alive = next((period for period, why in gone.items() if why is None), None)
+    if alive is None:
+        newest = due[-1].period
+        return (
+            f"no report has the turn: nothing that is due can be accepted any more (the newest, "
+            f"{newest}: {gone[newest]}); `qos-oracle run --once` folds what came since, and cuts "
+            "the next"
+        )
+    return (
+        f"no report has the turn; the first that is due, {alive}, waits until it is folded that "
+        "the last round was accepted, or for a shift that was seen from its start"
+    )
+
+
+def _rehearsed(app: App, turn: Report) -> str:
+    def plan(desk: Desk, heads: Heads) -> Step | None:
+        # What became of older reports is no news to who asks of this one.
+        return plan_push(desk, heads, clears=False)
+
+    said = rehearsed(app, plan, "it would be sent, as far as that goes now")
+    desk = app.desk(0, unix_seconds)
+    with app.store.reading() as unit:
+        stored = unit.reports.at(turn.period)
+        is_signed = stored is None or stored.digest is not None or not desk.publisher.has_signer
+        why = None if is_signed else why_held(desk, unit, turn)
+    return said if why is None else f"it would be held: {why}"
+
+
+def _held(app: App, unit: Unit, turn: StoredReport) -> Gate | None:
+    """Return what keeps a report from being signed until a human lets it go; None: nothing."""
+    gate = unit.gates.at(turn.report.period)
+    is_ours = app.publisher.has_signer and turn.digest is None
+    return gate if is_ours and gate is not None and gate.released_at is None else None
+
+
+def _plan(desk: Desk, heads: Heads) -> Step | None:
+    """Sign, gather and plan, as far as that goes now; return the last step of it."""
+    last = None
+    while (step := plan_push(desk, heads)) is not None:
+        last = step
+        if step.intent is not None:
+            break
+    return last

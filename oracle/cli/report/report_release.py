@@ -1,0 +1,76 @@
+"""`report release`: what the sanity gate holds, and an operator's word that it may go."""
+
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.report.report_commands import report
+from oracle.cli.write_session import acting
+from oracle.daemon.app import App
+from oracle.queries.status_text import told_of_dispute
+from oracle.reporting.releasing import held_at, release
+from oracle.reporting.sanity_gate import holding
+from oracle.store.reports.hold_repository import Gate
+
+
+def register(app: typer.Typer) -> None:
+    """Nothing is left to do: the command stands under `report`, which is on the command line."""
+    del app
+
+
+@report.command("release", epilog="Example: qos-oracle report release 29764920")
+def release_report(
+    period: Annotated[
+        int | None,
+        typer.Argument(metavar="PERIOD", help="Whose report; left out: list what is held."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a report be signed that the sanity gate holds, once a human has looked at it.
+
+    Later reports are compared with its words, whether or not it still reaches the chain.
+    """
+    with open_app(config) as app:
+        if period is None:
+            _list(app, as_json=as_json)
+            return
+        with acting(app, "report release", dry_run=dry_run) as (unit, stamp):
+            gate = held_at(unit, period)
+            if not dry_run:
+                release(unit, period, stamp)
+    if as_json:
+        print_json({**_answer(gate), "released": not dry_run})
+        return
+    state = "would be" if dry_run else "is"
+    typer.echo(f"the report of period {period} {state} released; it was held: {gate.reason}")
+
+
+def _list(app: App, *, as_json: bool) -> None:
+    with app.store.reading() as unit:
+        held = holding(unit)
+    if as_json:
+        print_json([_answer(gate) for gate in held])
+        return
+    if not held:
+        typer.echo("no report is held")
+    disputed = [gate for gate in held if gate.is_disputed]
+    for gate in held:
+        if not gate.is_disputed:
+            typer.echo(f"period {gate.period}: {gate.reason}")
+    if disputed:
+        typer.echo(told_of_dispute(disputed))
+
+
+def _answer(gate: Gate) -> dict[str, object]:
+    return {"period": gate.period, "reason": gate.reason, "held_at": gate.held_at, **gate.facts}

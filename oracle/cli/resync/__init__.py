@@ -1,0 +1,1 @@
+"""`resync` rewind, refold, backfill, verify, gaps, deadletter."""

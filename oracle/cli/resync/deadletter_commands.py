@@ -1,0 +1,97 @@
+"""`resync deadletter`: what could not be read, and reading it again."""
+
+from collections.abc import Mapping, Sequence
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.resync.resync_session import refolded_json, say, told, working
+from oracle.domain.logs import DeadLetter
+from oracle.indexer.audit.dead_letters import open_letters, retry as retry_letters
+from oracle.queries.text_tables import foreign, print_table
+
+_LONGEST_ERROR = 60
+
+deadletter = typer.Typer(no_args_is_help=True)
+
+
+def register(resync: typer.Typer) -> None:
+    """Put it on the command line, below `resync`."""
+    resync.add_typer(deadletter, name="deadletter", help="Logs and calls that could not be read.")
+
+
+@deadletter.command("list", epilog="Example: qos-oracle resync deadletter list --json")
+def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """Name what could not be read, and why; the daemon may run meanwhile."""
+    with open_app(config) as app:
+        letters = open_letters(app.store)
+    if as_json:
+        print_json([_letter(each) for each in letters])
+    elif letters:
+        print_table(_COLUMNS, [_row(each) for each in letters], left=("name", "error"))
+    else:
+        typer.echo("everything could be read")
+
+
+@deadletter.command(epilog="Example: qos-oracle resync deadletter retry --dry-run")
+def retry(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read them again; if one can be read now, fold everything anew, without asking the chain.
+
+    Then the state is as if it had been readable from the start. Exit code 1 where something is
+    still not readable, or a kept report comes out differently.
+    """
+    command = "resync deadletter retry"
+    with working(config, command, dry_run=dry_run, offline=True) as (app, manner):
+        retried = retry_letters(app.store, app.folder, manner)
+    refolded = retried.refolded
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "readable": [_letter(each) for each in retried.readable],
+                "left": [_letter(each) for each in retried.left],
+                "refolded": None if refolded is None else refolded_json(refolded, dry_run=dry_run),
+            }
+        )
+    else:
+        line = f"{len(retried.readable)} readable now, {len(retried.left)} still not"
+        say(line if refolded is None else f"{line}; {told(refolded)}", dry_run=dry_run)
+    if retried.left or (refolded is not None and refolded.differing):
+        raise typer.Exit(1)
+
+
+_COLUMNS = ("block", "tx", "log", "name", "error")
+
+
+def _row(letter: DeadLetter) -> Sequence[str]:
+    return (
+        str(letter.block),
+        str(letter.tx),
+        "call" if letter.index < 0 else str(letter.index),
+        foreign(letter.name),
+        foreign(letter.error, _LONGEST_ERROR),
+    )
+
+
+def _letter(letter: DeadLetter) -> Mapping[str, object]:
+    return {
+        "block": letter.block,
+        "block_hash": letter.block_hash,
+        "tx": letter.tx,
+        "log": None if letter.index < 0 else letter.index,
+        "address": letter.address,
+        "name": letter.name,
+        "error": letter.error,
+    }

@@ -1,0 +1,82 @@
+"""`resync refusal`: the block that is not taken in, why, and an operator's word that it may be."""
+
+from typing import Annotated
+
+import typer
+
+from oracle.chain.verification.refused_blocks import BLOCK_HASH, Refusal
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.errors import InputError
+from oracle.indexer.refused_block import accept as accept_block, refusal_in
+
+_ACCEPT = "`qos-oracle resync refusal --accept --reason TEXT`"
+_EPILOG = 'Example: qos-oracle resync refusal --accept --reason "the explorer shows the same"'
+
+
+def register(resync: typer.Typer) -> None:
+    """Put it on the command line, below `resync`."""
+    resync.command(epilog=_EPILOG)(refusal)
+
+
+def refusal(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take the block as its endpoint gives it, unproven.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why it may be accepted; recorded.")
+    ] = "",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the block that is refused, and the ways out; with --accept let it pass.
+
+    A block is refused whose receipts, bloom, transactions or hash are not what its header says,
+    where no endpoint proves it; or that two endpoints show as two blocks. It is read again with
+    every turn of `run`, and no longer refused when an endpoint proves it or a second one says the
+    same.
+    """
+    if accept and not reason.strip():
+        raise InputError("--reason: say why it may be accepted")
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            known = refusal_in(unit)
+        if accept and not dry_run:
+            held = leased(app.store, "qos-oracle resync refusal")
+            with held as epoch, app.store.transaction() as unit:
+                unit.lease.guard(epoch)
+                known = accept_block(unit, reason.strip())
+    if as_json:
+        told = None if known is None else {"block": known.number, "check": known.check}
+        words = None if known is None else known.words
+        print_json({"refused": told, "words": words, "accepted": accept and not dry_run})
+        return
+    for line in _lines(known, is_accepted=accept and not dry_run):
+        typer.echo(line)
+
+
+def _lines(known: Refusal | None, *, is_accepted: bool) -> list[str]:
+    if known is None:
+        return ["no block is refused"]
+    if is_accepted:
+        return [f"accepted, unproven: {known.words}", "`run` takes it in as it is given"]
+    if known.check == BLOCK_HASH:
+        return [
+            f"refused: {known.words}",
+            "way out: take the endpoint that is wrong out of [chain] endpoints, or name a third",
+        ]
+    return [
+        f"refused: {known.words}",
+        "way out: name another endpoint that proves the block, or says the very same of it",
+        f"or, if an explorer shows the block as this endpoint does: {_ACCEPT}",
+        "or, if receipts on this chain never make their roots: [verify] receipts = false",
+    ]

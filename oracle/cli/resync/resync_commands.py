@@ -1,0 +1,168 @@
+"""`resync`: go back, fold anew, fetch again; each is one transaction and may be interrupted.
+
+None of them touches nonces, signed transactions or reports that landed.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption, JsonOption, print_json
+from oracle.cli.resync import deadletter_commands, refusal_commands, resync_checks
+from oracle.cli.resync.resync_session import named, refolded_json, say, told, working
+from oracle.domain.blocks import BlockRange
+from oracle.domain.logs import Call, Log
+from oracle.errors import InputError
+from oracle.indexer.backfill import Backfilled, backfill as backfill_blocks
+from oracle.indexer.rebuild import refold as refold_rows
+from oracle.indexer.reorg import Rewound, rewind_to
+
+# Missing rows named on a terminal; `--json` names all.
+MOST_LINES = 20
+
+resync = typer.Typer(no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Put `resync` on the command line."""
+    resync_checks.register(resync)
+    refusal_commands.register(resync)
+    deadletter_commands.register(resync)
+    app.add_typer(
+        resync, name="resync", help="Go back, fold anew, fetch blocks again, or look for gaps."
+    )
+
+
+@resync.command()
+def rewind(
+    to_block: Annotated[
+        int, typer.Option("--to-block", min=0, metavar="N", help="The block to go back to.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Go back to a block: by the undo journal, or where it ends by folding anew.
+
+    What the chain said above it is kept, marked as not canonical; the daemon fetches it again.
+    Reports above it that have not landed are missed.
+
+    Example: qos-oracle resync rewind --to-block 19000000 --dry-run
+    """
+    with working(config, "resync rewind", dry_run=dry_run) as (app, manner):
+        rewound = rewind_to(app.chain, app.store, app.folder, to_block, manner)
+    if as_json:
+        print_json(_rewound(rewound, dry_run=dry_run))
+        return
+    way = "by folding anew: the undo journal ends above it" if rewound.by_refold else "by journal"
+    line = (
+        f"back from block {rewound.abandoned} to {rewound.ancestor.number}, {way}; "
+        f"{rewound.logs} logs set aside, {rewound.reports} reports missed"
+    )
+    say(line, dry_run=dry_run)
+
+
+@resync.command()
+def refold(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fold all stored logs anew, without asking the chain, and compare with what was there.
+
+    Exit code 1 where the state or a report comes out differently. The new state stays, reports
+    are never changed.
+
+    Example: qos-oracle resync refold --json
+    """
+    with working(config, "resync refold", dry_run=dry_run, offline=True) as (app, manner):
+        refolded = refold_rows(app.store, app.folder, manner)
+    if as_json:
+        print_json(refolded_json(refolded, dry_run=dry_run))
+    else:
+        say(told(refolded), dry_run=dry_run)
+    if refolded.differing or not refolded.same:
+        raise typer.Exit(1)
+
+
+@resync.command()
+def backfill(
+    first: Annotated[int, typer.Option("--from", min=0, metavar="N", help="The first block.")],
+    last: Annotated[int, typer.Option("--to", min=0, metavar="N", help="The last block.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch blocks again, put in the logs that are missing, and fold anew if there were any.
+
+    What we have and the chain does not give now, or gives in other words, is counted and stays.
+    Exit code 1 where there are such words, or a kept report comes out differently.
+
+    Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run
+    """
+    if first > last:
+        raise InputError(f"--from {first} lies above --to {last}")
+    with working(config, "resync backfill", dry_run=dry_run) as (app, manner):
+        blocks = BlockRange(first, last)
+        found = backfill_blocks(app.chain, app.store, app.folder, blocks, manner)
+    if as_json:
+        print_json(_backfilled(found, dry_run=dry_run))
+    else:
+        for line in _lines(found):
+            say(line, dry_run=dry_run)
+    if found.differing or (found.refolded is not None and found.refolded.differing):
+        raise typer.Exit(1)
+
+
+def _lines(found: Backfilled) -> Iterator[str]:
+    missing: list[Log | Call] = [*found.missing_logs, *found.missing_calls]
+    for row in missing[:MOST_LINES]:
+        yield f"missing: {named(row)}"
+    if len(missing) > MOST_LINES:
+        yield f"missing: and {len(missing) - MOST_LINES} more (--json names all)"
+    if found.unserved:
+        yield f"{found.unserved} rows of ours were not served now; they stay"
+    if found.differing:
+        other = f"{found.differing} rows were served in OTHER WORDS than ours, which stay"
+        yield f"{other}: `qos-oracle resync verify --repair` finds out who is right"
+    blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
+    if found.refolded is None:
+        yield f"{blocks}: {found.served} logs served, none was missing"
+        return
+    yield f"{blocks}: {found.served} logs served, put in {len(missing)}; {told(found.refolded)}"
+
+
+def _rewound(rewound: Rewound, *, dry_run: bool) -> Mapping[str, object]:
+    return {
+        "dry_run": dry_run,
+        "block": rewound.ancestor.number,
+        "hash": rewound.ancestor.hash,
+        "from_block": rewound.abandoned,
+        "logs": rewound.logs,
+        "reports_missed": rewound.reports,
+        "by": "refold" if rewound.by_refold else "journal",
+    }
+
+
+def _backfilled(found: Backfilled, *, dry_run: bool) -> Mapping[str, object]:
+    refolded = found.refolded
+    return {
+        "dry_run": dry_run,
+        "from": found.blocks.first,
+        "to": found.blocks.last,
+        "served": found.served,
+        "missing_logs": [
+            {"block": log.block, "log": log.index, "tx_hash": log.tx_hash}
+            for log in found.missing_logs
+        ],
+        "missing_calls": [
+            {"block": call.block, "tx_hash": call.tx_hash} for call in found.missing_calls
+        ],
+        "unserved": found.unserved,
+        "differing": found.differing,
+        "refolded": None if refolded is None else refolded_json(refolded, dry_run=dry_run),
+    }

@@ -1,0 +1,110 @@
+"""What every `resync` command works in: the lease, the right network, a bar on a terminal."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from oracle.cli.options import open_app
+from oracle.daemon.app import App
+from oracle.daemon.lease.lease_keeper import leased, renew
+from oracle.domain.ids import Address
+from oracle.domain.logs import Call, Log
+from oracle.errors import InputError
+from oracle.indexer.rebuild import Manner, Refolded
+
+
+@contextmanager
+def working(
+    config: Path,
+    command: str,
+    *,
+    dry_run: bool,
+    offline: bool = False,
+    only_reads: bool = False,
+) -> Iterator[tuple[App, Manner]]:
+    """Open the rooms, hold the lease, and show how far the work is, on a terminal only.
+
+    `only_reads`: no lease is needed, and the daemon may run meanwhile.
+    """
+    with open_app(config) as app, bar(command) as tell:
+        _check_network(app, offline=offline)
+        if only_reads:
+            yield app, Manner(dry_run, tell)
+            return
+        with leased(app.store, command) as epoch:
+
+            def keep_lease() -> None:
+                renew(app.store, epoch)
+
+            yield app, Manner(dry_run, tell, epoch, keep_lease)
+
+
+def _check_network(app: App, *, offline: bool) -> None:
+    """Let nobody work on a database with the settings of another network.
+
+    Raises:
+        InputError: they differ, or nothing is indexed yet.
+    """
+    settings = app.config
+    with app.store.reading() as unit:
+        known = unit.identity.get()
+    if known is None:
+        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    wanted = replace(
+        known,
+        chain_id=settings.chain.id,
+        genesis_hash=known.genesis_hash if offline else app.chain.genesis_hash(),
+        contracts={name: Address(at) for name, at in settings.network.contracts.items()},
+        oracle=None if settings.oracle.address is None else Address(settings.oracle.address),
+        start_block=settings.chain.start_block,
+    )
+    with app.store.reading() as unit:
+        unit.identity.check(wanted)
+
+
+@contextmanager
+def bar(command: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how far the work is; yields what is told the block and the last one."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
+        task = shown.add_task(command, total=None)
+        yield lambda block, last: shown.update(task, completed=block, total=last)
+
+
+def say(line: str, *, dry_run: bool) -> None:
+    """Print one line; of a dry run it says so."""
+    typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
+
+
+def told(refolded: Refolded) -> str:
+    """Return what folding anew showed, as a sentence."""
+    state = "the same state" if refolded.same else "ANOTHER STATE than before"
+    reports = f"{refolded.reports} reports compared"
+    if refolded.differing:
+        periods = ", ".join(str(period) for period in refolded.differing)
+        reports += f", DIFFERENT in periods {periods}"
+    return f"folded {refolded.logs} logs up to block {refolded.last}: {state}; {reports}"
+
+
+def named(row: Log | Call) -> str:
+    """Return where a raw row stands, for people."""
+    where = f"block {row.block}, transaction {row.tx_hash}"
+    return f"log {row.index} of {where}" if isinstance(row, Log) else f"call of {where}"
+
+
+def refolded_json(refolded: Refolded, *, dry_run: bool) -> Mapping[str, object]:
+    """Return what folding anew showed, for programs."""
+    return {
+        "dry_run": dry_run,
+        "block": refolded.last,
+        "logs": refolded.logs,
+        "same_state": refolded.same,
+        "reports": refolded.reports,
+        "differing_periods": list(refolded.differing),
+    }

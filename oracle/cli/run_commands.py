@@ -1,0 +1,299 @@
+"""`run` and `migrate`: the daemon itself, and the tables that it needs."""
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Annotated, NamedTuple
+
+import structlog
+import typer
+
+from oracle import __version__
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.write_session import unix_seconds
+from oracle.daemon.app import App
+from oracle.daemon.config.loader import load
+from oracle.daemon.daemon_health import Watch
+from oracle.daemon.introducing import check_contract, introduce
+from oracle.daemon.lease.lease_keeper import try_take
+from oracle.daemon.lease.lease_keeping import leading, leased
+from oracle.daemon.maintenance_steps import why_unaudited
+from oracle.daemon.patience import Patience, patient
+from oracle.daemon.scheduler import Beats, Waker, run as run_steps, run_once
+from oracle.daemon.startup import await_chain, await_lease, refuse_living
+from oracle.daemon.steps import Work, steps_of
+from oracle.daemon.stopping import Stop, until_told
+from oracle.daemon.web import build, serving
+from oracle.errors import FatalError, InputError, TransientError
+from oracle.indexer import finality_halt
+from oracle.rpc.new_heads import Sight, Wakeups
+from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
+from oracle.telemetry import logging_setup, metrics
+
+_COMMAND = "qos-oracle run"
+_MADE_BEFORE_A_LOOK = 50_000
+
+_SendOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--publish/--dry-run",
+        help="Send reports and kickouts, or send nothing at all. Default: oracle.publish.",
+    ),
+]
+
+_StartOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--dispatch/--no-dispatch",
+        help="Start drawn tasks on chain, or only draw. Default: dispatch.enabled, not with "
+        "--dry-run.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `run` and `migrate` on the command line."""
+    app.command(
+        "run", epilog="Example: qos-oracle run --config config/local.toml --publish --dispatch"
+    )(run)
+    app.command("migrate", epilog="Example: qos-oracle migrate --dry-run")(migrate)
+
+
+def run(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="Catch up with the head, do what is due, and leave.")
+    ] = False,
+    publish: _SendOption = None,
+    dispatch: _StartOption = None,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Where another daemon leads, wait, and take over from it."),
+    ] = False,
+) -> None:
+    """Be the daemon: index the chain, score its nodes, report, give out tasks; until SIGTERM.
+
+    It sends only what --publish, --dispatch or their settings say; the rest is computed and kept.
+    Makes the tables of an empty database. One process works on a database at a time; others may
+    stand by. Exit codes: 1 may be started again by itself, 2 needs a person.
+    """
+    if dispatch and publish is False:
+        raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
+    if once and standby:
+        raise InputError("--once leaves when all is done, and --standby waits: give one")
+
+    def work(stop: Stop) -> None:
+        with open_app(config) as app:
+            told = app.config
+            logging_setup.configure(told.log.format, told.log.level)
+            if schema_state(told.database.url).age is not SchemaAge.EMPTY:
+                # Says at once what is wrong with it. An empty one stays so until the chain
+                # is right.
+                app.require_store()
+            sends = _Sends(
+                reports=told.oracle.publish if publish is None else publish,
+                starts=(told.dispatch.enabled and publish is not False)
+                if dispatch is None
+                else dispatch,
+            )
+            if once:
+                _once(app, sends, stop)
+            else:
+                _daemon(app, sends, stop, is_standby=standby)
+
+    until_told(work)
+
+
+class _Sends(NamedTuple):
+    """What this run may send."""
+
+    reports: bool
+    starts: bool
+
+
+def _once(app: App, sends: _Sends, stop: Stop) -> None:
+    """Catch up, do what is due, and leave; a signal ends it after the turn at hand."""
+    Patience(stop).borne(app.require_chain)
+    stop.check()
+    app.create_store()
+    with leased(app.store, _COMMAND) as epoch:
+        work = Patience(stop).borne(lambda: _prepared(app, epoch, sends))
+        work.wait = stop.event.wait
+        run_once(patient(steps_of(work), stop), stop.event)
+        stop.check()
+        with app.store.reading() as unit:
+            closed = finality_halt.why_stopped(unit)
+        doubt = why_unaudited(app)
+        unproven = work.unproven
+    if closed is not None:
+        # It has not caught up, and whoever asked for that must hear it.
+        raise FatalError(f"not caught up: {closed}")
+    if doubt is not None:
+        raise FatalError(f"not sure: {doubt}")
+    if unproven:
+        raise TransientError(f"not known what became of a call: {unproven[0]}")
+
+
+def _daemon(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> None:
+    """Be the daemon."""
+    _wait_for_chain(app, stop)
+    if stop.reason is None:
+        app.create_store()
+        metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
+        epoch = _lease(app, sends, stop, is_standby=is_standby)
+        if epoch is not None:
+            with leading(app.store, epoch, stop.event.set):
+                _lead(app, epoch, sends, stop)
+    structlog.get_logger().info("stopped", by=stop.reason)
+
+
+def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
+    """Do the work of the one that writes."""
+    work = _prepared(app, epoch, sends)
+    with _serving(app, work.watch) as address:
+        structlog.get_logger().info(
+            "started",
+            version=__version__,
+            chain_id=app.config.chain.id,
+            web=address,
+            publishing=sends.reports,
+            dispatching=sends.starts,
+            epoch=epoch,
+        )
+        metrics.STARTED.set_to_current_time()
+        waker = Waker()
+        with _woken(app, waker):
+            # The lease is kept beside the worker, not by it.
+            steps = [step for step in steps_of(work) if step.name != "lease"]
+            run_steps(steps, stop.event, work.watch.beats, waker)
+
+
+def _lease(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> int | None:
+    """Take the lease; return its epoch, None: told to end first.
+
+    A standby waits for it with everything checked that can be; who does not stand by, for that of
+    a holder that may be dead.
+
+    Raises:
+        HeldError: the holder lives, and we do not stand by.
+    """
+    before = None
+    if is_standby:
+        if sends.reports:
+            check_contract(app)
+    else:
+        # The lease before the port: a second daemon hears who the first one is.
+        epoch, before = try_take(app.store, _COMMAND)
+        if epoch is not None:
+            return epoch
+        refuse_living(before)
+    watch = Watch(Beats(time.monotonic))
+    settle()
+    with _serving(app, watch) as address:
+        if before is None:
+            structlog.get_logger().info("standing_by", web=address)
+        else:
+            reason = f"{before.holder} may be dead; its lease is not over"
+            structlog.get_logger().warning("waiting", web=address, reason=reason)
+        return await_lease(app, watch, stop, _COMMAND, before=before)
+
+
+def _wait_for_chain(app: App, stop: Stop) -> None:
+    """Return at once where an endpoint answers; else say why not, until one does."""
+    try:
+        app.require_chain()
+    except TransientError as error:
+        watch = Watch(Beats(time.monotonic))
+        with _serving(app, watch) as address:
+            structlog.get_logger().warning("waiting", web=address, reason=str(error))
+            await_chain(app, watch, stop)
+
+
+def _serving(app: App, watch: Watch) -> AbstractContextManager[str]:
+    web = build(watch, app.opened_store, app.board)
+    return serving(web, app.config.web.host, app.config.web.port)
+
+
+def settle() -> None:
+    """Keep what the daemon is made of from the garbage collector, and let that come more rarely.
+
+    A window makes some ten thousand events and rows and drops them again, none of them in a
+    circle; looking for circles each seven hundred, and through all that was imported, cost a
+    third of a backfill (benchmarks/backfill.py).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_MADE_BEFORE_A_LOOK)
+
+
+def migrate(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the database's tables to what this version needs, in one transaction."""
+    url = load(config).database.url
+    before = schema_state(url) if dry_run else migrate_tables(url)
+    if as_json:
+        print_json({"before": before.found, "wanted": before.wanted, "dry_run": dry_run})
+        return
+    found = before.found or "no tables"
+    if before.age is SchemaAge.CURRENT:
+        typer.echo(f"nothing to do: the tables are at revision {before.wanted}")
+    else:
+        would = "would go" if dry_run else "went"
+        typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
+
+
+def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
+    """Check everything that can be checked before the first turn."""
+    app.store.fence(epoch)
+    # Who led before may have found out somebody since this process began.
+    app.recall_quarantine()
+    app.identify()
+    work = Work(app, epoch, Watch(Beats(time.monotonic)))
+    closed = finality_halt.show(app.store)
+    if closed is not None:
+        structlog.get_logger().error("latched", reason=closed)
+    with app.store.reading() as unit:
+        cursor = unit.cursor.get()
+    if cursor is not None:
+        work.watch.stands_at(cursor)
+    if sends.starts:
+        work.starts = app.dispatch_desk(epoch, unix_seconds)
+    if sends.reports:
+        introduce(app, check_contract(app))
+        work.desk = app.desk(epoch, unix_seconds)
+    settle()
+    return work
+
+
+@contextmanager
+def _woken(app: App, waker: Waker) -> Iterator[None]:
+    """Let a websocket bring the next look forward, where there is one in the settings."""
+    url = app.config.chain.websocket
+    if url is None:
+        yield
+        return
+    tracker = app.source.tracker
+    wakeups = Wakeups(
+        url,
+        lambda: waker.wake("index"),
+        lambda: Sight(tracker.newest, tracker.block_seconds),
+        time.monotonic,
+    )
+    wakeups.start()
+    try:
+        yield
+    finally:
+        wakeups.stop()

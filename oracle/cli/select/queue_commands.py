@@ -1,0 +1,168 @@
+"""`queue`: which tasks wait, in which order, and what a node would take. Only reads."""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, NamedTuple
+
+import typer
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_json
+from oracle.cli.select.queue_json import queue_answer
+from oracle.cli.select.queue_tables import show_offer, show_queue
+from oracle.cli.system_options import (
+    AtOption,
+    EventsOption,
+    Ground,
+    PolicyOption,
+    chosen_for_queue,
+    ground_of,
+    pairs_of,
+)
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.queries.selection.network_snapshot import Question
+from oracle.queries.selection.queue_view import line_up, offer_to, room_in
+from oracle.queries.text_tables import foreign
+from oracle.systems.crynux.pricing import Pricing
+
+_EXAMPLE = "Example: qos-oracle queue --node 0x… --alpha 2 --json"
+_DECIMAL = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
+
+_NodeOption = Annotated[
+    str | None, typer.Option("--node", metavar="ADDRESS", help="Say what this node would take.")
+]
+_FixedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fixed",
+        metavar="KIND=SECONDS",
+        help=f"What a task of a kind ({', '.join(TaskKind)}) takes whatever its size; may be "
+        "given again. Default: dispatch.fixed_seconds.",
+    ),
+]
+_UnitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unit",
+        metavar="KIND=SECONDS",
+        help="What each unit of its size adds. Default: dispatch.unit_seconds.",
+    ),
+]
+_AlphaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--alpha",
+        metavar="A",
+        help="Say what is dropped where A tasks a member may wait. Default: dispatch.queue_alpha.",
+    ),
+]
+
+
+class _Numbers(NamedTuple):
+    """What tasks take in seconds, by kind, and how many may wait for each member."""
+
+    fixed: Mapping[str, Fraction]
+    unit: Mapping[str, Fraction]
+    alpha: Fraction | None
+
+
+def register(app: typer.Typer) -> None:
+    """Put `queue` on the command line."""
+    app.command("queue", epilog=_EXAMPLE)(queue)
+
+
+def queue(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    node: _NodeOption = None,
+    policy: PolicyOption = None,
+    fixed: _FixedOption = None,
+    unit: _UnitOption = None,
+    alpha: _AlphaOption = None,
+    at: AtOption = None,
+    events: EventsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tasks that wait, by group and value, and what a node would take.
+
+    A task waits from its creation until it starts or ends. Its value is its fee over the seconds
+    that it is estimated to take; nobody publishes those, so they stand in [dispatch], or in
+    --fixed and --unit. `draws` lists who is drawn.
+    """
+    address = None if node is None else _address(node)
+    written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
+    with ground_of(events, config) as ground:
+        choice = chosen_for_queue(policy, ground)
+        numbers = _with_settings(written, ground)
+        pricing = _pricing(numbers)
+        survey = ground.survey(Question(choice.rules, at))
+    line = line_up(survey, choice.policy, pricing)
+    room = None if numbers.alpha is None else room_in(line, survey, numbers.alpha)
+    offer = None if address is None else offer_to(line, survey, address)
+    if as_json:
+        print_json(queue_answer(line, survey, room, offer))
+        return
+    show_queue(line, survey, room)
+    if offer is not None:
+        show_offer(offer)
+
+
+def _address(node: str) -> Address:
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", node) is None:
+        raise InputError(f"--node {foreign(node)}: a node is named by 0x and 40 hex digits")
+    return Address(node.lower())
+
+
+def _seconds(option: str, written: list[str] | None) -> dict[str, Fraction]:
+    found = pairs_of(option, written)
+    for kind in found:
+        if kind not in set(TaskKind):
+            known = ", ".join(TaskKind)
+            raise InputError(f"{option} {foreign(kind)}: there is no such kind (there is {known})")
+    return {kind: _number(f"{option} {kind}", text) for kind, text in found.items()}
+
+
+def _alpha(written: str | None) -> Fraction | None:
+    if written is None:
+        return None
+    alpha = _number("--alpha", written)
+    if not alpha:
+        raise InputError("--alpha 0: must be above 0")
+    return alpha
+
+
+def _number(said: str, text: str) -> Fraction:
+    if _DECIMAL.fullmatch(text) is None:
+        raise InputError(f"{said} {foreign(text)}: must be a decimal, such as 2.5")
+    return Fraction(text)
+
+
+def _with_settings(written: _Numbers, ground: Ground) -> _Numbers:
+    """What is not written on the command line stands in the settings, or nowhere."""
+    if ground.app is None:
+        return written
+    told = ground.app.config.dispatch
+    fixed: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.fixed_seconds or {}).items()}
+    unit: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.unit_seconds or {}).items()}
+    alpha = None if told.queue_alpha is None else Fraction(told.queue_alpha)
+    return _Numbers({**fixed, **written.fixed}, {**unit, **written.unit}, written.alpha or alpha)
+
+
+def _pricing(numbers: _Numbers) -> Pricing:
+    missing = [
+        f"{option} {kind}=SECONDS"
+        for option, known in (("--fixed", numbers.fixed), ("--unit", numbers.unit))
+        for kind in TaskKind
+        if kind not in known
+    ]
+    if missing:
+        raise InputError(
+            "a task's value is its fee over the seconds it takes, and nobody said those: set "
+            f"dispatch.fixed_seconds and dispatch.unit_seconds, or give {', '.join(missing)}"
+        )
+    return Pricing(
+        {kind: numbers.fixed[kind] for kind in TaskKind},
+        {kind: numbers.unit[kind] for kind in TaskKind},
+    )

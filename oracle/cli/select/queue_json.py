@@ -1,0 +1,94 @@
+"""What `queue` answers to programs: groups in order, values, and what a node would take."""
+
+from typing import Any
+
+from oracle.cli.select.selection_json import task_answer
+from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.queries.selection.network_snapshot import Survey
+from oracle.queries.selection.queue_view import Head, Line, Offer, Room, TrioOffer
+from oracle.systems.crynux.crynux_queue import QueueGroup, Waiting
+from oracle.systems.legacy.legacy_queue import Offer as LegacyOffer, TaskGroup
+
+
+def queue_answer(
+    line: Line, survey: Survey, room: Room | None, offer: Offer | TrioOffer | None
+) -> dict[str, Any]:
+    """Return what `queue --json` says; `gpu` null: the Any group, values in wei a second."""
+    queue = line.queue
+    return {
+        "as_of": {"block": survey.block, "time": survey.time},
+        "waiting": len(queue),
+        "groups": [
+            {**_group(group), "tasks": [_waiting(line, survey, each) for each in entries]}
+            for group, entries in queue.groups().items()
+        ],
+        "order": [each.key for each in queue.in_order()],
+        "room": None if room is None else _room(room),
+        "offer": None if offer is None else _offer(offer),
+    }
+
+
+def _group(group: QueueGroup | TaskGroup) -> dict[str, Any]:
+    if isinstance(group, TaskGroup):
+        return {"vram": group.vram, "kind": "gpt" if group.gpt else "sd"}
+    return {"vram": group.vram, "gpu": group.gpu}
+
+
+def _waiting(line: Line, survey: Survey, waiting: Waiting) -> dict[str, Any]:
+    task = waiting.task
+    return {
+        **task_answer(task),
+        "created": {"block": waiting.created.block, "log": waiting.created.log},
+        "queued": task.queued,
+        "estimated_seconds": decimal_text(int(line.pricing.estimated_seconds(task) * UNIT)),
+        "value": decimal_text(int(waiting.value * UNIT)),
+        "drawn": survey.drawn.get(task.key),
+    }
+
+
+def _room(room: Room) -> dict[str, Any]:
+    return {
+        "members": room.members,
+        "most": room.most,
+        "dropped_next": [each.key for each in room.dropped],
+    }
+
+
+def _offer(offer: Offer | TrioOffer) -> dict[str, Any]:
+    if isinstance(offer, TrioOffer):
+        return {
+            "node": offer.node,
+            "why_not": offer.unfit,
+            "takes": offer.offers[0].waiting.key if offer.offers else None,
+            "heads": [_trio(each) for each in offer.offers],
+        }
+    return {
+        "node": offer.node,
+        "why_not": offer.unfit,
+        "takes": None if offer.taken is None else offer.taken.waiting.key,
+        "heads": [_head(head) for head in offer.heads],
+    }
+
+
+def _head(head: Head) -> dict[str, Any]:
+    return {
+        **_group(head.group),
+        "task": head.waiting.key,
+        "value": decimal_text(int(head.waiting.value * UNIT)),
+        "why_not": head.why_not,
+    }
+
+
+def _trio(offer: LegacyOffer) -> dict[str, Any]:
+    """One group's head, and the nodes of which two would run it with the freed one."""
+    combination = offer.combination
+    return {
+        **_group(offer.group),
+        "task": offer.waiting.key,
+        "value": decimal_text(int(offer.waiting.value * UNIT)),
+        "trio": {
+            "vram": combination.vram,
+            "gpu": None if combination.card is None else combination.card.model,
+            "partners": [node.address for node in offer.partners],
+        },
+    }

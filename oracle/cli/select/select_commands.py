@@ -1,0 +1,169 @@
+"""`select`: who would get a task and why, who is drawn, and whether a draw on chain was right."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.cli.event_files import lines_of
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.select.draw_check_tables import check_answer, show_check
+from oracle.cli.select.select_tables import show_selection
+from oracle.cli.select.selection_json import selection_answer
+from oracle.cli.system_options import (
+    AtOption,
+    Choice,
+    EventsOption,
+    Ground,
+    PolicyOption,
+    SetOption,
+    changed_in,
+    chosen,
+    ground_of,
+    pairs_of,
+)
+from oracle.domain.events.jsonl import parse_wanted_task
+from oracle.domain.events.network_events import TaskCreated
+from oracle.domain.ids import TaskKey
+from oracle.errors import InputError
+from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.network_snapshot import Question, Survey
+from oracle.queries.selection.node_selection import (
+    Lots,
+    Selection,
+    select as select_nodes,
+    wanted_task,
+)
+from oracle.queries.text_tables import foreign
+
+_EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
+# Every task that was started by a draw, in one pass.
+_ALL = "all"
+
+_TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="FILE|-",
+        help="A JSON file with what the task asks for (the fields of `task_created`: min_vram, "
+        "models, kind …); - is stdin.",
+    ),
+]
+_SeedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--seed",
+        metavar="HEX",
+        help="Draw by these 32 bytes (64 hex digits); without it nobody is drawn.",
+    ),
+]
+_DrawsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--draws", min=1, metavar="N", help="How many nodes to draw; default: 1, legacy 3."
+    ),
+]
+_VerifyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--verify", metavar="TASK|all", help="Draw again what was drawn on chain, compare."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `select` on the command line."""
+    app.command("select", epilog=_EXAMPLE)(select)
+
+
+def select(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    task: _TaskOption = None,
+    policy: PolicyOption = None,
+    seed: _SeedOption = None,
+    draws: _DrawsOption = None,
+    changes: SetOption = None,
+    at: AtOption = None,
+    events: EventsOption = None,
+    verify: _VerifyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say of every member whether a task could go to it, why, and how likely; and draw.
+
+    Reads the database, or a file of events; sends and writes nothing. With --seed it also draws,
+    as the network would; --set changes numbers of the rules and of the policy. With --verify it
+    draws again what was drawn on chain. Exit codes then: 0 the drawn node started the task, 1
+    another one did, 2 nothing to compare; `all` compares every task in one pass: 1 if any differs.
+    """
+    if verify is not None:
+        _no_other(task, policy, seed, draws, changes, at, events)
+        _verify(config, verify, as_json=as_json)
+        return
+    if task is None:
+        raise InputError("--task: name a file with what the task asks for, or - for stdin")
+    if task == events == "-":
+        raise InputError("--task and --events: only one of them can be stdin")
+    said, drawing = _said(task), _lots(seed, draws)
+    with ground_of(events, config) as ground:
+        choice = chosen(policy, pairs_of("--set", changes), ground)
+        survey, told = _selection(ground, choice, said, (at, drawing))
+    if as_json:
+        print_json(selection_answer(told, survey, changed_in(choice)))
+        return
+    show_selection(told, survey, changed_in(choice))
+
+
+def _no_other(*given: object) -> None:
+    if any(option is not None for option in given):
+        raise InputError("--verify: stands with --config and --json alone")
+
+
+def _verify(config: Path, task: str, *, as_json: bool) -> None:
+    if task != _ALL and re.fullmatch(r"0x[0-9a-fA-F]{64}", task) is None:
+        raise InputError(
+            f"--verify {foreign(task)}: a task is named by 0x and 64 hex digits, or {_ALL}"
+        )
+    with open_folded(config) as app:
+        settings = app.dispatch_settings
+        if settings is None:
+            raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+        where = (app.chain, app.store, app.reader, settings)
+        check = verify_all(*where) if task == _ALL else verify_draw(*where, TaskKey(task.lower()))
+    if as_json:
+        print_json(check_answer(check))
+    else:
+        show_check(check)
+    if check.verdict is not DrawVerdict.AGREES:
+        raise typer.Exit(1 if check.verdict is DrawVerdict.DIFFERS else 2)
+
+
+def _selection(
+    ground: Ground, choice: Choice, said: TaskCreated, wanted: tuple[int | None, Lots | None]
+) -> tuple[Survey, Selection]:
+    at, lots = wanted
+    follower = choice.policy.follow()
+    survey = ground.survey(
+        Question(choice.rules, at, follower if choice.remembers else None, said.group)
+    )
+    asked = wanted_task(said, choice.rules)
+    return survey, select_nodes(survey, choice.policy, follower, asked, lots)
+
+
+def _said(file: str) -> TaskCreated:
+    with lines_of(file) as lines:
+        try:
+            return parse_wanted_task("".join(lines))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+def _lots(seed: str | None, draws: int | None) -> Lots | None:
+    if seed is None:
+        if draws is not None:
+            raise InputError("--draws: without --seed nobody is drawn")
+        return None
+    if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
+        raise InputError(f"--seed {foreign(seed)}: must be 32 bytes, as 64 hex digits")
+    return Lots(bytes.fromhex(seed.removeprefix("0x")), draws)

@@ -1,0 +1,67 @@
+"""Takes one planned call to the endpoints, for commands that do by hand what the daemon does."""
+
+from collections.abc import Callable
+
+from oracle.bindings.inspection import inspected
+from oracle.chain.heads import Heads
+from oracle.cli.write_session import tell_of_lease, unix_seconds
+from oracle.daemon.app import App
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.errors import InputError
+from oracle.indexer.finality_halt import why_stopped
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.dry_run import rehearse
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.recovery.nonce_sync import reconcile
+
+_NOT_NOW = (
+    "the contract does not take it now, or a call about it is on its way: "
+    "`qos-oracle outbox list` shows what is"
+)
+Plan = Callable[[Desk, Heads], Step | None]
+
+
+def published(app: App, command: str, plan: Plan) -> list[Step]:
+    """Plan one call and send it; the daemon watches it from there.
+
+    Raises:
+        InputError: the contract differs from the configuration, or nothing can be planned now.
+        FatalError: a daemon holds the lease of this database; it does all this by itself.
+    """
+    _check(app)
+    with leased(app.store, f"qos-oracle {command}") as epoch:
+        desk = app.desk(epoch, unix_seconds)
+        reconcile(desk)
+        planned = plan(desk, app.chain.heads())
+        if planned is None:
+            raise InputError(_NOT_NOW)
+        steps = [planned]
+        while (step := publish_next(desk, app.chain.heads())) is not None:
+            steps.append(step)
+    return steps
+
+
+def rehearsed(app: App, plan: Plan, otherwise: str) -> str:
+    """Say what `published` would sign first, else `otherwise`; nothing is signed or written.
+
+    Raises:
+        InputError: as `published` does.
+    """
+    _check(app)
+    tell_of_lease(app)
+    desk = app.desk(0, unix_seconds)
+    rehearse(desk, reconcile, otherwise)
+    said = rehearse(desk, lambda desk: plan(desk, app.chain.heads()), otherwise)
+    if said is None:
+        raise InputError(_NOT_NOW)
+    return said
+
+
+def _check(app: App) -> None:
+    _, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
+    if found:
+        raise InputError(f"the contract is not as configured: {found[0].line()}")
+    with app.store.reading() as unit:
+        stopped = why_stopped(unit)
+    if stopped is not None:
+        raise InputError(f"nothing is sent: {stopped}; `qos-oracle latch list` shows it")

@@ -1,0 +1,1 @@
+"""Commands that set up: config, contract, endpoint, keys, selftest."""

@@ -1,0 +1,250 @@
+"""`endpoint probe`: what each endpoint is and can, and whether it is fit for this daemon."""
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from oracle.chain.fetch.window_source import MOST_LOGS, OMITS
+from oracle.chain.log_filter import Filter
+from oracle.chain.probe_schedule import Prober
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.daemon.app import App
+from oracle.domain.ids import Hash
+from oracle.errors import InputError
+from oracle.indexer.audit.quarantine_liars import readmit as readmit_endpoint
+from oracle.queries.text_tables import escaped, foreign, print_table
+from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.capabilities import EndpointFacts
+from oracle.rpc.endpoints.probe import Wanted, probe
+from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.store.schema import SchemaAge, schema_state
+
+_COLUMNS = (
+    *("#", "chain", "client", "head", "lag"),
+    *("tags", "serves", "batch", "logs from", "anchor"),
+)
+_TEXT = ("client", "tags", "serves", "anchor")
+_LONGEST_CLIENT = 24
+
+# What a person can do about it; what else may go wrong passes, or says it itself.
+_ADVICE = {
+    Kind.REFUSED: "put the key in its address right",
+    Kind.UNREACHABLE: "is it up, and its address right?",
+    Kind.THROTTLED: "ask again later, or for a higher limit",
+}
+_OTHER_CHAIN = "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
+_NO_HISTORY = "name another one as well that keeps its history"
+_CAPPED = "it is asked for less, and a proof or another endpoint must tell"
+
+endpoint = typer.Typer(no_args_is_help=True)
+
+
+class _Probed(NamedTuple):
+    """One endpoint by its position in the settings; `fault` says why it is unfit.
+
+    `most_logs` and `omits_logs` are what the daemon found out while it read, of late.
+    """
+
+    position: int
+    name: str
+    facts: EndpointFacts
+    fault: str | None
+    most_logs: int | None = None
+    omits_logs: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Whether it fits, in words, and what has to be borne with it."""
+        if self.fault is not None:
+            return self.fault
+        if self.omits_logs:
+            return f"fit, but its ranges leave logs out without a word; {_CAPPED}"
+        if self.most_logs is not None:
+            return f"fit, but stops at {self.most_logs} logs without a word; {_CAPPED}"
+        return "fit"
+
+
+def register(app: typer.Typer) -> None:
+    """Put `endpoint` on the command line."""
+    app.add_typer(endpoint, name="endpoint", help="The endpoints of the chain, and how they are.")
+
+
+@endpoint.command("probe", epilog="Example: qos-oracle endpoint probe --endpoint 2 --json")
+def probe_endpoints(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    position: Annotated[
+        int | None,
+        typer.Option(
+            "--endpoint", min=1, help="Only this one, counted from 1 in chain.endpoints."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the endpoints what they are and can, as the daemon does by itself every hour.
+
+    About twenty questions to each, and one batch of a hundred. Exit code 1: one of them is unfit.
+    """
+    with open_app(config) as app:
+        wanted = _wanted(app)
+        chosen = _chosen(list(app.source.endpoints), position)
+        states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
+        shut_out = {name: states[name] for name in wrong}
+        probed = (_probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen)
+        found = [_with_habits(app, one) for one in probed]
+    if as_json:
+        print_json([_answer(one, found) for one in found])
+    else:
+        print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT)
+        typer.echo()
+        for one in found:
+            typer.echo(f"{one.position}  {one.name}: {escaped(one.verdict)}")
+    if any(one.fault for one in found):
+        raise typer.Exit(1)
+
+
+@endpoint.command(
+    "readmit", epilog="Example: qos-oracle endpoint readmit https://rpc.example.org --dry-run"
+)
+def readmit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one, as `status` shows it.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask an endpoint again that was proven wrong and is quarantined for it.
+
+    The daemon never does so by itself. What only this endpoint gave is as good as anybody's from
+    then on: let the audit finish first where another one answers (`status` counts the blocks).
+    """
+    with open_app(config) as app:
+        with app.store.reading() as unit:
+            reason = unit.facts.quarantine.reasons().get(name)
+        if reason is None:
+            raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
+        left = readmit_endpoint(app.store, app.folder, name, dry_run=dry_run)
+    if as_json:
+        answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}
+        print_json({**answer, "unaudited_blocks": left})
+        return
+    state = "would be" if dry_run else "is"
+    typer.echo(f"{name} {state} asked again; it was proven wrong: {reason}")
+    if left:
+        typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
+
+
+def _wanted(app: App) -> Wanted:
+    """Return what an endpoint must have for this configuration, and for its database if it is."""
+    told = app.config.chain
+    if told.anchor_block is not None and told.anchor_hash is not None:
+        app.source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
+    if schema_state(app.config.database.url).age is SchemaAge.CURRENT:
+        with app.store.reading() as unit:
+            identity = unit.identity.get()
+        if identity is not None:
+            app.source.hold(0, identity.genesis_hash, "the database")
+    logs = Filter(frozenset(app.reader.addresses), frozenset(app.reader.topics))
+    return Prober(app.source.endpoints, logs, told.start_block).wanted
+
+
+def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, Endpoint]]:
+    every = list(enumerate(endpoints, 1))
+    if position is None:
+        return every
+    if position > len(every):
+        raise InputError(f"--endpoint {position}: chain.endpoints names {len(every)}")
+    return [every[position - 1]]
+
+
+def _probed(position: int, one: Endpoint, wanted: Wanted, shut_out: str | None) -> _Probed:
+    if shut_out is not None:
+        # It is asked nothing any more, not even this.
+        return _Probed(position, one.name, EndpointFacts(), shut_out)
+    try:
+        facts = probe(one, wanted)
+    except EndpointError as error:
+        advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
+        fault = f"{error.kind}: {error.words}{advice}"
+        return _Probed(position, one.name, EndpointFacts(), fault)
+    return _Probed(position, one.name, facts, _unfit(facts, wanted.first))
+
+
+def _with_habits(app: App, one: _Probed) -> _Probed:
+    """Add what the daemon wrote down of it in the database, if there is one."""
+    if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
+        return one
+    kept = app.facts.recall(one.name)
+    most = kept.get(MOST_LOGS, "")
+    return one._replace(
+        most_logs=int(most) if most.isdecimal() else None, omits_logs=kept.get(OMITS) == "1"
+    )
+
+
+def _unfit(facts: EndpointFacts, first: int) -> str | None:
+    """Return why it does not fit, and what to do; None: it fits."""
+    if facts.fault is not None:
+        return f"{facts.fault}; {_OTHER_CHAIN}"
+    if facts.oldest_logs is None:
+        return f"gives no logs; {_NO_HISTORY}"
+    if facts.oldest_logs > first:
+        return f"has no logs of blocks {first} to {facts.oldest_logs - 1}; {_NO_HISTORY}"
+    return None
+
+
+def _lag(one: _Probed, found: list[_Probed]) -> int | None:
+    """Return how many blocks it is behind the best of those that were asked."""
+    heads = [other.facts.head.number for other in found if other.facts.head is not None]
+    return None if one.facts.head is None else max(heads) - one.facts.head.number
+
+
+def _row(one: _Probed, found: list[_Probed]) -> list[str]:
+    facts, lag = one.facts, _lag(one, found)
+    serves = [
+        *(["logs by hash"] if facts.has_logs_by_hash else []),
+        *(["receipts"] if facts.has_block_receipts else []),
+    ]
+    return [
+        str(one.position),
+        _or_dash(facts.chain_id),
+        foreign(facts.client or "-", _LONGEST_CLIENT),
+        _or_dash(None if facts.head is None else facts.head.number),
+        _or_dash(lag),
+        ", ".join(facts.tags) or "-",
+        ", ".join(serves) or "-",
+        _or_dash(None if facts.head is None else facts.batch),
+        _or_dash(facts.oldest_logs),
+        {None: "-", True: "ours", False: "NOT OURS"}[facts.anchor],
+    ]
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _answer(one: _Probed, found: list[_Probed]) -> dict[str, object]:
+    facts = one.facts
+    return {
+        "position": one.position,
+        "endpoint": one.name,
+        "chain_id": facts.chain_id,
+        "client": facts.client,
+        "head": None if facts.head is None else facts.head.number,
+        "lag_blocks": _lag(one, found),
+        "tags": list(facts.tags),
+        "logs_by_hash": facts.has_logs_by_hash,
+        "block_receipts": facts.has_block_receipts,
+        "batch": facts.batch,
+        "oldest_logs": facts.oldest_logs,
+        "anchor": facts.anchor,
+        "most_logs": one.most_logs,
+        "omits_logs": one.omits_logs,
+        "fault": one.fault,
+    }

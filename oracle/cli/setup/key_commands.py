@@ -1,0 +1,123 @@
+"""`keys create` and `keys show`: new keystores, and whose keys the configuration names."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.daemon.app import App
+from oracle.daemon.config.keys_section import ROLES, Role
+from oracle.domain.ids import Address
+from oracle.errors import InputError, OracleError
+from oracle.queries.text_tables import print_table
+from oracle.signing.factory import whereabouts
+from oracle.signing.key_locations import RemoteKey
+from oracle.signing.keystore import create_keystore
+
+keys = typer.Typer(no_args_is_help=True)
+
+_ADVICE = (
+    "back up both files now, apart from each other: whoever has both has the key,",
+    "and nobody can make either again. Then set keys.<role>_keystore, keys.<role>_password_file",
+    "and keys.<role>_address (docs/security.md).",
+)
+# A remote signer is asked for signatures alone.
+_NOT_ASKED = "its address is the one configured; `qos-oracle selftest` has it sign"
+
+
+def register(app: typer.Typer) -> None:
+    """Put `keys` on the command line."""
+    app.add_typer(keys, name="keys", help="Make keys, and see whose are configured.")
+
+
+@keys.command(epilog="Example: qos-oracle keys create keys/signer.json keys/signer.password")
+def create(
+    keystore: Annotated[Path, typer.Argument(help="The keystore to write.", metavar="KEYSTORE")],
+    password_file: Annotated[
+        Path, typer.Argument(help="The file to write its password to.", metavar="PASSWORD_FILE")
+    ],
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a new key: an encrypted keystore, and a file with its random password, mode 600.
+
+    Neither file may be there already: a key is never overwritten.
+    """
+    if keystore.absolute() == password_file.absolute():
+        raise InputError(f"{keystore}: a keystore and its password are two files")
+    for path in (keystore, password_file):
+        if path.exists():
+            raise InputError(f"{path}: is there already; a key is never overwritten")
+    address = None if dry_run else create_keystore(keystore, password_file)
+    if as_json:
+        files = {"keystore": str(keystore), "password_file": str(password_file)}
+        print_json({"address": address, **files, "dry_run": dry_run})
+    elif dry_run:
+        typer.echo(f"would write {keystore} and {password_file}")
+    else:
+        typer.echo(str(address))
+        for line in _ADVICE:
+            typer.echo(line, err=True)
+
+
+@keys.command(epilog="Example: qos-oracle keys show --json")
+def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """Open every key that is configured and show whose it is; exit code 2 where one fails."""
+    with open_app(config) as app:
+        rows = list(_rows(app))
+    if as_json:
+        print_json(rows)
+    elif rows:
+        columns = ("role", "address", "where")
+        print_table(
+            columns, [[str(row[name] or "-") for name in columns] for row in rows], left=columns
+        )
+        for row in rows:
+            for said in (row["fault"], row["note"]):
+                if said is not None:
+                    typer.echo(f"{row['role']}: {said}")
+    else:
+        typer.echo("no keys are configured")
+    failed = [row["role"] for row in rows if row["fault"] is not None]
+    if failed:
+        raise InputError(f"{config}: cannot be used: {', '.join(failed)}")
+    shared = shared_key({row["role"]: row["address"] for row in rows})
+    if shared is not None:
+        raise InputError(f"{config}: {shared}")
+
+
+def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
+    """Say which roles have one and the same key; None: none have."""
+    for address in addresses.values():
+        roles = [role for role, its in addresses.items() if its == address]
+        if address is not None and len(roles) > 1:
+            return f"{' and '.join(roles)} have the same key ({address}): each needs its own"
+    return None
+
+
+def _rows(app: App) -> Iterator[dict[str, Any]]:
+    for role in ROLES:
+        place = app.config.keys.place(role)
+        if place is not None:
+            address, fault = _opened(app, role)
+            where = whereabouts(place)
+            note = _NOT_ASKED if isinstance(place, RemoteKey) else None
+            yield {"role": role, "address": address, "where": where, "fault": fault, "note": note}
+
+
+def _opened(app: App, role: Role) -> tuple[Address | None, str | None]:
+    try:
+        signer = app.key(role)
+    except OracleError as error:
+        return None, str(error)
+    return None if signer is None else signer.address, None

@@ -1,0 +1,201 @@
+"""Which network, policy and rules a command works with: options that several commands share."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.cli.event_files import lines_of
+from oracle.cli.options import open_folded
+from oracle.daemon.app import App
+from oracle.domain.events.jsonl import parse_events
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import InputError
+from oracle.queries.explain import Archive
+from oracle.queries.selection.network_snapshot import Question, Survey, survey_events, survey_store
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.legacy.legacy_policy import LegacyPolicy
+from oracle.systems.policy import Policy
+from oracle.systems.policy_overrides import parameters_of, sorted_out, tuned
+from oracle.systems.registry import (
+    changeable_in,
+    changes_in,
+    policies,
+    policy_named,
+    rule_set,
+    systems,
+)
+
+EventsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--events",
+        metavar="FILE|-",
+        help="A file of events (JSON lines, as `export` writes) instead of the database; - is "
+        "stdin. It needs no configuration.",
+    ),
+]
+AtOption = Annotated[
+    int | None,
+    typer.Option(
+        "--at", min=0, metavar="TIME", help="Look at this time (unix seconds), not after the last."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a number by its name (`rules show NAME` lists those of rules); may be given "
+        "again.",
+    ),
+]
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help=f"Pick by this policy, and its own rules if it has some: {', '.join(policies())}; "
+        "default: that of the configured rule set, or seed for a file.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a command looks at: a file of events, or the database of a configuration.
+
+    `rules` are those that it is folded by if nobody wants others. `app` None: a file.
+    """
+
+    rules: Rules
+    survey: Callable[[Question], Survey]
+    app: App | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A policy and the rules it looks at; `remembers`: it has to see the history first."""
+
+    policy: Policy
+    rules: Rules
+    remembers: bool
+
+
+@contextmanager
+def ground_of(events: str | None, config: Path) -> Iterator[Ground]:
+    """Open what is to be looked at. A file of events needs no configuration.
+
+    Raises:
+        InputError: the file or the configuration has faults, or the database was folded by
+            other rules than the configured ones.
+    """
+    if events is None:
+        with open_folded(config) as app:
+            archive = Archive(app.store, app.reader, app.rules)
+            yield Ground(app.rules, lambda asked: survey_store(archive, asked), app)
+        return
+    with lines_of(events) as lines:
+        told = parse_events(lines)
+    yield Ground(SEED, lambda asked: survey_events(told, asked))
+
+
+def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choice:
+    """Return the policy of a name, or the one of the ground's rules, with its rules.
+
+    The policy of a system that has rules of its own gets those, with the changes; any other
+    looks at the ground's. A change of a number of the policy, such as `weight_floor`, is its own.
+
+    Raises:
+        InputError: no such policy, rule or number, or a rule missing that has no default.
+    """
+    wanted = ground.rules.name if name is None else name
+    policy, system = _policy(wanted, ground), systems().get(wanted)
+    own = system is not None and system.has_rules
+    base = wanted if own else ground.rules.name
+    try:
+        changes, tuning = sorted_out(changes, changeable_in(base) if changes else (), policy)
+        policy = tuned(policy, tuning)
+        if system is None and not changes and _is_bare(policy, ground):
+            return _excluding_nobody(policy, ground)
+        if base == ground.rules.name and not changes:
+            return Choice(policy, ground.rules, remembers=not own)
+        rules = rule_set(base, {**_set(base, ground), **changes})
+    except ValueError as error:
+        raise InputError(f"--set: {error}") from None
+    return Choice(policy, rules, remembers=not own)
+
+
+def chosen_for_queue(name: str | None, ground: Ground) -> Choice:
+    """Return the same for a queue, which asks of rules only who is excluded.
+
+    So the numbers that the legacy rules lack are not needed: that system excludes nobody.
+
+    Raises:
+        InputError: no such policy.
+    """
+    policy = _policy(ground.rules.name if name is None else name, ground)
+    if _is_bare(policy, ground):
+        return _excluding_nobody(policy, ground)
+    return chosen(name, {}, ground)
+
+
+def _is_bare(policy: Policy, ground: Ground) -> bool:
+    """Tell whether a policy of the legacy system has to do without the legacy rules."""
+    return isinstance(policy, LegacyPolicy) and ground.rules.legacy is None
+
+
+def _excluding_nobody(policy: Policy, ground: Ground) -> Choice:
+    """Where a timeout costs nothing, H stays 1, as in the legacy system."""
+    inert = replace(ground.rules, penalty=UNIT, first_penalty=None)
+    return Choice(policy, inert, remembers=False)
+
+
+def _policy(name: str, ground: Ground) -> Policy:
+    try:
+        policy = policy_named(name)
+    except ValueError as error:
+        raise InputError(f"--policy: {error}") from None
+    if ground.app is None or not isinstance(policy, CrynuxPolicy):
+        return policy
+    # The least weight is a setting of who dispatches, and no rule of scoring.
+    floor = int(ground.app.config.dispatch.weight_floor * UNIT)
+    return replace(policy, weighting=replace(policy.weighting, weight_floor=floor))
+
+
+def _set(base: str, ground: Ground) -> Mapping[str, str]:
+    """What the configuration changes in a rule set, where it is the one of the ground."""
+    return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
+
+
+def changed_in(choice: Choice) -> dict[str, str]:
+    """Return the numbers of the rules and of the policy that are not as published, by name."""
+    published = parameters_of(policy_named(choice.policy.name))
+    own = parameters_of(choice.policy).items()
+    return {
+        **changes_in(choice.rules),
+        **{name: text for name, text in own if published[name] != text},
+    }
+
+
+def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:
+    """Read `KEY=VALUE` options.
+
+    Raises:
+        InputError: no equals sign, or a key twice.
+    """
+    found: dict[str, str] = {}
+    for each in written or ():
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise InputError(f"{option} {each}: must be KEY=VALUE")
+        if key in found:
+            raise InputError(f"{option} {key}: given twice")
+        found[key] = value
+    return found

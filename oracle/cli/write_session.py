@@ -1,0 +1,73 @@
+"""What every command that changes something works in: the lease, the user's name, or a dry run."""
+
+import getpass
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from oracle.daemon.app import App
+from oracle.daemon.lease.lease_keeper import HeldError, leased, worker
+from oracle.errors import FatalError
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Stamp
+
+
+def actor() -> str:
+    """Return the OS user who runs the command: the journal keeps it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+@contextmanager
+def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[Unit, Stamp]]:
+    """One transaction under the lease, in the user's name; a dry run only reads.
+
+    Raises:
+        FatalError: a daemon works on this database.
+    """
+    if dry_run:
+        tell_of_lease(app)
+        with app.store.reading() as unit:
+            yield unit, Stamp(0, 0)
+        return
+    with command_lease(app, command) as epoch, app.store.transaction() as unit:
+        unit.lease.guard(epoch)
+        yield unit, Stamp(int(unix_seconds()), epoch, actor())
+
+
+def tell_of_lease(app: App) -> None:
+    """Say what a dry run does not need and the real one does: that nobody works here."""
+    with app.store.reading() as unit:
+        working = worker(unit.lease.current())
+    if working is not None:
+        typer.echo(
+            f"{working} works on this database: without --dry-run it has to be stopped first",
+            err=True,
+        )
+
+
+@contextmanager
+def command_lease(app: App, command: str) -> Iterator[int]:
+    """Hold the lease for a command; yields its epoch.
+
+    Raises:
+        FatalError: a daemon works on this database.
+    """
+    try:
+        with leased(app.store, f"qos-oracle {command}") as epoch:
+            yield epoch
+    except HeldError as error:
+        raise FatalError(
+            f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
+            "start them: they go on where they were"
+        ) from None
+
+
+def unix_seconds() -> float:
+    """Return the time for the journal."""
+    return time.clock_gettime(time.CLOCK_REALTIME)

@@ -1,0 +1,1 @@
+"""The composition root, the scheduler and its jobs, the lease, HTTP."""

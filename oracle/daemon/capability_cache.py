@@ -1,0 +1,55 @@
+"""Keeps what was learned of endpoints in the database: read once, written by the worker alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from oracle.store.database import Store
+
+
+@dataclass(slots=True)
+class KeptFacts:
+    """Satisfies `chain.providers.facts.FactKeeper`; any thread may learn something.
+
+    `store` gives the database, None while it is not open. `now` tells unix seconds.
+    """
+
+    store: Callable[[], Store | None]
+    now: Callable[[], float]
+    # By endpoint and name: the value, and when it is too old.
+    _learned: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def recall(self, endpoint: str) -> dict[str, str]:
+        """Return what is known of this endpoint and not too old; nothing without a database."""
+        store, kept = self.store(), dict[str, str]()
+        if store is not None:
+            with store.reading() as unit:
+                kept = unit.facts.of(endpoint, int(self.now()))
+        with self._lock:
+            return kept | {
+                name: value for (of, name), (value, _) in self._learned.items() if of == endpoint
+            }
+
+    def keep(self, endpoint: str, key: str, value: str, seconds: float) -> None:
+        """Remember a value for so long; it is written down with the next `flush`."""
+        with self._lock:
+            self._learned[endpoint, key] = value, int(self.now() + seconds)
+
+    def flush(self, epoch: int) -> int:
+        """Write down what was learned since, under a lease's epoch; return how much that was.
+
+        Raises:
+            FatalError: another process has taken over the lease.
+        """
+        store = self.store()
+        with self._lock:
+            learned, self._learned = self._learned, {}
+        if store is None or not learned:
+            return 0
+        with store.transaction() as unit:
+            unit.lease.guard(epoch)
+            unit.facts.prune(int(self.now()))
+            for (endpoint, name), (value, expires) in learned.items():
+                unit.facts.set(endpoint, {name: value}, expires)
+        return len(learned)

@@ -1,0 +1,1 @@
+"""Settings: TOML file and environment, checked, every complaint at once."""

@@ -1,0 +1,81 @@
+"""The section `[dispatch]`, its faults, and what it means to the services."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from oracle.daemon.config.section import Section
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
+
+Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+Kind = Literal["sd", "llm", "sd_ft"]
+_KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
+
+
+class Dispatch(Section):
+    # Send starts. Off: nodes are drawn and recorded where `start_block` is set, nothing is sent.
+    enabled: bool = False
+    # Tasks are drawn for from the end of this block on; without it nobody is drawn.
+    start_block: int | None = Field(default=None, ge=0)
+    policy: Literal["seed", "relay"] = "seed"
+    # The least weight of a node that may be drawn, as a fraction.
+    weight_floor: Decimal = Field(default=Decimal(0), ge=0, allow_inf_nan=False)
+    # The queue holds at most this many tasks for each member.
+    queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # What a task takes, by its kind: always, and for each unit of its size.
+    fixed_seconds: dict[Kind, Seconds] | None = None
+    unit_seconds: dict[Kind, Seconds] | None = None
+    # Transactions of the dispatcher that may be on their way at the same time.
+    max_in_flight: int = Field(default=64, ge=1, le=1000)
+
+
+def faults_in_dispatch(dispatch: Dispatch, chain_start: int, *, has_key: bool) -> list[str]:
+    """Return what is missing or cannot be: the numbers have no default (scoring.md 7)."""
+    faults = []
+    if dispatch.enabled and not has_key:
+        faults.append("keys.dispatcher_keystore: is missing, and dispatch.enabled is on")
+    if dispatch.start_block is None:
+        if dispatch.enabled:
+            faults.append("dispatch.start_block: is missing, and dispatch.enabled is on")
+        return faults
+    if dispatch.start_block < chain_start:
+        faults.append(
+            f"dispatch.start_block: {dispatch.start_block} is before chain.start_block, "
+            f"{chain_start}"
+        )
+    if dispatch.queue_alpha is None:
+        faults.append("dispatch.queue_alpha: is missing; tasks in the queue for each member")
+    for name in ("fixed_seconds", "unit_seconds"):
+        missing = [kind for kind in _KINDS if kind not in (getattr(dispatch, name) or {})]
+        if missing:
+            faults.append(f"dispatch.{name}: is missing for {', '.join(missing)}")
+    return faults
+
+
+def dispatch_settings(told: Dispatch, rules: Rules) -> DispatchSettings | None:
+    """Return the numbers of the section, which has no faults; None: nobody is drawn."""
+    if told.start_block is None or told.queue_alpha is None:
+        return None
+    weighting = SEED_WEIGHTING if told.policy == "seed" else RELAY_WEIGHTING
+    return DispatchSettings(
+        start_block=told.start_block,
+        rules=rules,
+        policy=told.policy,
+        weighting=replace(weighting, weight_floor=int(told.weight_floor * UNIT)),
+        pricing=Pricing(_exactly(told.fixed_seconds or {}), _exactly(told.unit_seconds or {})),
+        alpha=Fraction(told.queue_alpha),
+        max_in_flight=told.max_in_flight,
+    )
+
+
+def _exactly(seconds: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:
+    return {TaskKind(kind): Fraction(number) for kind, number in seconds.items()}

@@ -1,0 +1,177 @@
+"""The section `[keys]`: where the keys of three roles are; never a key itself.
+
+Each role's key lies in one place at most: a keystore, AWS KMS, behind a remote signer, or (on
+development chains) in an environment variable.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from oracle.daemon.config.section import ContractAddress, Section
+from oracle.domain.ids import Address
+from oracle.signing.key_locations import (
+    DEVELOPMENT_CHAINS,
+    KeyFiles,
+    KeyPlace,
+    KmsKey,
+    RemoteKey,
+    VariableKey,
+    Wire,
+)
+
+Role = Literal["signer", "transmitter", "dispatcher"]
+ROLES: tuple[Role, ...] = get_args(Role)
+# A role's places, by the setting that names each.
+_PLACES = ("keystore", "kms_key_id", "remote_url", "env")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+# A setting's value, found by its name.
+_Written: TypeAlias = Any
+_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+
+
+def _no_key(value: str) -> str:
+    if _KEY.fullmatch(value.strip()) is not None:
+        raise ValueError("looks like a key itself; say where it lies")
+    return value
+
+
+def _variable(value: str) -> str:
+    if re.fullmatch(r"[A-Z_][A-Z0-9_]*", _no_key(value)) is None:
+        raise ValueError("is the name of an environment variable: capitals, digits and _")
+    return value
+
+
+def _address_on_the_web(value: str) -> str:
+    try:
+        parts = urlsplit(_no_key(value))
+        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_web = False
+    if not is_web:
+        raise ValueError("is not an http:// or https:// address")
+    return value
+
+
+_Named = Annotated[str, AfterValidator(_no_key), Field(min_length=1)]
+_Variable = Annotated[str, AfterValidator(_variable)]
+_Url = Annotated[str, AfterValidator(_address_on_the_web)]
+
+
+class Keys(Section):
+    """`*_url` and `kms_endpoint` may hold tokens: only their hosts are ever shown."""
+
+    signer_keystore: Path | None = None
+    signer_password_file: Path | None = None
+    signer_kms_key_id: _Named | None = None
+    signer_remote_url: _Url | None = Field(default=None, repr=False)
+    signer_env: _Variable | None = None
+    signer_address: ContractAddress | None = None
+    transmitter_keystore: Path | None = None
+    transmitter_password_file: Path | None = None
+    transmitter_kms_key_id: _Named | None = None
+    transmitter_remote_url: _Url | None = Field(default=None, repr=False)
+    transmitter_env: _Variable | None = None
+    transmitter_address: ContractAddress | None = None
+    dispatcher_keystore: Path | None = None
+    dispatcher_password_file: Path | None = None
+    dispatcher_kms_key_id: _Named | None = None
+    dispatcher_remote_url: _Url | None = Field(default=None, repr=False)
+    dispatcher_env: _Variable | None = None
+    dispatcher_address: ContractAddress | None = None
+    kms_region: str | None = None
+    kms_endpoint: _Url | None = Field(default=None, repr=False)
+    remote_certificate: Path | None = None
+    remote_certificate_key: Path | None = None
+    remote_ca_file: Path | None = None
+    remote_token_file: Path | None = None
+    remote_typed_data_method: Literal["eth_signTypedData_v4", "eth_signTypedData"] = (
+        "eth_signTypedData_v4"
+    )
+    # Of one request to a remote signer or to the KMS.
+    # Two of them, for a statement and a transaction, are less than `/livez` allows a turn.
+    timeout_seconds: float = Field(default=10.0, gt=0, le=20)
+
+    def place(self, role: Role) -> KeyPlace | None:
+        """Return where a role's key lies; None: there is none."""
+        files = KeyFiles.of(self._of(role, "keystore"), self._of(role, "password_file"))
+        if files is not None:
+            return files
+        if (key_id := self._of(role, "kms_key_id")) is not None:
+            return KmsKey(key_id, self.kms_region, self.kms_endpoint, self.timeout_seconds)
+        url, address = self._of(role, "remote_url"), self.expected(role)
+        if url is not None and address is not None:
+            return RemoteKey(url, address, self._wire())
+        variable = self._of(role, "env")
+        return None if variable is None else VariableKey(variable)
+
+    def expected(self, role: Role) -> Address | None:
+        """Return whose key a role's must be; None: it is not said."""
+        told = self._of(role, "address")
+        return None if told is None else Address(told)
+
+    def has(self, role: Role) -> bool:
+        """Tell whether a place is named for a role's key."""
+        return bool(self.named(role))
+
+    def named(self, role: Role) -> list[str]:
+        """Return the settings that name a place of a role's key."""
+        return [f"keys.{role}_{place}" for place in _PLACES if self._of(role, place) is not None]
+
+    def _of(self, role: Role, what: str) -> _Written:
+        return getattr(self, f"{role}_{what}")
+
+    def _wire(self) -> Wire:
+        return Wire(
+            certificate=self.remote_certificate,
+            certificate_key=self.remote_certificate_key,
+            ca_file=self.remote_ca_file,
+            token_file=self.remote_token_file,
+            typed_data_method=self.remote_typed_data_method,
+            timeout_seconds=self.timeout_seconds,
+        )
+
+
+def warnings_of_keys(keys: Keys) -> list[str]:
+    """Return what deserves a thought: signers that are spoken to in the clear."""
+    return [
+        f"keys.{role}_remote_url: is http, and not on this host: use https and a certificate"
+        for role in ROLES
+        if isinstance(place := keys.place(role), RemoteKey) and _is_open(place.url)
+    ]
+
+
+def _is_open(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname not in _HERE
+
+
+def faults_in_keys(keys: Keys, chain_id: int) -> list[str]:
+    """Return what cannot stand together in `[keys]`, in one line each."""
+    faults = [fault for role in ROLES for fault in _faults_of(keys, role, chain_id)]
+    if (keys.remote_certificate is None) != (keys.remote_certificate_key is None):
+        faults.append("keys.remote_certificate and keys.remote_certificate_key: give both or none")
+    return faults
+
+
+def _faults_of(keys: Keys, role: Role, chain_id: int) -> list[str]:
+    faults, named = [], keys.named(role)
+    written: dict[str, _Written] = keys.model_dump()
+    if (written[f"{role}_keystore"] is None) != (written[f"{role}_password_file"] is None):
+        faults.append(f"keys.{role}_keystore and keys.{role}_password_file: give both or none")
+    if len(named) > 1:
+        faults.append(f"{' and '.join(named)}: a key lies in one place; give one of them")
+    if written[f"{role}_remote_url"] is not None and keys.expected(role) is None:
+        faults.append(
+            f"keys.{role}_address: is missing; a remote signer is told whose key is meant"
+        )
+    if written[f"{role}_env"] is not None and chain_id not in DEVELOPMENT_CHAINS:
+        allowed = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
+        faults.append(
+            f"keys.{role}_env: a key in the environment is for development chains only "
+            f"({allowed}), not for chain {chain_id}"
+        )
+    return faults

@@ -1,0 +1,266 @@
+"""Settings: a TOML file and the environment become one `Config`, or one list of complaints.
+
+Environment variables win: `QOS_ORACLE_<SECTION>__<KEY>` (docs/operating.md names every setting).
+Rooms never see these classes; `app` hands them the small values they ask for.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+from typing_extensions import override
+
+from oracle.chain.profiles.profile import Profile
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.daemon.config.chain_section import Chain
+from oracle.daemon.config.dispatch_section import Dispatch, faults_in_dispatch
+from oracle.daemon.config.keys_section import Keys, faults_in_keys
+from oracle.daemon.config.limits import Limits
+from oracle.daemon.config.network import Network
+from oracle.daemon.config.oracle_section import Oracle
+from oracle.daemon.config.redaction import SECRET, secret_parts
+from oracle.daemon.config.reporters import Reporters
+from oracle.daemon.config.section import Section
+from oracle.daemon.config.verify_section import Verify
+from oracle.errors import InputError
+from oracle.systems.registry import rule_set, rule_sets
+from oracle.systems.rule_overrides import changes_of
+from oracle.telemetry.logging_setup import hide
+
+ENVIRONMENT_PREFIX = "QOS_ORACLE_"
+
+# A soft report speaks of a block this far under the head (decision 10).
+SOFT_BLOCKS = 2
+# The contract that registers nodes with the oracle contract, and starts what we draw.
+ACTED_ON = "TaskNetwork"
+# Blocks that a report takes from being cut to being mined, on a bad day.
+LANDING_BLOCKS = 6
+
+
+class Database(Section):
+    # `sqlite:///file` or `postgresql://user:password@host/name`; may hold a password.
+    url: str = Field(repr=False, min_length=1)
+
+
+class Scoring(Section):
+    set: str = "seed"
+    # Only where it differs from the rule set's own.
+    close: Literal["validated", "terminal"] | None = None
+    # The same for any other rule: dotted names to text.
+    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """Everything that differs from the rule set."""
+        return self.change if self.close is None else {**self.change, "close": self.close}
+
+
+class Web(Section):
+    host: str = "127.0.0.1"
+    # 0 takes any free port.
+    port: int = Field(default=8080, ge=0, le=65_535)
+
+
+class LogLines(Section):
+    format: Literal["auto", "json", "text"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(BaseSettings):
+    """Every setting, checked. The attributes are the sections of the file."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        hide_input_in_errors=True,
+    )
+
+    database: Database
+    chain: Chain
+    network: Network
+    verify: Verify = Verify()
+    oracle: Oracle = Oracle()
+    rules: Scoring = Scoring()
+    dispatch: Dispatch = Dispatch()
+    keys: Keys = Keys()
+    limits: Limits = Limits()
+    reporters: Reporters = Reporters()
+    web: Web = Web()
+    log: LogLines = LogLines()
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file; nothing else is read."""
+        return env_settings, init_settings
+
+
+def load(path: Path) -> Config:
+    """Read the file and the environment.
+
+    Raises:
+        InputError: one line for each fault of the whole configuration.
+    """
+    written = _read(path)
+    faults = _unknown_variables(os.environ)
+    config = None
+    try:
+        config = Config(**written)
+    except ValidationError as error:
+        faults += [_fault(found["loc"], found["type"], found["msg"]) for found in error.errors()]
+    except SettingsError as error:
+        faults.append(str(error))
+    if config is not None:
+        faults += _disagreements(config)
+    if config is None or faults:
+        raise InputError(_complaint(path, faults))
+    for part in secret_parts(_secret_values(config)):
+        hide(part)
+    return config
+
+
+def _secret_values(config: Config) -> Iterator[str]:
+    for name in SECRET:
+        section, setting = name.split(".")
+        value = getattr(getattr(config, section), setting)
+        if value is not None:
+            yield from [value] if isinstance(value, str) else value
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such configuration; name one by --config") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: is not TOML: {error}") from error
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A misspelled section would be passed over in silence otherwise."""
+    sections = set(Config.model_fields)
+    named = (name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and "__" in name)
+    return [
+        f"{name}: no such section (sections: {', '.join(sorted(sections))})"
+        for name in sorted(named)
+        if name.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].lower() not in sections
+    ]
+
+
+def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    words = {"missing": "is missing", "extra_forbidden": "is not a setting"}
+    name = ".".join(str(part) for part in place)
+    return f"{name}: {words.get(kind, message.removeprefix('Value error, '))}"
+
+
+def _disagreements(config: Config) -> list[str]:
+    """Settings that are well-formed one by one and cannot stand together."""
+    oracle, keys = config.oracle, config.keys
+    faults = _faults_in_rules(config.rules)
+    faults += faults_in_keys(keys, config.chain.id)
+    faults += _faults_in_network(config)
+    if oracle.publish and oracle.address is None:
+        faults.append("oracle.publish: needs oracle.address")
+    if oracle.publish and not keys.has("signer") and not keys.has("transmitter"):
+        faults.append(
+            "keys: oracle.publish is on, and neither a signer nor a transmitter is named"
+        )
+    faults += faults_in_dispatch(
+        config.dispatch, config.chain.start_block, has_key=keys.has("dispatcher")
+    )
+    return faults + _faults_in_time(config)
+
+
+def _faults_in_network(config: Config) -> list[str]:
+    told = config.network
+    try:
+        profile = open_profile(told.profile, told.options)
+    except InputError as error:
+        first, *rest = str(error).splitlines()
+        # The first of several only counts them, and so do we.
+        return rest or [first]
+    known = {name for name, contract in profile.contracts.items() if contract.address is not None}
+    missing = sorted(profile.contracts.keys() - known - told.contracts.keys())
+    faults = [f"network.contracts: the profile {profile.name} needs {name}" for name in missing]
+    faults += [
+        f"network.contracts.{name}: the profile {profile.name} has no such contract (there are: "
+        f"{', '.join(sorted(profile.contracts))})"
+        for name in sorted(told.contracts.keys() - profile.contracts.keys())
+    ]
+    faults += _twins(config, profile)
+    acting = config.oracle.address is not None or config.dispatch.start_block is not None
+    if acting and ACTED_ON not in profile.contracts:
+        faults.append(
+            f"network.profile: {profile.name} has no {ACTED_ON}, which nodes are registered by: "
+            "with it the daemon can index only, without oracle.address and dispatch.start_block"
+        )
+    return faults
+
+
+def _twins(config: Config, profile: Profile) -> list[str]:
+    """Two contracts at one address: their events could not be told apart."""
+    placed = {name: contract.address for name, contract in profile.contracts.items()}
+    placed |= {**config.network.contracts, "oracle.address": config.oracle.address}
+    by_address: dict[str, list[str]] = {}
+    for name, address in placed.items():
+        if address is not None:
+            by_address.setdefault(address.lower(), []).append(name)
+    return [
+        f"network.contracts: {' and '.join(names)} have the same address, {address}"
+        for address, names in by_address.items()
+        if len(names) > 1
+    ]
+
+
+def _faults_in_rules(scoring: Scoring) -> list[str]:
+    if scoring.close is not None and "close" in scoring.change:
+        return ["rules.close and rules.change.close: give one of them"]
+    try:
+        rule_set(scoring.set, scoring.changes)
+    except ValueError as error:
+        key = "change" if scoring.set in rule_sets() else "set"
+        return [f"rules.{key}: {error}"]
+    return []
+
+
+def _faults_in_time(config: Config) -> list[str]:
+    oracle = config.oracle
+    faults = []
+    if oracle.heartbeat_seconds < oracle.period_seconds:
+        faults.append("oracle.heartbeat_seconds: is shorter than oracle.period_seconds")
+    under_head = SOFT_BLOCKS if oracle.level == "soft" else config.chain.finality_depth
+    if under_head + LANDING_BLOCKS > oracle.anchor_window:
+        faults.append(
+            f"oracle.anchor_window: {oracle.anchor_window} blocks are too few: a report of level "
+            f"{oracle.level} speaks of a block up to {under_head} blocks under the head, and "
+            f"needs {LANDING_BLOCKS} more to land"
+        )
+    return faults
+
+
+def _complaint(path: Path, faults: list[str]) -> str:
+    if len(faults) == 1:
+        return f"{path}: {faults[0]}"
+    return "\n".join([f"{path}: {len(faults)} faults", *(f"  {fault}" for fault in faults)])

@@ -1,0 +1,159 @@
+"""What the HTTP server knows about the running daemon: memory, written by the worker alone."""
+
+from dataclasses import dataclass, field
+
+from oracle.chain.heads import Heads
+from oracle.daemon.scheduler import Beats
+from oracle.domain.blocks import BlockRef
+from oracle.indexer.loop import Indexed
+from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ContractState
+from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.purse import Purse
+from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry import metrics
+from oracle.telemetry.outbox_metrics import OutboxFigures
+
+# Turns of a step that failed in a row before the daemon is not ready.
+READY_WITHIN_FAILURES = 3
+# Heads that were seen longer ago say nothing of how far behind we are.
+READY_WITHIN_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """How far the chain and the fold have come; None until the first look."""
+
+    beats: Beats
+    newest: int | None = None
+    final: int | None = None
+    folded: BlockRef | Cursor | None = None
+    # As it was counted last; None: nothing is started.
+    dispatcher: Purse | None = None
+    # Why nothing is folded or sent; None: no latch is closed.
+    latch: str | None = None
+    # No endpoint shows a new block; or one says that ours left the chain, and has to say it again.
+    is_stalled: bool = False
+    is_in_doubt: bool = False
+    # What endpoints say against each other, while nothing of either is taken in.
+    dispute: str | None = None
+    # The lowest block that was never read; None: there is none.
+    hole: int | None = None
+    # The block that nobody gives as it must be; and why what was read is not sure enough yet.
+    refused: str | None = None
+    unsure: str | None = None
+    # Why the next report waits for a human; None: none does.
+    held: str | None = None
+    # Who of us sends nothing until a person says so, and why.
+    resting: list[str] = field(default_factory=list)
+    # Who leads while this process stands by; None: it leads, or does not know yet.
+    standby_of: str | None = None
+    # What this process waits for before it leads; None: it leads, or stands by.
+    waits_for: str | None = None
+    endpoints: list[EndpointView] = field(default_factory=list)
+    # As it stood at the last count; None: not known here.
+    contract: ContractState | None = None
+    _heads: Heads | None = None
+    _seen_at: float | None = None
+
+    def saw(self, heads: Heads) -> None:
+        """Note the chain's heads; the same ones again are those of an older look."""
+        if heads is not self._heads:
+            self._heads, self._seen_at = heads, self.beats.clock()
+        self.is_stalled = heads.stalled
+        self.newest, self.final = heads.latest.number, heads.final.number
+        metrics.BLOCK.labels("head").set(heads.latest.number)
+        metrics.BLOCK.labels("final").set(heads.final.number)
+        if heads.safe is not None:
+            metrics.BLOCK.labels("safe").set(heads.safe.number)
+        if self.folded is not None:
+            metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded.number))
+            metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded.time))
+
+    def stands_at(self, block: BlockRef | Cursor) -> None:
+        """Note the last block folded."""
+        self.folded = block
+        metrics.BLOCK.labels("folded").set(block.number)
+
+    def counted(self, figures: OutboxFigures | None) -> None:
+        """Note how the contract stands; where no endpoint told, it is not known any more."""
+        told = None if figures is None else figures.contract
+        self.contract = None
+        if told is not None:
+            self.contract = ContractState(
+                told.round, told.pushed_at, told.paused_until, told.kicks_paused
+            )
+
+    @property
+    def chain(self) -> ChainView:
+        """Return what was seen of the chain, by memory alone."""
+        head = None if self._heads is None else self._heads.latest
+        unknown = "this process has not looked at it" if self.contract is None else None
+        return ChainView(head, self.contract, unknown)
+
+    @property
+    def lag_blocks(self) -> int | None:
+        """Blocks from folded to head; None while either is unknown."""
+        if self.newest is None or self.folded is None:
+            return None
+        return max(0, self.newest - self.folded.number)
+
+    def reasons(self) -> list[str]:
+        """Return why the daemon is not ready, by memory alone."""
+        failing = [
+            f"{name}: {reason}"
+            for name, (count, reason) in self.beats.failing().items()
+            if count >= READY_WITHIN_FAILURES
+        ]
+        silent = [f"{name}: has not turned for too long" for name in self.beats.silent()]
+        if self.standby_of is not None:
+            # The leader indexes, into the same database.
+            return [*failing, *silent]
+        waits = [] if self.waits_for is None else [f"lease: waits for {self.waits_for}"]
+        said = [*waits, *self._held(), *self._unsure()]
+        return [*said, *failing, *silent, *self._behind()]
+
+    def _held(self) -> list[str]:
+        """Return what keeps the index from going on, though every loop turns."""
+        found = [] if self.latch is None else [self.latch]
+        if self.is_in_doubt:
+            found.append("index: one endpoint alone says that our blocks left the chain")
+        if self.dispute is not None:
+            found.append(
+                f"index: {self.dispute}, and nothing new came from who is believed: take the one "
+                "that is wrong out of [chain] endpoints, or name a third"
+            )
+        if self.held is not None:
+            found.append(f"report: {self.held}")
+        found += [f"sender: {reason}" for reason in self.resting]
+        if self.hole is not None:
+            found.append(f"index: block {self.hole} was never read: `qos-oracle resync gaps`")
+        if self.is_stalled:
+            found.append("chain: no endpoint shows a new block")
+        if self._seen_at is not None:
+            age = self.beats.clock() - self._seen_at
+            if age > READY_WITHIN_SECONDS:
+                found.append(f"heads: the last look that worked is {age:.0f} s old")
+        return found
+
+    def _unsure(self) -> list[str]:
+        """Return what is not believed, or not yet."""
+        told = [] if self.refused is None else [f"{self.refused}: `qos-oracle resync refusal`"]
+        told += [] if self.unsure is None else [self.unsure]
+        return [f"index: {words}" for words in told]
+
+    def _behind(self) -> list[str]:
+        lag = self.lag_blocks
+        if lag is None:
+            return ["index: no block has been folded yet"]
+        if lag > READY_WITHIN_BLOCKS:
+            return [f"index: {lag} blocks behind the head"]
+        return []
+
+
+def count_window(done: Indexed) -> None:
+    """Add one committed window to the metrics."""
+    metrics.LOGS.inc(done.logs)
+    for kind, count in done.events.items():
+        metrics.EVENTS.labels(kind).inc(count)
+    metrics.FOLD_SECONDS.observe(done.fold_seconds)
+    metrics.COMMIT_SECONDS.observe(done.commit_seconds)

@@ -1,0 +1,1 @@
+"""The lease: who may write, who holds it, and whether the holder still lives."""

@@ -1,0 +1,214 @@
+"""The daemon's turns for being sure of what it holds: mend, audit, compare, count."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oracle.daemon.app import App
+from oracle.daemon.config.verify_section import one_of
+from oracle.daemon.lease.lease_keeper import renew
+from oracle.errors import TransientError
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.counter_check import Counts, Question, compare_counters
+from oracle.indexer.audit.disputes import disputes_in
+from oracle.indexer.audit.quarantine_liars import note_proven_wrong
+from oracle.indexer.audit.reread import Reread, Rereader, reread_next
+from oracle.indexer.audit.scope_backfill import Mended, Mender, mend_next
+from oracle.indexer.loop import Pace
+from oracle.indexer.rebuild import Manner
+from oracle.queries.surveying import integrity_census
+from oracle.telemetry import integrity_metrics
+
+# How often contracts are asked what they count; and to look whether one that was late has told.
+_COUNTERS_SECONDS = 3600.0
+COUNTERS_TURN_SECONDS = 10.0
+# So long a turn waits for an endpoint's answer beside the work; one that is late is looked for
+# later, for the head must not wait for it.
+ASIDE_SECONDS = 0.2
+# What counting for the metrics took is followed by so many times as long without it: a year of
+# coverage takes seconds, and meanwhile nothing is folded.
+_SURVEY_RESTS = 100
+# Blocks that no header proves are audited so many at a time.
+_UNPROVEN_BLOCKS = 100
+# An endpoint that gives the audit no answer is left alone for a while.
+_REST_SECONDS = 60.0
+
+Facts = Mapping[str, object] | None
+
+
+def why_unaudited(app: App) -> str | None:
+    """Return which blocks nobody should rest on; None: there are no such.
+
+    They came from endpoints proven wrong alone, or two endpoints differ about them.
+    """
+    with app.store.reading() as unit:
+        quarantine = unit.facts.quarantine
+        blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
+        disputes = disputes_in(unit)
+    if not blocks:
+        return next((each.words for each in disputes), None)
+    return (
+        f"{blocks} blocks came from {', '.join(wrong)} alone, proven wrong, and no other endpoint "
+        "was asked about them yet: name one in [chain] endpoints"
+    )
+
+
+@dataclass(slots=True)
+class IntegrityWork:
+    """What these turns share with each other and with the loops; writes under the lease."""
+
+    app: App
+    epoch: int
+    pace: Pace
+    mender: Mender = field(default_factory=Mender)
+    auditor: Auditor = field(default_factory=Auditor)
+    rereader: Rereader = field(default_factory=Rereader)
+    counters: Question = field(default_factory=Question)
+    _rests_until: float = 0.0
+    # When the contracts are asked next.
+    _counts_again: float = 0.0
+    # When it is counted next for the metrics.
+    _surveys_again: float = 0.0
+
+    def mend(self) -> Facts:
+        """Bring an older database up to the configuration and the program, step by step."""
+        app = self.app
+        done = mend_next(app.chain, app.store, app.folder, self.mender, self._manner())
+        return None if done is None else _mended(done)
+
+    def reread(self) -> Facts:
+        """Read the next blocks again that can be read more surely than they were."""
+        app = self.app
+        done = reread_next(app.chain, app.store, app.folder, self.rereader, self._manner())
+        return None if done is None else _reread(done)
+
+    def why_unsure(self) -> str | None:
+        """Return why nothing may be reported of what is folded yet; None: it may."""
+        app = self.app
+        with app.store.reading() as unit:
+            due = self.rereader.due(app.chain, unit, app.folder)
+            left = 0 if due is None else self.rereader.count(unit, app.folder)
+        if due is None:
+            return None
+        return (
+            f"{left} blocks from {due.first} on were read less surely than [verify] asks for and "
+            "the chain allows: they are read again before anything is reported"
+        )
+
+    def keep_quarantine(self) -> None:
+        """Write down who was found out while blocks were read: the next process must know."""
+        note_proven_wrong(self.app.chain, self.app.store, self._manner())
+
+    def audit(self) -> Facts:
+        """Ask a second endpoint about final blocks, where the head does not need us.
+
+        What came from one alone that was proven wrong does not wait for that. That nobody answers
+        makes the daemon no less ready: it is told, and tried again later.
+        """
+        app, heads = self.app, self.pace.heads
+        if heads is None or not self.mender.is_sound or self.pace.clock() < self._rests_until:
+            return None
+        with app.store.reading() as unit:
+            cursor = unit.cursor.get()
+        self.auditor.again = one_of(app.config.verify)
+        self.auditor.least = self._least()
+        is_caught_up = cursor is not None and cursor.number >= heads.latest.number
+        is_urgent = is_caught_up or bool(app.chain.proven_wrong())
+        if not self.auditor.has_turn(is_caught_up=is_urgent):
+            return None
+        try:
+            done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())
+        except TransientError as error:
+            integrity_metrics.AUDITS.labels("unanswered").inc()
+            self._rests_until = self.pace.clock() + _REST_SECONDS
+            return {"did": "put off the audit", "reason": str(error)}
+        return None if done is None else _audited(done)
+
+    def _least(self) -> int:
+        """Return of how many new blocks at least a second endpoint is asked.
+
+        Where the headers prove what is read, of whole windows. Where they do not, its word is all
+        there is beside the giver's: then soon, and at once where nobody comes back to it.
+        """
+        if self.app.chain.is_vouched():
+            return self.auditor.window
+        return 1 if self.auditor.patience is None else _UNPROVEN_BLOCKS
+
+    def compare(self) -> Facts:
+        """Compare what the contracts count with what we counted."""
+        if self.pace.heads is None or not self.mender.is_sound:
+            return None
+        if not self.counters.errand.is_out:
+            if self.pace.clock() < self._counts_again:
+                return None
+            self._counts_again = self.pace.clock() + _COUNTERS_SECONDS
+        chain, store, heads = self.app.chain, self.app.store, self.pace.heads
+        try:
+            done = compare_counters(chain, store, heads, self.counters)
+        except TransientError as error:
+            return {"did": "compared no counters", "reason": str(error)}
+        return None if done is None else _compared(done)
+
+    def count(self) -> None:
+        """Count for `/metrics` how sure we are; the more rarely, the longer it takes."""
+        began = self.pace.clock()
+        if began < self._surveys_again:
+            return
+        census = integrity_census(self.app.store, self.app.folder)
+        ended = self.pace.clock()
+        self._surveys_again = ended + _SURVEY_RESTS * (ended - began)
+        if census is not None:
+            integrity_metrics.show(census)
+
+    def _manner(self) -> Manner:
+        return Manner(lease=self.epoch, keep_lease=self._keep_lease)
+
+    def _keep_lease(self) -> None:
+        renew(self.app.store, self.epoch)
+
+
+def _mended(done: Mended) -> Mapping[str, object]:
+    facts: dict[str, object] = {"did": "mended", "why": done.why}
+    if done.blocks is not None:
+        facts |= {"blocks": f"{done.blocks.first}..{done.blocks.last}", "rows": done.rows}
+        facts["left"] = done.left
+    if done.refolded is not None:
+        facts |= {"did": "folded anew", "logs": done.refolded.logs, "same": done.refolded.same}
+        # Before anything is sent: these periods would be reported otherwise now.
+        facts["differing"] = list(done.refolded.differing)
+    return facts
+
+
+def _reread(done: Reread) -> Mapping[str, object]:
+    facts: dict[str, object] = {
+        "did": "read again",
+        "blocks": f"{done.blocks.first}..{done.blocks.last}",
+        "level": done.level.name.lower(),
+        "left": done.left,
+    }
+    if done.rows:
+        facts |= {"rows": done.rows, "repaired": done.repaired is not None}
+    return facts
+
+
+def _audited(done: Audited) -> Mapping[str, object]:
+    facts: dict[str, object] = {
+        "did": "audited",
+        "blocks": f"{done.blocks.first}..{done.blocks.last}",
+        "giver": done.giver,
+        "auditor": done.auditor,
+        "result": done.result,
+    }
+    if done.difference:
+        facts |= {
+            "missing": len(done.difference.missing),
+            "extra": len(done.difference.extra),
+            "other": len(done.difference.other),
+            "at_fault": done.at_fault or "unknown",
+        }
+    if done.left:
+        facts["unproven_blocks"] = len(done.left)
+    return facts
+
+
+def _compared(done: Counts) -> Mapping[str, object]:
+    return {"did": "compared counters", "block": done.block, "differing": dict(done.differing)}

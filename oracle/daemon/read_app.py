@@ -1,0 +1,244 @@
+"""The rooms that read: endpoints, database, reader and fold, put together from the settings."""
+
+import time
+from contextlib import ExitStack
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+from oracle.chain.contract_checks import NotTheContractError
+from oracle.chain.log_filter import Filter
+from oracle.chain.probe_schedule import Prober
+from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.source import Source
+from oracle.chain.verification.calibration import Trust
+from oracle.daemon.capability_cache import KeptFacts
+from oracle.daemon.config.dispatch_section import dispatch_settings
+from oracle.daemon.config.loader import Config
+from oracle.daemon.config.verify_section import policy_of
+from oracle.dispatch.assigner import Assigner, check_dispatch
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.lanes import kick_below_of
+from oracle.domain.reports.report import ReportSettings, rules_id
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import TransientError
+from oracle.indexer.folder import Folder
+from oracle.indexer.rules_binding import check_period, check_rules, refuse_other_rules
+from oracle.reporting.report_cutter import Reporter
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.systems.registry import rule_set
+
+
+class ReadingRooms:
+    """Every room that no key is needed for; use it in a `with`, which closes what was opened."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every room that was opened, the last one first."""
+        self._opened.close()
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rule set of `[rules]`."""
+        return rule_set(self.config.rules.set, self.config.rules.changes)
+
+    @cached_property
+    def report_settings(self) -> ReportSettings:
+        """The numbers of `[oracle]`; the kickout line is the rules' own, as a QoS."""
+        told = self.config.oracle
+        return ReportSettings(
+            period_seconds=told.period_seconds,
+            heartbeat_seconds=told.heartbeat_seconds,
+            deviation=told.deviation,
+            ttl_seconds=told.report_ttl_seconds,
+            kick_below=kick_below_of(self.rules),
+            kick_after_rounds=told.kick_after_rounds,
+            max_words=told.max_words,
+        )
+
+    @cached_property
+    def rules_hash(self) -> Hash:
+        """What the contract must hold as its `rulesHash` before this daemon publishes."""
+        return rules_id(self.rules, self.reader.profile.identity, self.report_settings)
+
+    @cached_property
+    def store(self) -> Store:
+        """The database, with a schema that fits the code. Raises InputError otherwise."""
+        return self._open_store(create=False)
+
+    def require_store(self) -> None:
+        """Raise what `store` raises, for who only wants to know that it fits."""
+        _ = self.store
+
+    def create_store(self) -> Store:
+        """Open the database and make its tables where it is empty."""
+        if "store" not in self.__dict__:
+            self.__dict__["store"] = self._open_store(create=True)
+        return self.store
+
+    def opened_store(self) -> Store:
+        """Return the database, for who must not open it. Raises TransientError: not open yet."""
+        store: Store | None = self.__dict__.get("store")
+        if store is None:
+            raise TransientError("is empty, and gets its tables when an endpoint answers")
+        return store
+
+    @cached_property
+    def reader(self) -> Reader:
+        """What turns logs into events, for `[network]` and `[oracle]`. Asks no endpoint."""
+        network = self.config.network
+        oracle = self.config.oracle.address
+        return Reader.open(network.profile, network.contracts, oracle, network.options)
+
+    @cached_property
+    def source(self) -> Source:
+        """The endpoints, before any is asked."""
+        told = self.config.chain
+        source = Source.open(
+            told.endpoints,
+            chain_id=told.id,
+            finality_depth=told.finality_depth,
+            finality_seconds=told.finality_seconds,
+            reader=self.reader,
+        )
+        for endpoint in source.endpoints:
+            endpoint.most_bytes = told.most_answer_mib * 2**20
+        source.prove_by(policy_of(self.config.verify), Trust(keeper=self.facts))
+        if told.anchor_block is not None and told.anchor_hash is not None:
+            source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
+        self._opened.callback(source.close)
+        self._recall_quarantine(source, self.__dict__.get("store"))
+        return source
+
+    def recall_quarantine(self) -> None:
+        """Take up who was proven wrong, as another process may have written it down since."""
+        self._recall_quarantine(self.source, self.__dict__.get("store"))
+
+    def _recall_quarantine(self, source: Source, store: Store | None) -> None:
+        if store is not None:
+            with store.reading() as unit:
+                wrong = unit.facts.quarantine.reasons()
+            source.endpoints.roll.recall(wrong)
+
+    @cached_property
+    def facts(self) -> KeptFacts:
+        """What was learned of the endpoints, kept in the database once that is open."""
+        return KeptFacts(
+            lambda: self.__dict__.get("store"), lambda: time.clock_gettime(time.CLOCK_REALTIME)
+        )
+
+    @cached_property
+    def prober(self) -> Prober:
+        """What looks at every endpoint once an hour."""
+        wanted = Filter(frozenset(self.reader.addresses), frozenset(self.reader.topics))
+        first = self.config.chain.start_block
+        return Prober(self.source.endpoints, wanted, first, self.facts)
+
+    @cached_property
+    def chain(self) -> Source:
+        """The chain behind the endpoints.
+
+        Raises:
+            TransientError: none answers, or one that was read before seems to be gone.
+            InputError: it is another chain than `chain.id` says, or an address holds no contract.
+        """
+        try:
+            self.source.check()
+        except NotTheContractError as error:
+            if self._were_read_before():
+                raise TransientError(f"{error}; it was there before") from error
+            raise
+        return self.source
+
+    def _were_read_before(self) -> bool:
+        """Tell whether the database, where it is open, was written from these very contracts."""
+        store: Store | None = self.__dict__.get("store")
+        if store is None:
+            return False
+        with store.reading() as unit:
+            known = unit.identity.get()
+        told = self.config
+        return known is not None and (known.contracts, known.oracle) == (
+            {name: Address(address) for name, address in told.network.contracts.items()},
+            Address(told.oracle.address) if told.oracle.address else None,
+        )
+
+    def require_chain(self) -> None:
+        """Raise what `chain` raises, for who only wants to know that it is there."""
+        _ = self.chain
+
+    @cached_property
+    def folder(self) -> Folder:
+        """The fold over the store, with its working set."""
+        settings = self.dispatch_settings
+        assigner = None if settings is None else Assigner(settings)
+        return Folder(self.rules, self.reader, self._reporter(), assigner)
+
+    @cached_property
+    def dispatch_settings(self) -> DispatchSettings | None:
+        """The numbers of `[dispatch]`; None where nobody is drawn."""
+        return dispatch_settings(self.config.dispatch, self.rules)
+
+    def identify(self) -> None:
+        """Write down what the database is about, or check that it is about the same.
+
+        Raises:
+            InputError: the database belongs to another chain, contract or start block, or was
+                folded by other rules or with another length of period.
+        """
+        identity = self._identity()
+        with self.store.transaction() as unit:
+            unit.identity.set(identity)
+            check_rules(unit, self.rules)
+            check_period(unit, self.report_settings.period_seconds)
+            if self.dispatch_settings is not None:
+                check_dispatch(unit, self.dispatch_settings)
+        self.source.hold(0, identity.genesis_hash, "the database")
+
+    def check_identity(self) -> None:
+        """Check what is written down, for who writes nothing. Raises InputError: as `identify`."""
+        identity = self._identity()
+        with self.store.reading() as unit:
+            unit.identity.check(identity)
+            refuse_other_rules(unit, self.rules)
+
+    def _identity(self) -> Identity:
+        told = self.config
+        with self.store.reading() as unit:
+            known = unit.identity.get()
+        return Identity(
+            chain_id=told.chain.id,
+            genesis_hash=self.chain.genesis_hash(None if known is None else known.genesis_hash),
+            contracts={name: Address(address) for name, address in told.network.contracts.items()},
+            oracle=Address(told.oracle.address) if told.oracle.address else None,
+            start_block=told.chain.start_block,
+        )
+
+    def _reporter(self) -> Reporter | None:
+        told = self.config.oracle
+        if told.address is None:
+            return None
+        return Reporter(self.rules, self.report_settings, anchor_window=told.anchor_window)
+
+    def _open_store(self, *, create: bool) -> Store:
+        store = Store.open(self.config.database.url, create=create)
+        self._opened.callback(store.close)
+        if "source" in self.__dict__:
+            self._recall_quarantine(self.source, store)
+        return store

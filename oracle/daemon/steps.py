@@ -1,0 +1,266 @@
+"""The daemon's loops: each turn is one service's step, and what to say about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from oracle.daemon.app import App
+from oracle.daemon.census_steps import SendingCensus, balance_at
+from oracle.daemon.daemon_health import Watch, count_window
+from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
+from oracle.daemon.maintenance_steps import (
+    ASIDE_SECONDS,
+    COUNTERS_TURN_SECONDS,
+    IntegrityWork,
+    why_unaudited,
+)
+from oracle.daemon.scheduler import Step
+from oracle.daemon.step_facts import Facts, done_facts, turn_facts
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.indexer.finality_halt import why_stopped
+from oracle.indexer.loop import Indexed, Pace, index_next
+from oracle.indexer.refused_block import refusal_in
+from oracle.indexer.reorg import Rewound
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.queries.dispatch_census import dispatch_census
+from oracle.queries.endpoint_view import look
+from oracle.queries.purse import Purse
+from oracle.queries.status import census
+from oracle.quorum.key_watch import watch_key
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.starting import first_hole
+from oracle.reporting.waiting import why_waiting
+from oracle.telemetry import metrics
+from oracle.telemetry.verify_metrics import REFUSED
+from oracle.txmgr.confirmation.attribution import why_unproven
+from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
+from oracle.txmgr.context import Desk
+from oracle.txmgr.manager import publish_next
+from oracle.txmgr.nonce_assignment import convoy_next
+from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.signing import why_resting
+
+_CENSUS_SECONDS = 10.0
+_RECONCILE_SECONDS = 300.0
+# How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
+PROBE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Work:
+    """What the loops share; `desk` None: no report is sent; `starts` None: no task is started."""
+
+    app: App
+    epoch: int
+    watch: Watch
+    desk: Desk | None = None
+    starts: Desk | None = None
+    # Whether our nonces were found to be the chain's; nothing is sent before.
+    is_reconciled: bool = False
+    pace: Pace = field(default_factory=Pace)
+    # How to wait inside a turn; None: the next turn comes by itself.
+    wait: Callable[[float], object] | None = None
+    integrity: IntegrityWork = field(init=False)
+    sent: SendingCensus = field(default_factory=SendingCensus)
+
+    def __post_init__(self) -> None:
+        self.integrity = IntegrityWork(self.app, self.epoch, self.pace)
+
+    def index(self) -> Facts:
+        """Take in one window, or go back over a fork."""
+        app = self.app
+        with app.store.reading() as unit:
+            is_latched = why_stopped(unit) is not None
+        mended = None if is_latched else self.integrity.mend()
+        if mended is not None:
+            return mended
+        try:
+            reread = None if is_latched else self.integrity.reread()
+            if reread is not None:
+                return reread
+            done = index_next(app.chain, app.store, app.folder, self.pace)
+            if isinstance(done, Indexed):
+                self.watch.stands_at(done.cursor)
+                count_window(done)
+            elif isinstance(done, Rewound):
+                self.watch.stands_at(done.ancestor)
+        finally:
+            # Where nothing can be written, the lag grows all the same.
+            self._show()
+            self.integrity.keep_quarantine()
+        if done is None:
+            return self._waited()
+        return turn_facts(done)
+
+    def _show(self) -> None:
+        """Let the HTTP server know how it stands."""
+        if self.pace.heads is not None:
+            self.watch.saw(self.pace.heads)
+        with self.app.store.reading() as unit:
+            self.watch.latch = why_stopped(unit)
+            self.watch.hole = None if self.integrity.mender.is_sound else first_hole(unit)
+            refusal = refusal_in(unit)
+        self.watch.refused = None if refusal is None else refusal.words
+        REFUSED.set(refusal is not None)
+        self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app)
+        vigil = self.pace.vigil
+        self.watch.is_in_doubt = vigil.is_open()
+        self.watch.dispute = vigil.held_up(self.pace.clock())
+
+    def _waited(self) -> Facts:
+        """Where nobody comes back to it, wait until the only endpoint may be asked again."""
+        if self.wait is None or not self.pace.vigil.is_open():
+            return None
+        seconds = self.pace.vigil.seconds_left(self.pace.clock())
+        self.wait(seconds)
+        return {"did": "waited", "seconds": round(seconds, 1), "for": "a fork to be sure"}
+
+    def audit(self) -> Facts:
+        """Ask a second endpoint about what one gave us; while a latch is closed, nothing."""
+        if self.watch.latch is not None:
+            return None
+        self.integrity.auditor.patience = self._patience
+        return self.integrity.audit()
+
+    def probe(self) -> Facts:
+        """Look at an endpoint that was not looked at for an hour."""
+        self.app.prober.errand.patience = self._patience
+        return self.app.prober.turn()
+
+    def compare_counters(self) -> Facts:
+        """Compare what the contracts count with what we counted."""
+        self.integrity.counters.errand.patience = self._patience
+        return self.integrity.compare()
+
+    @property
+    def _patience(self) -> float | None:
+        """How long a turn waits for what is asked beside the work.
+
+        Where nobody comes back to it, until it is there.
+        """
+        return None if self.wait is not None else ASIDE_SECONDS
+
+    def publish(self) -> Facts:
+        """Plan, or take the next step towards the chain."""
+        desk, heads = self.desk, self.pace.heads
+        if desk is None or heads is None:
+            return None
+        if not self.is_reconciled:
+            self.compare()
+        if self.integrity.why_unsure() is not None:
+            return None
+        self._wait_for_report(desk)
+        alarm = watch_key(desk, heads)
+        if alarm is not None:
+            return done_facts(alarm)
+        sent = publish_next(desk, heads) if desk.publisher.has_payer else None
+        return done_facts(sent or plan_push(desk, heads) or plan_kick(desk, heads))
+
+    def _wait_for_report(self, desk: Desk) -> None:
+        """Let `/readyz` know why no report goes, and the log when that changes."""
+        reason = why_waiting(desk)
+        if reason is not None and reason != self.watch.held:
+            structlog.get_logger().warning("report_waits", reason=reason)
+        self.watch.held = reason
+
+    def dispatch(self) -> Facts:
+        """Start what was drawn: plan, or take the next step with all that can be taken along."""
+        desk, heads = self.starts, self.pace.heads
+        if desk is None or heads is None or self.integrity.why_unsure() is not None:
+            return None
+        if not self.is_reconciled:
+            self.compare()
+        return done_facts(plan_dispatch(desk, heads) or convoy_next(desk, heads))
+
+    def confirm(self) -> Facts:
+        """Look for what was sent."""
+        heads = self.pace.heads
+        if heads is None:
+            return None
+        desk = self._transmitting()
+        report = None if desk is None else confirm_next(desk, heads)
+        start = None if self.starts is None else confirm_all(self.starts, heads)
+        return done_facts(report or start)
+
+    def compare(self) -> Facts:
+        """Compare our nonces with the chain's.
+
+        A difference that a person has to solve ends a start, and whoever comes once; in a daemon
+        that runs the sender rests.
+        """
+        desks = self._senders()
+        for desk in desks:
+            if self.wait is not None:
+                reconcile(desk)
+            elif self.is_reconciled:
+                compare_again(desk)
+            else:
+                compare_at_start(desk)
+        self.is_reconciled = self.desk is not None or bool(desks)
+        self._show_rests()
+        return None
+
+    def _show_rests(self) -> None:
+        """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
+        reasons = [why(desk) for desk in self._senders() for why in (why_resting, why_unproven)]
+        self.watch.resting = [reason for reason in reasons if reason is not None]
+
+    @property
+    def unproven(self) -> list[str]:
+        """Which used nonces show no receipt of ours: what became of them nobody can prove."""
+        reasons = [why_unproven(desk) for desk in self._senders()]
+        return [reason for reason in reasons if reason is not None]
+
+    def _senders(self) -> list[Desk]:
+        return [desk for desk in (self._transmitting(), self.starts) if desk is not None]
+
+    def _transmitting(self) -> Desk | None:
+        """Return the desk of reports, where it sends; a reporter may only sign."""
+        return self.desk if self.desk is not None and self.desk.publisher.has_payer else None
+
+    def keep_lease(self) -> Facts:
+        """Hold the lease for another while."""
+        renew(self.app.store, self.epoch)
+        return None
+
+    def count(self) -> Facts:
+        """Count the database for `/metrics`; note how the endpoints are, for other processes."""
+        self.integrity.count()
+        self._show_rests()
+        self.watch.endpoints = look(self.app)
+        self.app.facts.flush(self.epoch)
+        seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))
+        if seen is not None:
+            metrics.show(replace(seen, dispatch=self._dispatching()))
+        desks = {"transmitter": self._transmitting(), "dispatcher": self.starts}
+        at_work = {role: one for role, one in desks.items() if one}
+        self.watch.counted(self.sent.count(at_work, self.pace.heads))
+        return None
+
+    def _dispatching(self) -> metrics.DispatchCensus | None:
+        if self.app.dispatch_settings is None:
+            return None
+        left, starts = balance_at(self.starts), self.starts
+        if starts is not None and left is not None:
+            self.watch.dispatcher = Purse(starts.account.address, left)
+        return dispatch_census(self.app.store, left)
+
+
+def steps_of(work: Work) -> list[Step]:
+    """Return the loops in the order of their first turns."""
+    poll = work.app.config.chain.poll_seconds
+    return [
+        Step("lease", RENEW_SECONDS, work.keep_lease),
+        Step("reconcile", _RECONCILE_SECONDS, work.compare),
+        Step("index", poll, work.index),
+        # Look before acting: what landed while we were away is not to be paid for again.
+        Step("confirm", poll, work.confirm),
+        Step("publish", poll, work.publish),
+        *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
+        Step("audit", poll, work.audit),
+        Step("probe", PROBE_SECONDS, work.probe),
+        Step("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
+        Step("census", _CENSUS_SECONDS, work.count),
+    ]

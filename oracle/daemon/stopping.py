@@ -1,0 +1,122 @@
+"""How a command hears that it is to end: a signal is noted, and nothing is raised by it.
+
+What a signal's handler raises comes up in the middle of anything: in a weak reference's callback,
+where Python prints it and goes on. So the handler puts the signal's number into a queue, a thread
+takes it out, and everything that waits, waits for `Stop.event` (decision 0131).
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+
+import typer
+
+from oracle.rpc.background import aside
+
+# What a shell adds to the number of the signal that ended a command.
+KILLED = 128
+# From the first signal on; whatever still waits then, for an endpoint, a database, a disk, is cut
+# off. Below what systemd (ops/systemd) and Docker wait before they kill: ten seconds.
+STOP_SECONDS = 8.0
+
+_Queue = SimpleQueue[int | None]
+
+
+@dataclass(slots=True)
+class Stop:
+    """Set when a command is to end; `number` is the signal that said so, None: none did."""
+
+    event: threading.Event = field(default_factory=threading.Event)
+    number: int | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """The name of the signal; None: none came."""
+        return None if self.number is None else signal.Signals(self.number).name
+
+    def tell(self, number: int) -> None:
+        """Note the signal, and end what waits for the event."""
+        self.number = number
+        self.event.set()
+
+    def clear(self) -> None:
+        """Let the event be waited for once more; a signal that came stays told."""
+        self.event.clear()
+        # In this order, so that a signal that comes now is not forgotten.
+        if self.number is not None:
+            self.event.set()
+
+    def check(self) -> None:
+        """Leave, where a signal came: for who is in the middle of something.
+
+        Raises:
+            typer.Exit: 128 and the number of the signal.
+        """
+        if self.number is not None:
+            raise typer.Exit(KILLED + self.number)
+
+
+def until_told(work: Callable[[Stop], None]) -> None:
+    """Do the work of a command; SIGTERM and SIGINT tell its `Stop`.
+
+    It is done on a thread of its own, so that a signal is heard whatever it waits for. Where it
+    has not ended STOP_SECONDS after the first signal, or a second one comes, the whole process
+    ends at once, as if it were killed, with 128 and the number of the signal.
+    """
+    stop = Stop()
+    with listening(stop, cut_off=os._exit):
+        aside(lambda: work(stop), "command").result()
+
+
+@contextmanager
+def listening(
+    stop: Stop,
+    numbers: tuple[int, ...] = (signal.SIGTERM, signal.SIGINT),
+    cut_off: Callable[[int], object] | None = None,
+) -> Iterator[None]:
+    """Let these signals tell `stop`; what they did before comes back afterwards.
+
+    `cut_off` is called with an exit code, from a thread, where it takes too long or another one
+    comes; None: it may take as long as it takes.
+    """
+    # An event has a lock, which the handler might find taken by the very code that it interrupts;
+    # this queue may be put into from anywhere.
+    told: _Queue = SimpleQueue()
+
+    def note(number: int, _frame: object) -> None:
+        told.put(number)
+
+    hearing = threading.Thread(
+        target=_hear, args=(told, stop, cut_off), name="signals", daemon=True
+    )
+    before = {number: signal.signal(number, note) for number in numbers}
+    hearing.start()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        told.put(None)
+        hearing.join()
+
+
+def _hear(told: _Queue, stop: Stop, cut_off: Callable[[int], object] | None) -> None:
+    """Tell the first signal; None: it is over."""
+    first = told.get()
+    if first is None:
+        return
+    stop.tell(first)
+    if cut_off is None:
+        while told.get() is not None:
+            pass
+        return
+    try:
+        following = told.get(timeout=STOP_SECONDS)
+    except Empty:
+        following = first
+    if following is not None:
+        cut_off(KILLED + following)

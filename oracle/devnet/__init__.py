@@ -1,0 +1,1 @@
+"""A local network to develop against; imported by the command line only."""

@@ -1,0 +1,1 @@
+"""The demo: simulated nodes, and the screen."""

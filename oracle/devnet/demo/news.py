@@ -1,0 +1,80 @@
+"""What happened between two sights, one line each: the demo's feed of events."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from oracle.devnet.demo.snapshot import Row, Sight
+from oracle.domain.ids import Address
+from oracle.domain.reports.rounds import KickState
+
+_UNIT = 10**18
+_GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event; `tone` says how it is to be taken: good, bad, plain or big."""
+
+    time: int
+    block: int
+    text: str
+    tone: str
+
+
+def news(before: Sight | None, now: Sight) -> Iterator[Line]:
+    """Yield what the later sight shows that the earlier one did not."""
+    names = {row.address: row.name for row in now.rows}
+    for change in now.timeouts:
+        text = (
+            f"{names[change.node]} times out: reliability "
+            f"{change.before / _UNIT:.3f} -> {change.after / _UNIT:.3f}"
+        )
+        yield Line(change.time, change.at.block, text, "bad")
+    if before is None:
+        return
+    for row in now.rows:
+        yield from _of_row(
+            next((one for one in before.rows if one.name == row.name), row), row, now
+        )
+    yield from _of_rounds(before, now)
+    yield from _of_kickouts(before, now, names)
+
+
+def _of_row(before: Row, row: Row, now: Sight) -> Iterator[Line]:
+    if row.is_excluded and not before.is_excluded:
+        text = f"{row.name} is excluded: reliability {row.reliability:.3f} is under 0.1"
+        yield Line(now.time, now.block, text, "bad")
+    if before.is_excluded and not row.is_excluded:
+        text = f"{row.name} has recovered: reliability {row.reliability:.3f}"
+        yield Line(now.time, now.block, text, "good")
+    if row.status in _GONE and before.status != row.status:
+        yield Line(now.time, now.block, f"{row.name} {_GONE[row.status]}", "big")
+    if before.status == "paused" and row.status not in _GONE:
+        yield Line(now.time, now.block, f"{row.name} is back", "good")
+
+
+def _of_rounds(before: Sight, now: Sight) -> Iterator[Line]:
+    if now.round > before.round:
+        told = sum(row.on_chain != "-" for row in now.rows)
+        text = f"report accepted on chain: round {now.round}, {told} nodes"
+        yield Line(now.time, now.block, text, "plain")
+
+
+def _of_kickouts(before: Sight, now: Sight, names: Mapping[Address, str]) -> Iterator[Line]:
+    known = {spell.node for spell in before.due}
+    for spell in now.due:
+        if spell.node not in known:
+            row = next(row for row in now.rows if row.address == spell.node)
+            text = f"{row.name} is due to be kicked out: {row.scores} scores, mean under 2.0"
+            yield Line(now.time, now.block, text, "big")
+    earlier = {kick.index: kick.state for kick in before.kicks}
+    for kick in now.kicks:
+        if earlier.get(kick.index) is kick.state:
+            continue
+        word = {
+            KickState.LIVE: f"kickout of {names[kick.node]} proposed on chain, veto delay runs",
+            KickState.CANCELLED: f"kickout of {names[kick.node]} cancelled",
+            KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
+            KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
+        }[kick.state]
+        yield Line(now.time, now.block, word, "big")

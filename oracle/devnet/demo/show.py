@@ -1,0 +1,257 @@
+"""The show from beginning to end: chain, contracts, nodes, the real daemon, and the verdict."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from oracle.daemon.config.loader import load
+from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.devnet.demo.cast import CAST, HOPELESS
+from oracle.devnet.demo.configuration import write_configuration
+from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon
+from oracle.devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
+from oracle.devnet.demo.news import news
+from oracle.devnet.demo.screen import Screen
+from oracle.devnet.demo.snapshot import Gallery, Sight
+from oracle.devnet.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
+from oracle.devnet.demo.traffic import Traffic, Transaction
+from oracle.devnet.demo.verify import verdict_of
+from oracle.devnet.ports import free_port
+from oracle.domain.ids import Address
+from oracle.domain.reports.report import ReportSettings, rules_id
+from oracle.domain.reports.rounds import KickState
+from oracle.errors import FatalError
+from oracle.resources import shipped
+from oracle.signing.keystore import create_keystore
+from oracle.store.database import Store
+from oracle.store.outbox.records import Account
+from oracle.systems.crynux.crynux_rule_sets import SEED
+
+# A round number of chain seconds, so that the clock on the screen is easy to follow.
+START_TIME = 1_800_000_000
+_SEED = 20
+# The chain waits so long for a daemon that has something to do: a slow machine shows the same.
+_PATIENCE_SECONDS = 5.0
+_LOOK_SECONDS = 0.2
+# After the last act the last report has this many blocks to land.
+_LAST_BLOCKS = 60
+# Throw-away keys of a local chain need no slow key derivation.
+_KEY_ITERATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to play. `waves`: at most so many; `block_seconds`: wall seconds that a block takes.
+
+    `program` and `through` let tests break the daemon, or the chain that it sees. `stop` is set
+    when it is to end before its time.
+    """
+
+    waves: int = 80
+    block_seconds: float = 0.08
+    port: int = 0
+    program: Sequence[str] = PROGRAM
+    through: Callable[[str], str] | None = None
+    stop: Event = field(default_factory=Event)
+
+
+class Show:
+    """A running demo; `play` it once, then ask for the `summary`."""
+
+    def __init__(
+        self, stage: Stage, clock: Clock, screen: Screen, gallery: Gallery, stop: Event
+    ) -> None:
+        self._stage = stage
+        self._dispatcher = Account(CHAIN_ID, stage.dispatcher)
+        self._clock = clock
+        self._screen = screen
+        self._gallery = gallery
+        self._sight: Sight | None = None
+        self._looked = 0.0
+        self._head = 0
+        self._due = time.monotonic()
+        self._stop = stop
+
+    def play(self, running: Daemon, options: Options) -> None:
+        """Play waves until the hopeless node is out, at most `options.waves`."""
+        traffic = Traffic(self._stage, _SEED)
+        self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
+        while not self._is_kicked_out():
+            transactions = traffic.next_block(self._head)
+            if traffic.wave >= options.waves:
+                return
+            self._next_block(transactions, running, options.block_seconds)
+
+    def end(self, running: Daemon, options: Options) -> Summary:
+        """Let the stake be withdrawn and the last report land; then ask for the verdict."""
+        kickout = end_of_the_hopeless(self._stage, self._clock)
+        last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
+        for _ in range(_LAST_BLOCKS):
+            self._next_block((), running, options.block_seconds)
+            if self._sight is not None and self._sight.reported >= last_act:
+                break
+        stage = self._stage
+        verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
+        draws = drawn_again(running.configuration)
+        return summed_up(stage, self._clock, verdict, draws, kickout)
+
+    def idle(self, running: Daemon) -> None:
+        """Go on mining empty blocks, one a second, until told to end."""
+        while not self._stop.is_set():
+            self._mine(())
+            self._pass_time(running, 1.0)
+
+    def _next_block(
+        self, transactions: Sequence[Transaction], running: Daemon, seconds: float
+    ) -> None:
+        self._mine(transactions)
+        self._pass_time(running, seconds)
+        refuse_ended(self._stop)
+
+    def _mine(self, transactions: Sequence[Transaction]) -> None:
+        self._stage.chain.mine(self._clock.next_block(), transactions)
+        self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
+
+    def _pass_time(self, running: Daemon, seconds: float) -> None:
+        self._due = max(self._due + seconds, time.monotonic())
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        self._look(running)
+        while time.monotonic() < self._due or self._is_waited_for(patience):
+            # The pace of the show; nothing is waited for here but the wall clock and the daemon.
+            if self._stop.wait(0.01):
+                return
+            self._look(running)
+
+    def _look(self, running: Daemon) -> None:
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return
+        running.check()
+        self._looked = time.monotonic()
+        sight = self._gallery.look()
+        if sight is None:
+            return
+        lines = list(news(self._sight, sight))
+        self._screen.show(sight, lines, head=self._head)
+        self._sight = sight
+
+    def _is_waited_for(self, until: float) -> bool:
+        if time.monotonic() >= until:
+            return False
+        return self._gallery.is_behind(self._head, self._dispatcher)
+
+    def _is_kicked_out(self) -> bool:
+        kicks = () if self._sight is None else self._sight.kicks
+        node = self._stage.nodes[HOPELESS.name]
+        return any(kick.node == node and kick.state is KickState.EXECUTED for kick in kicks)
+
+
+@contextmanager
+def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[str, str]]]:
+    """Set everything up: chain, contracts, keys, database, daemon. All of it goes when it ends.
+
+    Raises:
+        InputError: a port is in use, or the chain cannot be installed.
+        FatalError: it was told to end before all was there.
+    """
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
+        screen.say("starting a local EVM chain (Anvil)")
+        url = opened.enter_context(
+            anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME)
+        )
+        chain = LocalChain(url)
+        opened.callback(chain.close)
+        path, stage, clock = _prepared(folder, chain, screen, options)
+        configuration = load(path)
+        store = Store.open(configuration.database.url, create=True)
+        opened.callback(store.close)
+        refuse_ended(options.stop)
+        screen.say("starting the daemon: qos-oracle run --publish --dispatch")
+        running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
+        gallery = Gallery(store, stage, SEED, {one.name: one.part for one in CAST})
+        web = f"http://{configuration.web.host}:{configuration.web.port}"
+        addresses = {
+            "chain": url,
+            "api": f"{web}/v1/status",
+            "metrics": f"{web}/metrics",
+            "try": f"qos-oracle explain {stage.nodes[HOPELESS.name]} --config {path}",
+        }
+        yield Show(stage, clock, screen, gallery, options.stop), running, addresses
+
+
+def refuse_ended(stop: Event) -> None:
+    """Raise FatalError where the user has broken it off."""
+    if stop.is_set():
+        raise FatalError("broken off before it was over")
+
+
+def _prepared(
+    folder: Path, chain: LocalChain, screen: Screen, options: Options
+) -> tuple[Path, Stage, Clock]:
+    """Make the keys, deploy, let the nodes join; return the daemon's configuration beside it."""
+    keys = keys_in(folder)
+    clock = Clock(START_TIME)
+    stage = set_stage(
+        chain,
+        clock,
+        Roles(**{role: key.address for role, key in keys.items()}),
+        rules_hash=rules_id(SEED, "reference", report_settings()),
+    )
+    screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
+    screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")
+    path = folder / "demo.toml"
+    seen = options.through(chain.url) if options.through else chain.url
+    made = made_for(folder, stage, keys, endpoint=seen)
+    write_configuration(path, {**made, "web": {"port": free_port()}})
+    return path, stage, clock
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the demo: where it lies, encrypted, and whose it is."""
+
+    keystore: Path
+    password_file: Path
+    address: Address
+
+
+def keys_in(folder: Path) -> dict[str, Key]:
+    """Make the keys of a daemon, one for each role."""
+    keys = {}
+    for role in ("signer", "transmitter", "dispatcher"):
+        files = (folder / f"{role}.json", folder / f"{role}.password")
+        keys[role] = Key(*files, create_keystore(*files, iterations=_KEY_ITERATIONS))
+    return keys
+
+
+def report_settings() -> ReportSettings:
+    """Return the numbers of the shipped demo configuration, which the contract has to know."""
+    oracle = load(shipped("config/demo.toml")).oracle
+    return ReportSettings(
+        period_seconds=oracle.period_seconds,
+        heartbeat_seconds=oracle.heartbeat_seconds,
+        deviation=oracle.deviation,
+        ttl_seconds=oracle.report_ttl_seconds,
+        kick_below=LIMITS["kickBelow"],
+    )
+
+
+def made_for(
+    folder: Path, stage: Stage, keys: Mapping[str, Key], *, endpoint: str
+) -> dict[str, dict[str, object]]:
+    """Return the settings that differ from run to run, for a daemon that works in `folder`."""
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"endpoints": [endpoint]},
+        "network": {"contracts": {"TaskNetwork": stage.network}},
+        "oracle": {"address": stage.oracle, "evidence_folder": folder / "evidence"},
+        "keys": {
+            f"{role}_{part}": getattr(key, part)
+            for role, key in keys.items()
+            for part in ("keystore", "password_file")
+        },
+    }

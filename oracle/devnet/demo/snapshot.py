@@ -1,0 +1,156 @@
+"""What the audience sees at one moment: a reading of the daemon's database, in rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oracle.devnet.demo.stage import Stage
+from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
+from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    long_term,
+    qos_at,
+    reliability_at,
+    status_of,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.store.database import Store, Unit
+from oracle.store.outbox.records import Account, IntentState
+from oracle.store.reports.report_repository import ReportState
+
+_LANES_IN_QOS = 10_000
+_UNSENT = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT = (IntentState.LIVE, IntentState.MINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One node; factors between 0 and 1, `on_chain` as a consumer of the contract reads it."""
+
+    name: str
+    address: Address
+    part: str
+    scores: int
+    long_term: float
+    reliability: float
+    qos: float | None
+    on_chain: str
+    status: str
+    is_excluded: bool
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The state at the daemon's cursor; rows by falling QoS."""
+
+    block: int
+    time: int
+    round: int
+    # The as-of block of the newest report that has landed, or had nothing to say.
+    reported: int
+    rows: tuple[Row, ...]
+    # Timeouts since the reading before, oldest first.
+    timeouts: tuple[ReliabilityChange, ...]
+    due: tuple[KickoutDue, ...]
+    kicks: tuple[Kick, ...]
+
+
+class Gallery:
+    """Reads the database again and again, and remembers what it has shown."""
+
+    def __init__(self, store: Store, stage: Stage, rules: Rules, parts: dict[str, str]) -> None:
+        self._store = store
+        self._stage = stage
+        self._rules = rules
+        self._parts = parts
+        self._since: dict[Address, int] = {}
+        self._shown_up_to = -1
+
+    def is_behind(self, head: int, dispatcher: Account) -> bool:
+        """Tell whether the daemon has blocks to fold, or starts of tasks to send.
+
+        A real block would leave it twelve seconds for that.
+        """
+        with self._store.reading() as unit:
+            cursor = unit.cursor.get()
+            drawn = {(one.seed_block, one.seed_hash) for one in unit.draws.standing()}
+            waiting = unit.outbox.intents.in_states(dispatcher, _UNSENT) if drawn else []
+            sent = unit.outbox.intents.in_states(dispatcher, _SENT) if drawn else []
+        begun = {(one.wish.as_of_block, one.wish.as_of_hash) for one in sent}
+        is_folded = cursor is not None and cursor.number >= head
+        return not is_folded or bool(waiting) or not drawn <= begun
+
+    def look(self) -> Sight | None:
+        """Return what the database says now; None before the daemon's first block."""
+        with self._store.reading() as unit:
+            cursor = unit.cursor.get()
+            if cursor is None:
+                return None
+            nodes = list(unit.nodes.all())
+            peers = peers_at(nodes, cursor.time, self._rules)
+            rounds = unit.rounds.load()
+            rows = [self._row(node, cursor.time, peers, rounds) for node in nodes]
+            return Sight(
+                block=cursor.number,
+                time=cursor.time,
+                round=rounds.head.round,
+                reported=_reported(unit),
+                rows=tuple(sorted(rows, key=lambda row: (-(row.qos or -1), row.name))),
+                timeouts=tuple(self._timeouts(unit, nodes, cursor.number)),
+                due=tuple(unit.kickouts.open()),
+                kicks=tuple(rounds.kicks.values()),
+            )
+
+    def _row(self, node: Node, time: int, peers: Peers | None, rounds: Rounds) -> Row:
+        name = self._stage.name_of(node.address)
+        qos = qos_at(node, time, self._rules, peers)
+        return Row(
+            name=name,
+            address=node.address,
+            part=self._parts.get(name, ""),
+            scores=len(node.pool),
+            long_term=_floored(long_term(node, self._rules, time)),
+            reliability=_floored(reliability_at(node, time, self._rules)),
+            qos=None if qos is None else _floored(qos),
+            on_chain=_spoken(rounds.lane_of_node(node.address)),
+            status=status_of(node),
+            is_excluded=is_excluded(node, time, self._rules),
+            since=node.since,
+        )
+
+    def _timeouts(self, unit: Unit, nodes: Sequence[Node], block: int) -> list[ReliabilityChange]:
+        """Return the timeouts above the last block shown, of nodes whose H was touched since."""
+        touched = [node.address for node in nodes if self._since.get(node.address) != node.since]
+        self._since = {node.address: node.since for node in nodes}
+        found = [
+            change
+            for address in touched
+            for change in unit.reliability.of_node(address)
+            if change.at.block > self._shown_up_to and change.cause is ReliabilityCause.TIMED_OUT
+        ]
+        self._shown_up_to = block
+        return sorted(found, key=lambda change: change.at)
+
+
+def _floored(units: int) -> float:
+    """Cut off after four digits, as the contract does: what is equal has to look equal."""
+    return units // QOS_STEP / _LANES_IN_QOS
+
+
+def _reported(unit: Unit) -> int:
+    done = (ReportState.LANDED, ReportState.SKIPPED)
+    blocks = [one.report.as_of.number for one in unit.reports.latest() if one.state in done]
+    return max(blocks, default=-1)
+
+
+def _spoken(lane: int) -> str:
+    if lane == NEVER_REPORTED:
+        return "-"
+    if lane == DO_NOT_SELECT:
+        return "no"
+    return f"{(lane - LOWEST_SCORE) / _LANES_IN_QOS:.4f}"

@@ -1,0 +1,137 @@
+"""Sets the stage: contracts deployed, roles given, nodes joined, ether for who sends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oracle.bindings.codec import call_input, creation_code
+from oracle.devnet.anvil import LocalChain
+from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, Character
+from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError
+
+ETHER = 10**18
+STAKE = 400 * ETHER
+GAS = hex(3_000_000)
+# Deploying takes more than a call.
+_GAS_TO_CREATE = hex(12_000_000)
+_ZERO = "0x" + 40 * "0"
+
+# admin, creator of tasks, treasury; then one account for each node.
+_CROWD = 3
+ACCOUNTS = _CROWD + len(CAST)
+
+VERSION = (1, 2, 0)
+MODEL = "crynux-network/sdxl-turbo"
+
+# The contract's own limits (decision 11), in the order of QoSOracle's struct Limits.
+LIMITS: Mapping[str, int] = {
+    "maxStep": 10_000,
+    "maxWords": 1024,
+    "minInterval": 0,
+    "anchorWindow": 200,
+    "maxAgeSeconds": 7200,
+    "kickBelow": 2000,
+    "vetoDelay": 120,
+    "kickRounds": 2,
+    "kickWindow": 86_400,
+    "maxKicksPerRound": 1,
+    "minActive": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything stands; `nodes` maps a character's name to its account."""
+
+    chain: LocalChain
+    network: Address
+    oracle: Address
+    dispatcher: Address
+    creator: str
+    nodes: Mapping[str, Address]
+
+    def name_of(self, node: Address) -> str:
+        """Return the character's name, or the address where it is none of the cast."""
+        return next((name for name, at in self.nodes.items() if at == node), node)
+
+    def call(
+        self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
+    ) -> dict[str, str]:
+        """Return the transaction by which `sender` calls a function of the contract."""
+        to = self.network if contract == "TaskNetwork" else self.oracle
+        written = call_input(contract, function, *arguments)
+        return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": GAS}
+
+
+class Clock:
+    """The chain's time: twelve seconds a block, whatever the wall clock says."""
+
+    def __init__(self, start: int) -> None:
+        self.start = self.now = start
+
+    def next_block(self) -> int:
+        """Return the time of the next block."""
+        self.now += BLOCK_SECONDS
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The daemon's accounts; the last two pay for gas."""
+
+    signer: Address
+    transmitter: Address
+    dispatcher: Address
+
+
+def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash) -> Stage:
+    """Deploy both contracts, let the cast join, and give ether to who sends."""
+    accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
+    admin, creator, treasury = accounts[:_CROWD]
+    network = _created(
+        chain, clock, admin, creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE)
+    )
+    setup = _setup(network, admin, roles.signer, rules_hash)
+    oracle = _created(chain, clock, admin, creation_code("QoSOracle", setup))
+    names = [one.name for one in CAST]
+    nodes = dict(zip(names, accounts[_CROWD:], strict=True))
+    stage = Stage(chain, network, oracle, roles.dispatcher, creator, nodes)
+    ether = [
+        {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
+        for payer in (roles.transmitter, roles.dispatcher)
+    ]
+    chosen = stage.call(admin, "TaskNetwork", "setOracle", oracle)
+    _succeed(chain, chain.mine(clock.next_block(), [chosen, *ether]))
+    _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in CAST]))
+    return stage
+
+
+def _setup(
+    network: Address, admin: Address, signer: Address, rules_hash: Hash
+) -> tuple[object, ...]:
+    """Return QoSOracle's struct Setup: one signer, one kickout a minute, at most three at once."""
+    return (
+        *(network, admin, _ZERO, admin, [signer], 1, 1, bytes.fromhex(rules_hash[2:])),
+        *(tuple(LIMITS.values()), 3, 1, 60, False),
+    )
+
+
+def _join(stage: Stage, one: Character) -> dict[str, str]:
+    hardware = (one.gpu_name, one.gpu_vram, *VERSION, [MODEL])
+    account = stage.nodes[one.name]
+    return stage.call(account, "TaskNetwork", "join", *hardware, value=STAKE)
+
+
+def _created(chain: LocalChain, clock: Clock, sender: Address, code: str) -> Address:
+    sent = chain.mine(clock.next_block(), [{"from": sender, "data": code, "gas": _GAS_TO_CREATE}])
+    (receipt,) = _succeed(chain, sent)
+    return Address(str(receipt["contractAddress"]).lower())
+
+
+def _succeed(chain: LocalChain, sent: list[str]) -> list[dict[str, object]]:
+    """Return the receipts of transactions that have to have worked."""
+    receipts = chain.ask_all([("eth_getTransactionReceipt", one) for one in sent])
+    for one, receipt in zip(sent, receipts, strict=True):
+        if receipt is None or receipt["status"] != "0x1":
+            raise FatalError(f"the demo's own transaction {one} failed: this is a bug")
+    return receipts

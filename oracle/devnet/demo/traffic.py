@@ -1,0 +1,169 @@
+"""The work of the network: wave after wave of task groups, for the daemon to dispatch.
+
+The creator orders and judges, the nodes answer: each when the chain's own logs say that it is
+its turn. Who gets which task is the daemon's to draw.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from oracle.bindings.codec import call_input, call_output
+from oracle.chain.decode.abi import load
+from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, TASK_TIMEOUT, Character
+from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
+from oracle.domain.ids import Address
+
+Transaction = dict[str, str]
+_FEE = ETHER // 10
+_IMAGE = 0
+# One task for each node of the cast. Where fewer can take one, the rest waits in the queue.
+_GROUPS = len(CAST) // GROUP_SIZE
+
+
+@dataclass(slots=True)
+class Job:
+    """One task of a wave; blocks by height, None: not (yet) so.
+
+    `answers_at`: where its node is going to answer, None: never. `ended` once it has answered or
+    was timed out.
+    """
+
+    id: bytes
+    key: bytes
+    node: Character | None = None
+    started_at: int | None = None
+    answers_at: int | None = None
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """The jobs of one validation group."""
+
+    id: bytes
+    jobs: list[Job] = field(default_factory=list)
+
+    @property
+    def is_answered(self) -> bool:
+        return all(job.ended for job in self.jobs)
+
+
+class Traffic:
+    """Plays wave after wave; the same seed orders the same tasks and plays the same answers."""
+
+    def __init__(self, stage: Stage, seed: int) -> None:
+        self._stage = stage
+        # Not for secrets: the nodes have to behave the same way every time.
+        self._chance = random.Random(seed)  # noqa: S311
+        self._started = load("TaskNetwork").event("TaskStarted").digest
+        self._names = {address: name for name, address in stage.nodes.items()}
+        self._cast = {one.name: one for one in CAST}
+        self._groups: list[Group] = []
+        self._seen = -1
+        # Waves begun, counted from 0.
+        self.wave = -1
+
+    def next_block(self, head: int) -> list[Transaction]:
+        """Return what everybody sends into the block after `head`."""
+        self._note_starts(head)
+        block = head + 1
+        sent = [*self._answers(block), *self._timeouts(block), *self._validations()]
+        if not self._groups:
+            self.wave += 1
+            sent += [*self._moves(), *self._orders()]
+        return sent
+
+    def _note_starts(self, head: int) -> None:
+        """Read from the chain who was given what."""
+        if head <= self._seen:
+            return
+        asked = {
+            "address": self._stage.network,
+            "fromBlock": hex(self._seen + 1),
+            "toBlock": hex(head),
+            "topics": [self._started],
+        }
+        self._seen = head
+        jobs = {job.key: job for group in self._groups for job in group.jobs}
+        for log in self._stage.chain.ask("eth_getLogs", asked):
+            job = jobs.get(bytes.fromhex(log["topics"][1][2:]))
+            name = self._names.get(Address("0x" + log["topics"][2][-40:]))
+            if job is not None and name is not None:
+                self._begin(job, self._cast[name], int(log["blockNumber"], 16))
+
+    def _begin(self, job: Job, node: Character, block: int) -> None:
+        blocks = node.answers_after(self.wave, self._chance)
+        job.node, job.started_at = node, block
+        job.answers_at = None if blocks is None else block + blocks
+
+    def _answers(self, block: int) -> Iterator[Transaction]:
+        """Everybody is honest here: the members of a group find the same result."""
+        for job in self._open_jobs():
+            if job.node is None or job.answers_at is None or job.answers_at > block:
+                continue
+            job.ended = True
+            result = hashlib.sha256(job.id[:-1]).digest()
+            account = self._stage.nodes[job.node.name]
+            yield self._stage.call(account, "TaskNetwork", "submitResult", job.key, result)
+
+    def _timeouts(self, block: int) -> Iterator[Transaction]:
+        """The creator ends what its node has left unanswered for too long."""
+        for job in self._open_jobs():
+            if job.started_at is None or job.answers_at is not None:
+                continue
+            if (block - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
+                job.ended = True
+                yield self._say("timeOutTask", job.key)
+
+    def _validations(self) -> Iterator[Transaction]:
+        for group in [one for one in self._groups if one.is_answered]:
+            self._groups.remove(group)
+            yield self._say("validateGroup", group.id, [job.key for job in group.jobs])
+
+    def _moves(self) -> Iterator[Transaction]:
+        """Nodes that go away for some waves, and come back."""
+        for one in CAST:
+            account = self._stage.nodes[one.name]
+            if self.wave in one.away and self.wave - 1 not in one.away:
+                yield self._stage.call(account, "TaskNetwork", "pause")
+            if self.wave not in one.away and self.wave - 1 in one.away:
+                yield self._stage.call(account, "TaskNetwork", "resume")
+
+    def _orders(self) -> Iterator[Transaction]:
+        for place in range(_GROUPS):
+            group = Group(_id("group", self.wave, place, 0))
+            ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
+            group.jobs = [Job(id_, key) for id_, key in zip(ids, self._keys(ids), strict=True)]
+            self._groups.append(group)
+            for job in group.jobs:
+                yield self._say("createTask", _order(job.id, group.id), value=_FEE)
+
+    def _open_jobs(self) -> Iterator[Job]:
+        return (job for group in self._groups for job in group.jobs if not job.ended)
+
+    def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
+        stage = self._stage
+        return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
+
+    def _keys(self, ids: list[bytes]) -> list[bytes]:
+        """Ask the contract how it names this creator's tasks."""
+        stage = self._stage
+        asked = [call_input("TaskNetwork", "keyOf", stage.creator, id_) for id_ in ids]
+        answers = stage.chain.ask_all(
+            [("eth_call", {"to": stage.network, "data": one}, "latest") for one in asked]
+        )
+        return [call_output("TaskNetwork", "keyOf", answer)[0] for answer in answers]
+
+
+def _order(id_: bytes, group: bytes) -> tuple[object, ...]:
+    """Return TaskNetwork's struct Order."""
+    any_gpu = (0, "", 0)
+    return (id_, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+
+
+def _id(kind: str, wave: int, place: int, member: int) -> bytes:
+    """Return 32 bytes that differ in the last one only between the members of a group."""
+    head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
+    return head + bytes([member])

@@ -1,0 +1,1 @@
+"""A chain of real blocks behind endpoints that misbehave on demand."""

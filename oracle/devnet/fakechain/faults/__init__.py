@@ -1,0 +1,1 @@
+"""The ways in which such an endpoint misbehaves."""

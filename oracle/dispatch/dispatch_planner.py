@@ -1,0 +1,182 @@
+"""What the dispatcher wants on chain now: starts of drawn tasks, and words about the queue.
+
+Looked at again before anything is signed: what is not wanted any more never leaves.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.bindings.task_network import drop_call, queue_call, start_as_of_call, start_call
+from oracle.chain.heads import Heads
+from oracle.dispatch.assigner import UnitSight, standing_in
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.drawer import line_at
+from oracle.domain.ids import Hash, TaskKey
+from oracle.domain.state.node import Membership
+from oracle.store.database import Unit
+from oracle.store.outbox.records import ON_ITS_WAY, Intent, IntentKind, Wish
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.assignment import Plan, queue_of
+from oracle.systems.crynux.crynux_queue import room_for
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.deferral import held_back
+
+STARTS = frozenset({IntentKind.START_TASK, IntentKind.QUEUE_TASK, IntentKind.DROP_TASK})
+
+# Starts first; then room in the queue; then the mere word that a task waits.
+_START, _DROP, _QUEUE = 100, 150, 200
+# An old seed block that is final needs no checking; its hash may be out of the contract's reach.
+_CHECKED_BLOCKS = 200
+
+
+class About(NamedTuple):
+    """What a wish of the dispatcher is about; `subject` names it for ever."""
+
+    kind: IntentKind
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """A call that makes sense now; `draw`: the one that it starts."""
+
+    about: About
+    task: TaskKey
+    priority: int
+    draw: StoredDraw | None = None
+
+
+def plan_dispatch(desk: Desk, heads: Heads) -> Step | None:
+    """Plan what is wanted and not yet on its way, up to `max_in_flight`; None: nothing.
+
+    History plans nothing: a draw that stands there may be over since.
+    """
+    if desk.dispatch is None or desk.is_stopped():
+        return None
+    with desk.store.reading() as unit:
+        if not desk.is_at_head(unit, heads):
+            return None
+        wishes = list(_wishes(desk, unit, heads, desk.dispatch))
+    if not wishes:
+        return None
+    stamp = desk.stamp
+    with desk.writing() as unit:
+        added = [unit.outbox.intents.add(wish, stamp) for wish in wishes]
+    kinds = [wish.kind.value for wish in wishes]
+    detail = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    return Step("dispatch planned", added[0], detail)
+
+
+def wanted_now(unit: Unit, settings: DispatchSettings) -> Mapping[About, _Want]:
+    """Return the calls that make sense at the cursor, in the order of their urgency."""
+    wants = {}
+    for draw in unit.draws.standing():
+        about = About(IntentKind.START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
+        wants[about] = _Want(about, draw.task, _START, draw)
+    return wants | {want.about: want for want in _about_the_queue(unit, settings)}
+
+
+def is_unwanted(desk: Desk, unit: Unit, intent: Intent) -> bool:
+    """Tell whether a call of the dispatcher has no reason any more."""
+    wish = intent.wish
+    if wish.kind not in STARTS or desk.dispatch is None:
+        return False
+    return _about(intent) not in wanted_now(unit, desk.dispatch)
+
+
+def is_as_wanted(intent: Intent, wanted: Mapping[About, _Want], heads: Heads) -> bool:
+    """Tell whether a call still has its reason, and is what we would plan now.
+
+    A start that checks its seed block gives way to a plain one when that block is final and old.
+    """
+    if intent.wish.kind is IntentKind.NOOP:
+        # It fills a nonce: others wait behind it.
+        return True
+    want = wanted.get(_about(intent))
+    return want is not None and intent.wish.calldata == _calldata(want, heads)
+
+
+def _about_the_queue(unit: Unit, settings: DispatchSettings) -> Iterator[_Want]:
+    """Tell of the tasks that found no node, and drop those for which there is no room."""
+    cursor = unit.cursor.get()
+    if cursor is None:
+        return
+    plan = Plan(standing_in(unit), frozenset())
+    queue = queue_of(line_at(UnitSight(unit), settings.pricing), plan, cursor.number)
+    if not queue:
+        return
+    counts = unit.nodes.counts().items()
+    members = sum(many for (standing, _, _), many in counts if standing is Membership.MEMBER)
+    room = room_for(members, settings.alpha)
+    for one in reversed(queue[room:]):
+        about = About(IntentKind.DROP_TASK, f"task={one.task.key}")
+        yield _Want(about, one.task.key, _DROP)
+    for one in queue[:room]:
+        if not one.task.queued:
+            about = About(IntentKind.QUEUE_TASK, f"task={one.task.key}")
+            yield _Want(about, one.task.key, _QUEUE)
+
+
+def _wishes(desk: Desk, unit: Unit, heads: Heads, settings: DispatchSettings) -> Iterator[Wish]:
+    """Yield what is wanted, with its reason; words about the queue keep no start waiting."""
+    intents = unit.outbox.intents.unfinished(desk.account)
+    given_up = _given_up(desk, unit, heads)
+    under_way = {_about(one) for one in intents if one.id not in given_up}
+    under_way |= {About(*one) for one in held_back(unit, desk.account)}
+    on_their_way = [one.wish.kind for one in intents if one.state in ON_ITS_WAY]
+    for want in wanted_now(unit, settings).values():
+        is_start = want.about.kind is IntentKind.START_TASK
+        before = on_their_way.count(IntentKind.START_TASK) if is_start else len(on_their_way)
+        if before < settings.max_in_flight and want.about not in under_way:
+            on_their_way.append(want.about.kind)
+            yield _wish(desk, unit, want, heads)
+
+
+def _given_up(desk: Desk, unit: Unit, heads: Heads) -> set[int]:
+    """Return the calls that were mined and failed, 2, 4, 8 … blocks ago, with each try longer.
+
+    What they were for may still be wanted, and a node and a task wait for it: not until the
+    failure is final. Should a reorg let both succeed, the contract refuses the second.
+    """
+    given_up = set()
+    for slot in unit.outbox.slots.watched(desk.account):
+        intent = unit.outbox.intents.named(slot.intent_id) if slot.succeeded is False else None
+        if intent is not None and slot.block_number is not None:
+            wish = intent.wish
+            tries = unit.outbox.intents.tries(desk.account, wish.kind, wish.subject, None)
+            if heads.latest.number - slot.block_number >= 1 << tries:
+                given_up.add(intent.id)
+    return given_up
+
+
+def _about(intent: Intent) -> About:
+    return About(intent.wish.kind, intent.wish.subject)
+
+
+def _wish(desk: Desk, unit: Unit, want: _Want, heads: Heads) -> Wish:
+    kind, subject = want.about
+    tries = unit.outbox.intents.tries(desk.account, kind, subject, None)
+    draw = want.draw
+    return Wish(
+        account=desk.account,
+        contract=desk.publisher.domain.contract,
+        kind=kind,
+        dedup_key=f"{kind}:{subject}:try={tries + 1}",
+        calldata=_calldata(want, heads),
+        subject=subject,
+        as_of_block=None if draw is None else draw.seed_block,
+        as_of_hash=None if draw is None else Hash(draw.seed_hash),
+        priority=want.priority,
+    )
+
+
+def _calldata(want: _Want, heads: Heads) -> str:
+    draw = want.draw
+    if draw is None:
+        is_drop = want.about.kind is IntentKind.DROP_TASK
+        return drop_call(want.task) if is_drop else queue_call(want.task)
+    is_old = heads.latest.number - draw.seed_block > _CHECKED_BLOCKS
+    if is_old and draw.seed_block <= heads.final.number:
+        return start_call(draw.task, draw.node)
+    return start_as_of_call(draw.task, draw.node, draw.seed_block, draw.seed_hash)

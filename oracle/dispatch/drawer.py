@@ -1,0 +1,162 @@
+"""Plans the draws of one block after the other, over whatever tells how the network stands."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from typing import Protocol
+
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.errors import FatalError
+from oracle.systems.assignment import (
+    NOTHING_PLANNED,
+    InLine,
+    Plan,
+    Turn,
+    armed_in,
+    line_of,
+    next_plan,
+)
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import why_not
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.policy import Scene
+from oracle.systems.weighted_draw import Drawn
+
+
+class Sight(Protocol):
+    """Tasks and nodes as they stand at the end of a block."""
+
+    def waiting(self) -> Sequence[Task]:
+        """Return the tasks that were created, and have neither started nor ended."""
+        ...
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        """Return every task of these groups."""
+        ...
+
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        """Return these nodes, those that are there."""
+        ...
+
+    def changed_since(self, block: int | None) -> Iterable[Node]:
+        """Return the nodes whose row changed above `block`; None: every node."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolAt:
+    """The pool at one block time; `rows` holds the nodes that draws stand for.
+
+    `free`: everybody who could be given a task now, were it the right one. `explains`: lists the
+    candidates of every draw, which takes several times as long as the draw.
+    """
+
+    pool: CandidatePool
+    rows: Mapping[Address, Node]
+    time: int
+    free: Sequence[Node]
+    explains: bool
+
+    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
+        return self.pool.candidates(task, self.time, taken) if self.explains else ()
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        (drawn,) = self.pool.draw(task, self.time, seed, taken=taken)
+        return drawn
+
+    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+        """Look through the free nodes alone.
+
+        The pool would get ready for every kind of task that waits; creators invent thousands.
+        """
+        wanted, weighting = requirement_of(task), self.pool.weighting
+        counted = weighting.counted(wanted.models)
+        return any(
+            misfit(node, wanted) is None and (weighting.fallback or counted.issubset(node.models))
+            for node in self.free
+            if node.address not in taken
+        )
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        scene = Scene(self.rows, self.pool.rules, self.time)
+        row = self.rows.get(node)
+        return row is not None and why_not(row, requirement_of(task), scene) is None
+
+
+class Drawer:
+    """The plan at the end of block `at`, and the pool that it draws from.
+
+    Kept in memory between two blocks; `resume` gives back what was forgotten.
+    """
+
+    def __init__(self, settings: DispatchSettings, *, explains: bool = False) -> None:
+        """`explains`: say with every draw who the candidates were, and their weights."""
+        self.settings = settings
+        self.explains = explains
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing: the state went back, or is not what memory says."""
+        self.at: int | None = None
+        self.plan = NOTHING_PLANNED
+        self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
+        # Neither busy nor paused, whatever their reliability.
+        self._idle: dict[Address, Node] = {}
+        # The block up to which the pool has seen the nodes' changes.
+        self._seen: int | None = None
+
+    def resume(self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]) -> None:
+        """Stand at the end of `block`, where these draws stand; what is armed follows."""
+        line = line_at(sight, self.settings.pricing)
+        armed = armed_in(line, standing, self._pool_at(sight, block, standing)) if line else ()
+        self.plan, self.at = Plan(dict(standing), frozenset(armed)), block.number
+
+    def rest(self, block: int) -> None:
+        """Stand at the end of `block`: up to there nobody waits and no draw stands."""
+        self.plan, self.at = NOTHING_PLANNED, block
+
+    def turn(self, sight: Sight, block: BlockRef) -> Turn:
+        """Go on to the end of `block`; the first one starts from an empty plan.
+
+        Raises:
+            FatalError: it does not follow the block that we stand at.
+        """
+        if block.number == self.settings.start_block:
+            self.plan = NOTHING_PLANNED
+        elif self.at != block.number - 1:
+            raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
+        line = line_at(sight, self.settings.pricing)
+        if line or self.plan.standing:
+            turn = next_plan(
+                self.plan, block, line, self._pool_at(sight, block, self.plan.standing)
+            )
+        else:
+            turn = Turn(NOTHING_PLANNED, (), ())
+        self.plan, self.at = turn.plan, block.number
+        return turn
+
+    def _pool_at(
+        self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]
+    ) -> _PoolAt:
+        for node in sight.changed_since(self._seen):
+            self._pool.put(node)
+            self._idle.pop(node.address, None)
+            if unavailable(node, block.time, self.settings.rules) in {None, Out.EXCLUDED}:
+                self._idle[node.address] = node
+        self._seen = block.number
+        rules = self.settings.rules
+        free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
+        rows = sight.nodes(standing.values())
+        return _PoolAt(self._pool, rows, block.time, free, self.explains)
+
+
+def line_at(sight: Sight, pricing: Pricing) -> list[InLine]:
+    """Return the waiting tasks in order: the most valuable first."""
+    waiting = sight.waiting()
+    groups = frozenset(task.group for task in waiting if task.group is not None)
+    fellows = sight.of_groups(groups) if groups else ()
+    return line_of(waiting, fellows, pricing.value_of)

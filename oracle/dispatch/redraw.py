@@ -1,0 +1,147 @@
+"""Folds history in memory and draws for it again, block after block, as the daemon had to.
+
+Block hashes and times are the chain's; nothing that the daemon wrote down is looked at.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from itertools import groupby
+from typing import NamedTuple
+
+from oracle.chain.protocols import Chain
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.drawer import Drawer
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.errors import TransientError
+from oracle.systems.assignment import Drawing
+from oracle.systems.crynux.crynux_queue import is_waiting
+
+# Headers asked for at once.
+_AT_ONCE = 128
+
+
+class Start(NamedTuple):
+    """A task that started in `block`; `drawn`: whose draw stood just before. None: nobody's."""
+
+    task: TaskKey
+    node: Address | None
+    block: int
+    drawn: Address | None
+
+
+class Headers:
+    """Headers of the chain, asked for ahead in batches, and compared with our own."""
+
+    def __init__(self, chain: Chain, ours: Mapping[int, BlockRef], last: int) -> None:
+        self._chain = chain
+        self._ours = ours
+        self._last = last
+        self._ahead: dict[int, BlockRef] = {}
+
+    def at(self, number: int) -> BlockRef:
+        """Return the chain's block.
+
+        Raises:
+            TransientError: it is missing, or not the one that we have.
+        """
+        if number not in self._ahead:
+            blocks = BlockRange(number, min(self._last, number + _AT_ONCE - 1))
+            self._ahead = {block.number: block for block in self._chain.headers(blocks)}
+        block = self._ahead[number]
+        ours = self._ours.get(number)
+        if ours is not None and ours.hash != block.hash:
+            raise TransientError(
+                f"block {number} is {block.hash} on the chain and {ours.hash} here: "
+                "the daemon has not followed the chain yet"
+            )
+        return block
+
+
+class Redrawing:
+    """History folded in memory, drawn for at the end of every block where somebody waits."""
+
+    def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
+        self._start = settings.start_block
+        self._sight = _LedgerSight(settings.rules)
+        self._drawer = Drawer(settings, explains=True)
+        self._headers = headers
+
+    @property
+    def standing(self) -> Mapping[TaskKey, Address]:
+        """Return who is to start which task."""
+        return self._drawer.plan.standing
+
+    def up_to(self, last: int, events: Iterable[DomainEvent]) -> Iterator[Drawing | Start]:
+        """Yield all draws and starts up to the end of block `last`, in the order of blocks."""
+        done = self._start - 1
+        for number, said in groupby(events, key=lambda event: event.at.block):
+            if number > last:
+                break
+            yield from self._draw(done + 1, number - 1)
+            before = self.standing
+            for task in self._sight.fold(number, list(said)):
+                yield Start(task.key, task.node, number, before.get(task.key))
+            yield from self._draw(number, number)
+            done = max(done, number)
+        yield from self._draw(done + 1, last)
+
+    def _draw(self, first: int, last: int) -> Iterator[Drawing]:
+        """Draw at the end of these blocks; where nobody waits a block is not even asked for."""
+        for number in range(max(first, self._start), last + 1):
+            if not self._sight.is_idle or self._drawer.plan.standing:
+                yield from self._drawer.turn(self._sight, self._headers.at(number)).drawn
+            else:
+                self._drawer.rest(last)
+                return
+
+
+class _LedgerSight:
+    """Tasks and nodes as a fold in memory has them."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._fold = Fold(rules)
+        self._waiting: dict[TaskKey, Task] = {}
+        self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
+        self._changed: set[Address] = set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody waits for a node."""
+        return not self._waiting
+
+    def fold(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
+        """Go on to the end of a block; return the tasks that started in it."""
+        self._fold.block(number, events, journal=False)
+        changes = self._fold.drain()
+        self._changed.update(changes.nodes)
+        for key, task in changes.tasks.items():
+            if task.group is not None:
+                self._groups.setdefault(task.group, {})[key] = task
+            if is_waiting(task):
+                self._waiting[key] = task
+            else:
+                self._waiting.pop(key, None)
+        tasks = changes.tasks.values()
+        return [one for one in tasks if one.started_at and one.started_at.block == number]
+
+    def waiting(self) -> Sequence[Task]:
+        return list(self._waiting.values())
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return [task for group in groups for task in self._groups.get(group, {}).values()]
+
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        rows = self._fold.ledger.nodes
+        return {address: rows[address] for address in addresses if address in rows}
+
+    def changed_since(self, block: int | None) -> Iterable[Node]:
+        """Return what changed since the last time; the drawer asks in order."""
+        rows = self._fold.ledger.nodes
+        found = list(rows.values()) if block is None else [rows[one] for one in self._changed]
+        self._changed.clear()
+        return found

@@ -1,0 +1,1 @@
+"""Domain events and their JSON-lines form."""

@@ -1,0 +1,282 @@
+"""The one file format of events: JSON lines, read strictly and written in one way (events.md)."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events import jsonl_fields as spelled
+from oracle.domain.events.event_names import NAMES, TYPES
+from oracle.domain.events.jsonl_fields import Spelling
+from oracle.domain.events.network_events import DomainEvent, TaskCreated
+from oracle.domain.ids import ZERO_HASH, TaskKey
+from oracle.errors import InputError
+
+_PLACE: Mapping[str, Spelling] = {
+    "block": spelled.INT63,
+    "tx": spelled.INT63,
+    "log": spelled.LOG_INDEX,
+    "sub": spelled.INT63,
+    "time": spelled.INT63,
+}
+_LONGEST_QUOTE = 80
+_MOST_BRACKETS = 1_000
+# Left out where they are 0.
+_OPTIONAL_PLACE = ("tx", "sub")
+_FIELDS: Mapping[str, Spelling] = {
+    "node": spelled.ADDRESS,
+    "creator": spelled.ADDRESS,
+    "task": spelled.HASH,
+    "group": spelled.HASH,
+    "tasks": spelled.TASKS,
+    "stake": spelled.WEI,
+    "fee": spelled.WEI,
+    "gpu_name": spelled.TEXT,
+    "required_gpu": spelled.TEXT,
+    "model": spelled.TEXT,
+    "models": spelled.TEXTS,
+    "gpu_vram": spelled.UINT32,
+    "min_vram": spelled.UINT32,
+    "required_gpu_vram": spelled.UINT32,
+    "version": spelled.VERSION,
+    "timeout": spelled.INT63,
+    "size": spelled.AT_LEAST_ONE,
+    "kind": spelled.KIND,
+    "round": spelled.PLACE,
+    "reason": spelled.REASON,
+    "last_status": spelled.LAST_STATUS,
+}
+
+
+class _Shape(NamedTuple):
+    """One event type: its own fields in the order they are written, and all that it may have."""
+
+    name: str
+    kind: type[DomainEvent]
+    own: Mapping[str, Spelling]
+    allowed: Mapping[str, Spelling]
+    required: tuple[str, ...]
+
+
+def _shape_of(kind: type[DomainEvent]) -> _Shape:
+    known = [field for field in fields(kind) if field.name not in ("at", "time")]
+    own = {field.name: _FIELDS[field.name] for field in known}
+    required = tuple(field.name for field in known if field.default is MISSING)
+    return _Shape(NAMES[kind], kind, own, {**_PLACE, **own}, ("block", "log", "time", *required))
+
+
+_SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
+
+
+def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
+    """Read a file of events and return them sorted by position.
+
+    Raises:
+        InputError: the first thing wrong, with its line and field; no event at all.
+    """
+    events: list[DomainEvent] = []
+    seen = _Seen({}, {})
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            event = parse_event(line)
+            seen.add(event, number)
+        except ValueError as error:
+            raise InputError(f"line {number}: {error}") from None
+        events.append(event)
+    if not events:
+        raise InputError("no events: the file is empty")
+    events.sort(key=lambda event: event.at)
+    return events
+
+
+class NotInOrderError(Exception):
+    """A file of events is not one plain run of them; `parse_events` sorts it, or says why not."""
+
+
+def events_in_order(lines: Iterable[str]) -> Iterator[DomainEvent]:
+    """Yield the events of a file as `parse_events` returns them, without keeping any.
+
+    Raises:
+        NotInOrderError: at the first line that is wrong or stands out of order. What has been
+            yielded is worth nothing then: an event may follow that belongs before it.
+    """
+    last: DomainEvent | None = None
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            event = parse_event(line)
+        except ValueError:
+            raise NotInOrderError from None
+        if last is not None and not _may_follow(event, last):
+            raise NotInOrderError
+        last = event
+        yield event
+
+
+def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
+    if event.at.block == last.at.block and event.time != last.time:
+        return False
+    return event.at > last.at
+
+
+class _Seen(NamedTuple):
+    """On which line each position stood, and each block's time."""
+
+    positions: dict[Position, int]
+    times: dict[int, tuple[int, int]]
+
+    def add(self, event: DomainEvent, line: int) -> None:
+        first = self.positions.setdefault(event.at, line)
+        if first != line:
+            block, tx, log, sub = event.at
+            place = f"block {block}, tx {tx}, log {log}, sub {sub}"
+            raise ValueError(f"log: the position of line {first} again ({place})")
+        time, first = self.times.setdefault(event.at.block, (event.time, line))
+        if time != event.time:
+            raise ValueError(
+                f"time: block {event.at.block} has the time {event.time} here"
+                f" and {time} on line {first}"
+            )
+
+
+def parse_event(line: str) -> DomainEvent:
+    """Read one line.
+
+    Raises:
+        ValueError: what is wrong, led by the field's name where it is about one.
+    """
+    said = _object(line)
+    name = said.pop("type", None)
+    if name is None:
+        raise ValueError("type: missing")
+    shape = _SHAPES.get(name) if isinstance(name, str) else None
+    if shape is None:
+        raise ValueError(f"type: {_quoted(name)} is no type of event")
+    values = _values(shape, said)
+    for key in shape.required:
+        if key not in values:
+            raise ValueError(f"{key}: missing")
+    at = Position(
+        values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
+    )
+    return shape.kind(at=at, **values)
+
+
+def parse_wanted_task(text: str) -> TaskCreated:
+    """Read what a task asks for: one object with the fields of `task_created`.
+
+    Nothing is required. `type`, position and time may stand there, as in an exported line; where
+    they do not, the task is created at position 0 and time 0. Without `task` its key is zero.
+
+    Raises:
+        ValueError: what is wrong, led by the field's name where it is about one.
+    """
+    said = _object(text)
+    name = said.pop("type", None)
+    if name not in (None, NAMES[TaskCreated]):
+        raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {_quoted(name)}")
+    values = _values(_SHAPES[NAMES[TaskCreated]], said)
+    at = Position(*(values.pop(key, 0) for key in _PLACE if key != "time"))
+    values.setdefault("time", 0)
+    values.setdefault("task", TaskKey(ZERO_HASH))
+    return TaskCreated(at=at, **values)
+
+
+def field_value(field: str, value: object) -> object:
+    """Read the value of a field from what JSON and TOML know.
+
+    Raises:
+        ValueError: it is no value of this field, or there is no such field.
+    """
+    if field not in _FIELDS:
+        raise ValueError("is no field of any event")
+    return _FIELDS[field].read(value)
+
+
+def _values(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
+    """Read every field that is there; null means absent."""
+    values = {}
+    for key, value in said.items():
+        spelling = shape.allowed.get(key)
+        if spelling is None:
+            raise ValueError(f"{key}: no field of {shape.name}")
+        if value is not None:
+            values[key] = _read(spelling, key, value)
+    return values
+
+
+def _read(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 - any field
+    try:
+        return spelling.read(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}, not {_quoted(value)}") from None
+
+
+def _object(line: str) -> dict[str, object]:
+    # Deeper nesting than any event has. A library that we import raises the interpreter's limit
+    # on recursion beyond what its stack bears, so this cannot be left to RecursionError.
+    if line.count("[") + line.count("{") > _MOST_BRACKETS:
+        raise ValueError("broken JSON: too many brackets")
+    try:
+        said = _DECODER.decode(line)
+    except _RepeatedKeyError as error:
+        raise ValueError(f"{error}: given twice") from None
+    except ValueError as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
+        raise ValueError(f"broken JSON: {reason}") from None
+    if not isinstance(said, dict):
+        raise ValueError(f"not an object: {_quoted(said)}")  # noqa: TRY004 - the line is at fault
+    return said
+
+
+class _RepeatedKeyError(ValueError):
+    """A key that stands twice in one object."""
+
+
+class _EndlessInteger(NamedTuple):
+    """An integer of more digits than Python reads; no field takes it, so that one is named."""
+
+    digits: str
+
+
+def _integer(digits: str) -> int | _EndlessInteger:
+    try:
+        return int(digits)
+    except ValueError:
+        return _EndlessInteger(digits)
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
+    return said
+
+
+# NaN and Infinity become floats, which no field takes either.
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_int=_integer)
+
+
+def _quoted(value: object) -> str:
+    text = value.digits if isinstance(value, _EndlessInteger) else json.dumps(value)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+
+
+def event_to_json(event: DomainEvent) -> str:
+    """Write one event as a line, without its end; what is absent or default is left out."""
+    name = NAMES[type(event)]
+    said: dict[str, object] = {"type": name}
+    place = {**event.at._asdict(), "time": event.time}
+    for key in _PLACE:
+        if place[key] or key not in _OPTIONAL_PLACE:
+            said[key] = spelled.wire_int(place[key])
+    for key, spelling in _SHAPES[name].own.items():
+        value = getattr(event, key)
+        if value is not None:
+            said[key] = spelling.write(value)
+    return json.dumps(said, separators=(",", ":"))

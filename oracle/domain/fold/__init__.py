@@ -1,0 +1,1 @@
+"""Events into state: the fold, block by block."""

@@ -1,0 +1,120 @@
+"""History becomes state: events in, changed rows out, one event after the other (events.md).
+
+A pure function of events and rules. Whoever folds loads the rows first (`needs`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold import (
+    cancelling,
+    group_validation,
+    node_lifecycle,
+    task_endings,
+    task_lifecycle,
+    task_runs,
+)
+from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.working_set import Changes, LastEvent, Ledger, PreImages
+from oracle.domain.scoring.rules import Rules
+
+# Raised whenever the same events fold to other rows: databases that an older version folded are
+# folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
+FOLD_VERSION = 3
+
+_FIRST = Position(-1, 0, 0, 0)
+
+_DEEDS: dict[type[DomainEvent], Callable[[Ledger, Any], None]] = {
+    said.NodeJoined: node_lifecycle.joined,
+    said.NodeUpdated: node_lifecycle.updated,
+    said.ModelAdded: node_lifecycle.model_added,
+    said.NodePaused: node_lifecycle.paused,
+    said.NodeResumed: node_lifecycle.resumed,
+    said.NodeQuit: node_lifecycle.left,
+    said.NodePauseAsked: node_lifecycle.asked,
+    said.NodeQuitAsked: node_lifecycle.asked,
+    said.NodeSlashed: node_lifecycle.left,
+    said.NodeKickedOut: node_lifecycle.left,
+    said.TaskCreated: task_lifecycle.created,
+    said.TaskQueued: task_lifecycle.queued,
+    said.TaskStarted: task_lifecycle.started,
+    said.TaskSubmitted: task_lifecycle.submitted,
+    said.TaskErrorReported: task_lifecycle.error_reported,
+    said.ResultCommitted: task_runs.answered,
+    said.ResultDisclosed: task_runs.answered,
+    said.TaskValidated: task_lifecycle.validated,
+    said.TaskSucceeded: task_endings.ended,
+    said.TaskRefunded: task_endings.ended,
+    said.TaskInvalidated: task_endings.ended,
+    said.TaskAborted: task_endings.ended,
+    said.TaskTimedOut: task_endings.ended,
+    said.TaskCancelled: cancelling.cancelled,
+    said.GroupValidated: group_validation.validated,
+}
+
+
+class Fold:
+    """Folds events into `ledger`, whose rows the caller owns between two calls.
+
+    `last` is the newest event folded, None before the first; set it when a fold goes on.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.ledger = Ledger(rules)
+        self.last: LastEvent | None = None
+
+    def block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
+        """Fold the events of one block, sorted by position; `journal` keeps pre-images.
+
+        Raises:
+            ValueError: an event of another block, or not after the last one folded.
+        """
+        if not events:
+            return
+        if events[0].at.block != number or events[-1].at.block != number:
+            raise ValueError(f"events of other blocks given as block {number}")
+        if not journal:
+            self.many(events)
+            return
+        images = PreImages(number, {}, {}, {}, (self.last,))
+        self.ledger.images = images
+        try:
+            self.many(events)
+        finally:
+            self.ledger.images = None
+        self.ledger.changes.pre_images.append(images)
+
+    def many(self, events: Iterable[DomainEvent]) -> None:
+        """Fold a run of events, sorted by position, over any number of blocks.
+
+        Raises:
+            ValueError: an event that is not after the last one folded.
+        """
+        ledger, deeds = self.ledger, _DEEDS
+        at, time = _FIRST if self.last is None else self.last.at, 0
+        if self.last is not None:
+            time = self.last.time
+        event = None
+        for event in events:
+            if event.at <= at:
+                raise ValueError(f"event at {tuple(event.at)} is not after {tuple(at)}")
+            if event.time < time:
+                ledger.anomaly(event, Breach.TIME_FELL)
+            at, time = event.at, event.time
+            ledger.block = at.block
+            deeds[type(event)](ledger, event)
+        if event is not None:
+            self.last = ledger.changes.last = LastEvent(at, time)
+
+    def drain(self) -> Changes:
+        """Hand out what has to be written down since the last drain.
+
+        The rows in it are the ledger's own: write them before folding on.
+        """
+        changes = self.ledger.changes
+        self.ledger.changes = Changes()
+        return changes

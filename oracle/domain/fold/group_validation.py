@@ -1,0 +1,117 @@
+"""Closes validation groups and brings their task scores into the pools (scoring.md 2 and 3)."""
+
+from collections.abc import Sequence
+
+from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
+from oracle.domain.fold import kickouts
+from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.working_set import Ledger, ScoreEntry
+from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.scoring.group_ranking import judged
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import pool_at, regrown, restarts_until, with_score
+from oracle.domain.state.group import GroupMember, GroupResult
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Ending, Task
+
+# Each list of `OpenGroup.tasks` only ever grows at its end, so order is the chain's.
+
+
+def validated(ledger: Ledger, event: GroupValidated) -> None:
+    """The chain names the members of a group: it closes here, where the rules say so."""
+    if len(set(event.tasks)) != len(event.tasks):
+        ledger.anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
+    elif ledger.rules.close == "validated":
+        _close(ledger, event, event.group, event.tasks)
+
+
+def enrolled(ledger: Ledger, event: TaskCreated) -> None:
+    """A task is created with a group that has to be closed by counting."""
+    if event.group is None:
+        return
+    known = ledger.groups.get(event.group)
+    if known is None or not known.closed:
+        group = ledger.group(event.group)
+        group.tasks = (*group.tasks, event.task)
+
+
+def after_ending(ledger: Ledger, event: DomainEvent, task: Task) -> None:
+    """A task has ended: its group closes when enough members exist and all have ended."""
+    group = None if task.group is None else ledger.groups.get(task.group)
+    if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
+        return
+    if all(ledger.tasks[key].ending is not None for key in group.tasks):
+        ledger.group(group.group).closed = True
+        _close(ledger, event, group.group, group.tasks)
+
+
+def _close(ledger: Ledger, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]) -> None:
+    members = judged(*_present(ledger, event, keys), ledger.rules)
+    scored = any(member.rank is not None for member in members)
+    result = GroupResult(group, event.at, event.time, members, scored)
+    ledger.changes.results.append(result)
+    if scored:
+        for member in members:
+            _score(ledger, result, member)
+
+
+def _present(
+    ledger: Ledger, event: DomainEvent, keys: Sequence[TaskKey]
+) -> tuple[list[TaskKey], list[Task]]:
+    """Leave out tasks that another group has scored; one task, one score, ever."""
+    present: list[TaskKey] = []
+    known: list[Task] = []
+    for key in keys:
+        task = ledger.tasks.get(key)
+        if task is None:
+            ledger.anomaly(event, Breach.GROUP_NAMES_UNSEEN_TASK)
+        elif task.scored_in is not None:
+            ledger.anomaly(event, Breach.TASK_SCORED_BEFORE)
+            continue
+        else:
+            known.append(task)
+        present.append(key)
+    return present, known
+
+
+def _score(ledger: Ledger, result: GroupResult, member: GroupMember) -> None:
+    if member.node is None or member.score is None:
+        return
+    task = ledger.task(member.task)
+    task.scored_in = result.group
+    if not _counts(task, member, ledger.rules):
+        return
+    node = ledger.node(member.node, result.time)
+    _append(node, member.score, result.time, ledger.rules)
+    entry = ScoreEntry(
+        node=node.address,
+        seq=node.scored,
+        task=member.task,
+        group=result.group,
+        rank=member.rank,
+        elapsed=member.elapsed,
+        score=member.score,
+        at=result.closed_at,
+        time=result.time,
+    )
+    ledger.changes.scores.append(entry)
+    kickouts.judge(ledger, node, result.closed_at)
+
+
+def _counts(task: Task, member: GroupMember, rules: Rules) -> bool:
+    """Tell whether a score enters the pool; every one does, unless the rules spare aborts."""
+    if member.rank is not None or not rules.pool_zero_only_on_timeout:
+        return True
+    return task.ending is Ending.TIMED_OUT
+
+
+def _append(node: Node, score: int, time: int, rules: Rules) -> None:
+    pool = pool_at(node, time, rules)
+    if node.prior is not None:
+        pool = regrown(node.prior, rules)
+        node.prior = None
+    node.pool = with_score(pool, score, rules)
+    node.pool_sum = sum(node.pool)
+    node.scored += 1
+    if rules.restarts:
+        node.restarts = restarts_until(time, rules)

@@ -1,0 +1,85 @@
+"""Task scores of three nodes on one task, from its two rounds of submission (scoring.md 8).
+
+The rounds are the commitment of a result and its disclosure; in each the nodes score by order.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold import kickouts
+from oracle.domain.fold.working_set import Ledger, ScoreEntry
+from oracle.domain.ids import GroupKey
+from oracle.domain.scoring import legacy_tally
+from oracle.domain.scoring.group_ranking import score_of
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.task import Run, Task
+
+
+class RoundScores(NamedTuple):
+    """One node's place, counted from 1, and score in each round; None: silent there."""
+
+    commitment_rank: int | None
+    commitment_score: int
+    disclosure_rank: int | None
+    disclosure_score: int
+
+    @property
+    def task_score(self) -> int:
+        """Return what the task brings the node."""
+        return self.commitment_score + self.disclosure_score
+
+
+def round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
+    """Return each part's scores, in the order of the parts; none at all where all were silent.
+
+    An error report takes its place in every round that the node has not submitted.
+    """
+    committed = [run.committed_at or run.reported_at for run in runs]
+    disclosed = [run.disclosed_at or run.reported_at for run in runs]
+    # Nobody discloses who has not committed.
+    if not any(committed):
+        return []
+    return [
+        RoundScores(*first, *second)
+        for first, second in zip(_judged(committed, rules), _judged(disclosed, rules), strict=True)
+    ]
+
+
+def _judged(places: Sequence[Position | None], rules: Rules) -> list[tuple[int | None, int]]:
+    order = sorted(place for place in places if place is not None)
+    ranks = [None if place is None else order.index(place) + 1 for place in places]
+    return [
+        (rank, rules.absent_score if rank is None else score_of(rank, rules)) for rank in ranks
+    ]
+
+
+def score(ledger: Ledger, event: DomainEvent, task: Task) -> None:
+    """Bring a task that has wholly ended with `event` into the windows of its nodes, once."""
+    rules = ledger.rules
+    scores = round_scores(task.runs, rules)
+    if rules.legacy is None or not scores:
+        return
+    # The contracts of that generation have no other group than the three parts of one task.
+    task.scored_in = GroupKey(task.key)
+    for run, scored in zip(task.runs, scores, strict=True):
+        node = ledger.node(run.node, event.time)
+        legacy_tally.turn(node, event.time, rules.legacy)
+        # What was due in an earlier window ends with it, before this score may be reason anew.
+        kickouts.judge(ledger, node, event.at)
+        legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)
+        node.scored += 1
+        entry = ScoreEntry(
+            node=node.address,
+            seq=node.scored,
+            task=task.key,
+            group=task.scored_in,
+            rank=None,
+            elapsed=None,
+            score=scored.task_score,
+            at=event.at,
+            time=event.time,
+        )
+        ledger.changes.scores.append(entry)
+        kickouts.judge(ledger, node, event.at)

@@ -1,0 +1,176 @@
+"""What events about nodes do: membership, hardware, models (scoring.md 4 and 5)."""
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import (
+    ModelAdded,
+    NodeJoined,
+    NodeKickedOut,
+    NodePauseAsked,
+    NodePaused,
+    NodeQuit,
+    NodeQuitAsked,
+    NodeResumed,
+    NodeSlashed,
+    NodeUpdated,
+)
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold import kickouts
+from oracle.domain.fold.preconditions import Breach, against_asking, against_membership
+from oracle.domain.fold.working_set import Ledger, ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+from oracle.domain.scoring import legacy_tally
+from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import mean_of, pool_at, restarts_until
+from oracle.domain.state.node import Membership, Node, Pending
+
+
+def joined(ledger: Ledger, event: NodeJoined) -> None:
+    """A node joins or re-joins: H = 1 from now on; what it says about itself is noted."""
+    known = ledger.nodes.get(event.node)
+    if known is not None and known.pending is Pending.QUIT:
+        # It could not join if it were there: its quit took effect, and no event showed it.
+        settle(ledger, known.address, event.at, event.time)
+    if known is not None and known.membership is Membership.MEMBER:
+        ledger.anomaly(event, Breach.JOINED_WHILE_MEMBER)
+        return
+    ledger.just_quit.pop(event.node, None)
+    node = ledger.node(event.node, event.time)
+    if node.membership is not Membership.UNKNOWN:
+        _readmit(node, event.time, ledger.rules)
+    node.membership = Membership.MEMBER
+    if ledger.rules.legacy is not None:
+        legacy_tally.follow_membership(node, event.time, ledger.rules.legacy)
+    _describe(node, event)
+    before = healed(node.base, node.since, event.time, ledger.rules)
+    change = ReliabilityChange(
+        node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
+    )
+    ledger.changes.reliability.append(change)
+    node.base, node.since, node.excluded = UNIT, event.time, False
+    kickouts.judge(ledger, node, event.at)
+
+
+def _readmit(node: Node, time: int, rules: Rules) -> None:
+    """Decide what pool a node comes back with."""
+    pool = pool_at(node, time, rules)
+    prior = node.prior
+    if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
+        pool, prior = b"", rules.rejoin_floor
+    elif node.membership is Membership.KICKED_OUT and rules.kickout_clears_pool:
+        pool = b""
+        # The legacy system's pool is its window; what time it was a member stays true.
+        node.window_sum = node.window_count = 0
+    node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
+    node.restarts = restarts_until(time, rules)
+
+
+def updated(ledger: Ledger, event: NodeUpdated) -> None:
+    """What changed about a node, a member or not."""
+    _describe(ledger.node(event.node, event.time), event)
+
+
+def _describe(node: Node, event: NodeJoined | NodeUpdated) -> None:
+    for name in ("stake", "gpu_name", "gpu_vram", "version", "models", "timeout"):
+        value = getattr(event, name)
+        if value is not None:
+            setattr(node, name, value)
+
+
+def model_added(ledger: Ledger, event: ModelAdded) -> None:
+    """The node has one more model on disk."""
+    node = ledger.node(event.node, event.time)
+    if event.model not in node.models:
+        node.models = (*node.models, event.model)
+
+
+def paused(ledger: Ledger, event: NodePaused) -> None:
+    """A member asks for no more tasks."""
+    _turn(ledger, event, paused=True)
+
+
+def resumed(ledger: Ledger, event: NodeResumed) -> None:
+    """A paused member is back."""
+    _turn(ledger, event, paused=False)
+
+
+def _turn(ledger: Ledger, event: NodePaused | NodeResumed, *, paused: bool) -> None:
+    known = ledger.nodes.get(event.node)
+    if known is None or known.membership is not Membership.MEMBER:
+        ledger.anomaly(event, Breach.NOT_A_MEMBER)
+        return
+    waits = known.pending is Pending.PAUSE
+    if known.paused is paused and not (waits and not paused):
+        ledger.anomaly(event, Breach.PAUSED_TWICE if paused else Breach.NOT_PAUSED)
+        return
+    node = ledger.node(event.node, event.time)
+    node.paused = paused
+    if waits:
+        node.pending = None
+
+
+def asked(ledger: Ledger, event: NodePauseAsked | NodeQuitAsked) -> None:
+    """A member wants to pause or to quit, and does so when it runs no task."""
+    wish = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
+    breach = against_asking(ledger.nodes.get(event.node), wish)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    node = ledger.node(event.node, event.time)
+    node.pending = wish
+    if not node.running:
+        settle(ledger, event.node, event.at, event.time)
+
+
+def settle(ledger: Ledger, address: Address, at: Position, time: int) -> None:
+    """Do what a node has asked for: it runs no task any more."""
+    node = ledger.node(address, time)
+    wish, node.pending = node.pending, None
+    if wish is Pending.PAUSE:
+        node.paused = True
+    elif wish is Pending.QUIT:
+        ledger.just_quit = {**_still(ledger.just_quit, at), address: (at.block, at.tx)}
+        _leave(ledger, node, Membership.QUIT, (at, time))
+
+
+def _still(
+    just_quit: dict[Address, tuple[int, int]], at: Position
+) -> dict[Address, tuple[int, int]]:
+    return {node: place for node, place in just_quit.items() if place == (at.block, at.tx)}
+
+
+def left(ledger: Ledger, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
+    """Membership ends; the pool stays as evidence.
+
+    Contracts say that a task ended before they say what they do to its node: a kickout and a
+    slash win over a quit that was pending until then (crynux-trace.md 6, 14).
+    """
+    known = ledger.nodes.get(event.node)
+    breach = against_membership(known)
+    if breach is not None and (isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)):
+        ledger.anomaly(event, breach)
+        return
+    node = ledger.node(event.node, event.time)
+    _leave(ledger, node, _AFTERWARDS[type(event)], (event.at, event.time))
+
+
+def _has_just_quit(ledger: Ledger, event: NodeSlashed | NodeKickedOut) -> bool:
+    """Tell whether a quit took effect in this very transaction, because a task ended."""
+    return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
+
+
+def _leave(ledger: Ledger, node: Node, how: Membership, when: tuple[Position, int]) -> None:
+    at, time = when
+    node.membership, node.paused, node.pending = how, False, None
+    if how is not Membership.QUIT:
+        ledger.just_quit.pop(node.address, None)
+    if ledger.rules.legacy is not None:
+        legacy_tally.follow_membership(node, time, ledger.rules.legacy)
+    kickouts.judge(ledger, node, at)
+
+
+_AFTERWARDS = {
+    NodeQuit: Membership.QUIT,
+    NodeSlashed: Membership.SLASHED,
+    NodeKickedOut: Membership.KICKED_OUT,
+}

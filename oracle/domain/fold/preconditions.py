@@ -1,0 +1,152 @@
+"""What an event may do to a task or a node as it stands (events.md, what is legal).
+
+Each function returns the rule that the event would break, or None.
+"""
+
+from enum import StrEnum
+
+from oracle.domain.events.network_events import (
+    DomainEvent,
+    LastStatus,
+    TaskAborted,
+    TaskErrorReported,
+    TaskStarted,
+    TaskSubmitted,
+    TaskTimedOut,
+)
+from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.task import Task
+
+
+class Breach(StrEnum):
+    """The rules that events break, as anomalies name them.
+
+    The last five do not make an event ignored: they are listed, and our record is used.
+    """
+
+    JOINED_WHILE_MEMBER = "joined_while_member"
+    NOT_A_MEMBER = "not_a_member"
+    PAUSED_TWICE = "paused_twice"
+    NOT_PAUSED = "not_paused"
+    PENDING_ALREADY = "pending_already"
+
+    CREATED_TWICE = "created_twice"
+    QUEUED_AFTER_START = "queued_after_start"
+    STARTED_TWICE = "started_twice"
+    NOT_STARTED = "not_started"
+    NODE_DOES_NOT_RUN_IT = "node_does_not_run_it"
+    RESULT_TWICE = "result_twice"
+    VALIDATED_WITHOUT_RESULT = "validated_without_result"
+    VALIDATED_TWICE = "validated_twice"
+    AFTER_TERMINAL = "after_terminal"
+
+    # Commit/disclose networks: the unit is (task, round).
+    ROUND_MISSING = "round_missing"
+    ROUND_TAKEN = "round_taken"
+    NOT_OF_THIS_GENERATION = "not_of_this_generation"
+    NOT_COMMITTED = "not_committed"
+
+    GROUP_NAMES_TASK_TWICE = "group_names_task_twice"
+
+    GROUP_NAMES_UNSEEN_TASK = "group_names_unseen_task"
+    TASK_SCORED_BEFORE = "task_scored_before"
+    NODE_DIFFERS = "node_differs"
+    LAST_STATUS_DIFFERS = "last_status_differs"
+    TIME_FELL = "time_fell"
+
+
+def against_membership(node: Node | None) -> Breach | None:
+    """A member may quit, be slashed or be kicked out; nobody else may."""
+    if node is None or node.membership is not Membership.MEMBER:
+        return Breach.NOT_A_MEMBER
+    return None
+
+
+def against_asking(node: Node | None, wish: Pending) -> Breach | None:
+    """A member may ask for a pause unless it has one, and for its end unless that is coming."""
+    if node is None or node.membership is not Membership.MEMBER:
+        return Breach.NOT_A_MEMBER
+    if node.pending is Pending.QUIT:
+        return Breach.PENDING_ALREADY
+    paused = node.paused or node.pending is Pending.PAUSE
+    return Breach.PAUSED_TWICE if paused and wish is Pending.PAUSE else None
+
+
+def against_creation(task: Task) -> Breach | None:
+    """Created at most once."""
+    if task.ending is not None:
+        return Breach.AFTER_TERMINAL
+    return None if task.created_at is None else Breach.CREATED_TWICE
+
+
+def against_queueing(task: Task) -> Breach | None:
+    """Queued any number of times before its start."""
+    if task.ending is not None:
+        return Breach.AFTER_TERMINAL
+    return None if task.started_at is None and not task.runs else Breach.QUEUED_AFTER_START
+
+
+def against_start(task: Task, event: TaskStarted) -> Breach | None:
+    """Started once; in a commit/disclose network once in each round, by different nodes."""
+    if task.ending is not None:
+        return Breach.AFTER_TERMINAL
+    if task.node is not None:
+        return Breach.STARTED_TWICE
+    if not task.runs:
+        return None
+    if event.round is None:
+        return Breach.ROUND_MISSING
+    taken = any(run.round == event.round or run.node == event.node for run in task.runs)
+    return Breach.ROUND_TAKEN if taken else None
+
+
+def against_result(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
+    """Submitted or error reported once after the start, by the node that runs it."""
+    if task is None:
+        return Breach.NOT_STARTED
+    if task.ending is not None:
+        return Breach.AFTER_TERMINAL
+    if task.node != event.node:
+        return Breach.NOT_STARTED if task.node is None else Breach.NODE_DOES_NOT_RUN_IT
+    return None if task.stopped_at is None else Breach.RESULT_TWICE
+
+
+def against_validation(task: Task | None) -> Breach | None:
+    """Validated at most once, after the submission or the error report."""
+    if task is None:
+        return Breach.VALIDATED_WITHOUT_RESULT
+    if task.ending is not None:
+        return Breach.AFTER_TERMINAL
+    if task.validated:
+        return Breach.VALIDATED_TWICE
+    answered = task.stopped_at is not None or any(
+        run.disclosed_at or run.reported_at for run in task.runs
+    )
+    return None if answered else Breach.VALIDATED_WITHOUT_RESULT
+
+
+def against_ending(task: Task | None, event: DomainEvent) -> Breach | None:
+    """One terminal; aborted is any task, seen or not, the other ends are of started ones."""
+    if task is None:
+        return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED
+    if task.ending is not None:
+        return Breach.AFTER_TERMINAL
+    if task.node is None and not task.runs and not isinstance(event, TaskAborted):
+        return Breach.NOT_STARTED
+    return None
+
+
+def last_status_of(task: Task) -> LastStatus:
+    """Return how far a task has come by our record."""
+    if task.validated:
+        return LastStatus.VALIDATED
+    if task.stopped_at is not None:
+        return LastStatus.ERROR_REPORTED if task.error_reported else LastStatus.SUBMITTED
+    if task.node is not None:
+        return LastStatus.STARTED
+    return LastStatus.QUEUED if task.queued else LastStatus.CREATED
+
+
+def status_differs(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
+    """Tell whether a terminal claims another last status than our record has."""
+    return event.last_status is not None and event.last_status is not last_status_of(task)

@@ -1,0 +1,60 @@
+"""Which rows a fold of these events will touch, so that they can be loaded in bulk before.
+
+In steps, because one answer needs the rows of the one before: tasks, then groups and the tasks
+that are their members, then nodes.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.group import OpenGroup
+from oracle.domain.state.task import Task
+
+
+def tasks_named(events: Iterable[DomainEvent]) -> set[TaskKey]:
+    """Return the tasks that events name, alone or in a group."""
+    named: set[TaskKey] = set()
+    for event in events:
+        if isinstance(event, GroupValidated):
+            named.update(event.tasks)
+        elif hasattr(event, "task"):
+            named.add(event.task)
+    return named
+
+
+def groups_named(
+    events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
+) -> set[GroupKey]:
+    """Return the open groups that may grow or close; none unless the rules close by counting.
+
+    `tasks`: the rows of `tasks_named`, those that exist.
+    """
+    if rules.close != "terminal":
+        return set()
+    named = {task.group for task in tasks.values() if task.group is not None}
+    created = (event for event in events if isinstance(event, TaskCreated))
+    return named | {event.group for event in created if event.group is not None}
+
+
+def members_of(groups: Iterable[OpenGroup]) -> set[TaskKey]:
+    """Return the tasks of groups that may still close."""
+    return {key for group in groups if not group.closed for key in group.tasks}
+
+
+def nodes_named(events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]) -> set[Address]:
+    """Return the nodes that events name, and those that run the tasks they name.
+
+    `tasks`: the rows of `tasks_named` and `members_of`, those that exist.
+    """
+    named: set[Address] = set()
+    for event in events:
+        node = getattr(event, "node", None)
+        if node is not None:
+            named.add(node)
+    for task in tasks.values():
+        if task.node is not None:
+            named.add(task.node)
+        named.update(run.node for run in task.runs)
+    return named

@@ -1,0 +1,118 @@
+"""What the end of a task does: to the task, to the node that ran it, to its H (scoring.md 4)."""
+
+from oracle.domain.events.network_events import (
+    TaskAborted,
+    TaskInvalidated,
+    TaskRefunded,
+    TaskSucceeded,
+    TaskTimedOut,
+)
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
+from oracle.domain.fold.preconditions import Breach, against_ending, status_differs
+from oracle.domain.fold.working_set import Ledger, ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+from oracle.domain.scoring.reliability import boosted, exclusion_after, healed, penalized
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Ending, Task
+
+Terminal = TaskSucceeded | TaskRefunded | TaskInvalidated | TaskAborted | TaskTimedOut
+
+_ENDINGS: dict[type[Terminal], Ending] = {
+    TaskSucceeded: Ending.SUCCEEDED,
+    TaskRefunded: Ending.REFUNDED,
+    TaskInvalidated: Ending.INVALIDATED,
+    TaskAborted: Ending.ABORTED,
+    TaskTimedOut: Ending.TIMED_OUT,
+}
+# The ends that change H; an abort is not the node's fault, an invalidation is not QoS.
+_CAUSES = {
+    Ending.SUCCEEDED: ReliabilityCause.SUCCEEDED,
+    Ending.REFUNDED: ReliabilityCause.REFUNDED,
+    Ending.TIMED_OUT: ReliabilityCause.TIMED_OUT,
+}
+
+
+def ended(ledger: Ledger, event: Terminal) -> None:
+    """A task ends, or one node's part in it."""
+    known = ledger.tasks.get(event.task)
+    breach = against_ending(known, event)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    if known is not None and known.runs:
+        _end_runs(ledger, event, known)
+        return
+    if known is not None:
+        _compare(ledger, event, known)
+    task = ledger.task(event.task)
+    _finish(event, task)
+    if task.node is not None:
+        _release(ledger, event, task.node)
+    if ledger.rules.close == "terminal":
+        group_validation.after_ending(ledger, event, task)
+
+
+def _compare(ledger: Ledger, event: Terminal, task: Task) -> None:
+    """What a terminal says about node and status is information; our record is used."""
+    if event.node is not None and event.node != task.node:
+        ledger.anomaly(event, Breach.NODE_DIFFERS)
+    if isinstance(event, TaskAborted | TaskTimedOut) and status_differs(task, event):
+        ledger.anomaly(event, Breach.LAST_STATUS_DIFFERS)
+
+
+def _finish(event: Terminal, task: Task) -> None:
+    task.ending = _ENDINGS[type(event)]
+    task.ended_at = event.at
+    task.ended_time = event.time
+    if isinstance(event, TaskAborted):
+        task.abort_reason = event.reason
+
+
+def _end_runs(ledger: Ledger, event: Terminal, known: Task) -> None:
+    """End the named node's part, or every part that is still open."""
+    ending = task_runs.open_runs(known, event.node)
+    if not ending:
+        breach = task_runs.why_not_open(known, event.node)
+        ledger.anomaly(event, breach)
+        return
+    task = ledger.task(event.task)
+    task_runs.end(task, ending, _ENDINGS[type(event)])
+    if all(run.ending is not None for run in task.runs):
+        _finish(event, task)
+    for run in ending:
+        _release(ledger, event, run.node)
+    if task.ending is not None:
+        legacy_round_scores.score(ledger, event, task)
+        if ledger.rules.close == "terminal":
+            group_validation.after_ending(ledger, event, task)
+
+
+def _release(ledger: Ledger, event: Terminal, address: Address) -> None:
+    """The node runs one task less, and its H answers for the end; a member or not."""
+    node = ledger.node(address, event.time)
+    node.running -= 1
+    _answer(ledger, event, node)
+    if node.pending is not None and not node.running:
+        node_lifecycle.settle(ledger, address, event.at, event.time)
+
+
+def _answer(ledger: Ledger, event: Terminal, node: Node) -> None:
+    """Bring the end into the node's H."""
+    cause = _CAUSES.get(_ENDINGS[type(event)])
+    if cause is None:
+        return
+    rules = ledger.rules
+    penalty = cause is ReliabilityCause.TIMED_OUT
+    before = healed(node.base, node.since, event.time, rules)
+    after = penalized(before, rules) if penalty else boosted(before, rules)
+    if before != UNIT or after != UNIT:
+        change = ReliabilityChange(
+            node.address, event.at, event.time, cause, event.task, before, after
+        )
+        ledger.changes.reliability.append(change)
+    if rules.remembers_exclusion:
+        node.excluded = exclusion_after(
+            before, after, rules, excluded=node.excluded, penalty=penalty
+        )
+    node.base, node.since = after, event.time

@@ -1,0 +1,121 @@
+"""The life of a task up to its end: created, queued, started, answered, validated."""
+
+from oracle.domain.events.network_events import (
+    TaskCreated,
+    TaskErrorReported,
+    TaskQueued,
+    TaskStarted,
+    TaskSubmitted,
+    TaskValidated,
+)
+from oracle.domain.fold import group_validation, task_runs
+from oracle.domain.fold.preconditions import (
+    Breach,
+    against_creation,
+    against_queueing,
+    against_result,
+    against_start,
+    against_validation,
+)
+from oracle.domain.fold.working_set import Ledger
+from oracle.domain.scoring.reliability import healed
+
+
+def created(ledger: Ledger, event: TaskCreated) -> None:
+    """A task is there, with what its creator asks for."""
+    known = ledger.tasks.get(event.task)
+    breach = None if known is None else against_creation(known)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    task = ledger.task(event.task)
+    task.created_at = event.at
+    task.creator = event.creator
+    task.fee = event.fee
+    task.min_vram = event.min_vram
+    task.required_gpu = event.required_gpu
+    task.required_gpu_vram = event.required_gpu_vram
+    task.models = event.models or ()
+    task.version = event.version
+    task.size = event.size
+    task.kind = event.kind
+    task.timeout = event.timeout
+    task.group = event.group
+    if ledger.rules.close == "terminal":
+        group_validation.enrolled(ledger, event)
+
+
+def queued(ledger: Ledger, event: TaskQueued) -> None:
+    """No node was free."""
+    known = ledger.tasks.get(event.task)
+    breach = None if known is None else against_queueing(known)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    ledger.task(event.task).queued = True
+
+
+def started(ledger: Ledger, event: TaskStarted) -> None:
+    """A node has the task; its execution clock starts."""
+    known = ledger.tasks.get(event.task)
+    breach = None if known is None else against_start(known, event)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    task = ledger.task(event.task)
+    if event.round is None:
+        task.node = event.node
+        task.started_at = event.at
+        task.started_time = event.time
+    else:
+        task_runs.start(task, event, event.round)
+    node = ledger.node(event.node, event.time)
+    node.running += 1
+    node.in_use = task.models
+    if node.excluded:
+        _look_again(ledger, event)
+
+
+def _look_again(ledger: Ledger, event: TaskStarted) -> None:
+    """A node that has healed past the exit is no longer remembered as excluded."""
+    node = ledger.node(event.node, event.time)
+    reliability = healed(node.base, node.since, event.time, ledger.rules)
+    node.excluded = reliability < ledger.rules.exclude_exit
+
+
+def submitted(ledger: Ledger, event: TaskSubmitted) -> None:
+    """The result is in; the execution clock stops."""
+    known = ledger.tasks.get(event.task)
+    if known is not None and known.runs:
+        ledger.anomaly(event, Breach.NOT_OF_THIS_GENERATION)
+        return
+    _stop(ledger, event, error=False)
+
+
+def error_reported(ledger: Ledger, event: TaskErrorReported) -> None:
+    """The node says that the task cannot be run; ranks like a submission."""
+    known = ledger.tasks.get(event.task)
+    if known is not None and known.runs:
+        task_runs.answered(ledger, event)
+        return
+    _stop(ledger, event, error=True)
+
+
+def _stop(ledger: Ledger, event: TaskSubmitted | TaskErrorReported, *, error: bool) -> None:
+    breach = against_result(ledger.tasks.get(event.task), event)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    task = ledger.task(event.task)
+    task.stopped_at = event.at
+    task.stopped_time = event.time
+    task.error_reported = error
+
+
+def validated(ledger: Ledger, event: TaskValidated) -> None:
+    """The result was accepted."""
+    breach = against_validation(ledger.tasks.get(event.task))
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    ledger.task(event.task).validated = True

@@ -1,0 +1,170 @@
+"""The fold's working set: what it was given, what it changed, what it wants written down."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.event_names import name_of
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.preconditions import Breach
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import restarts_until
+from oracle.domain.state.group import GroupResult, OpenGroup
+from oracle.domain.state.node import Node, new_node
+from oracle.domain.state.task import Task, new_task
+
+
+class ScoreEntry(NamedTuple):
+    """One task score that entered a node's pool; `seq` counts from 1 for each node."""
+
+    node: Address
+    seq: int
+    task: TaskKey
+    group: GroupKey
+    rank: int | None
+    elapsed: int | None
+    score: int
+    at: Position
+    time: int
+
+
+class ReliabilityCause(StrEnum):
+    JOINED = "joined"
+    TIMED_OUT = "timed_out"
+    SUCCEEDED = "succeeded"
+    REFUNDED = "refunded"
+
+
+class ReliabilityChange(NamedTuple):
+    """One change of H; `before` (healed up to `time`) and `after` in units of 10^-18."""
+
+    node: Address
+    at: Position
+    time: int
+    cause: ReliabilityCause
+    task: TaskKey | None
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """An event that broke a rule of events.md; ignored whole, but for the few that say so.
+
+    One event may break several rules, and a group may break one rule once for each of its
+    tasks: the position is not a key; their order in `Changes` is kept.
+    """
+
+    at: Position
+    time: int
+    rule: str
+    # The event's type as events.md spells it.
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutDue:
+    """A spell in which the kickout predicate held; `closed_at` None while it still does."""
+
+    node: Address
+    opened_at: Position
+    closed_at: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastEvent:
+    """The newest event folded; time order is judged against it."""
+
+    at: Position
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreImages:
+    """What one block changed, as it was before that block; None: it was not there."""
+
+    block: int
+    nodes: dict[Address, Node | None]
+    tasks: dict[TaskKey, Task | None]
+    groups: dict[GroupKey, OpenGroup | None]
+    # The value before the block, in a tuple of one; empty when the block folded no event.
+    last: tuple[LastEvent | None, ...]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What has to be written down since the last `drain`; lists in position order."""
+
+    nodes: dict[Address, Node] = field(default_factory=dict)
+    tasks: dict[TaskKey, Task] = field(default_factory=dict)
+    groups: dict[GroupKey, OpenGroup] = field(default_factory=dict)
+    scores: list[ScoreEntry] = field(default_factory=list)
+    reliability: list[ReliabilityChange] = field(default_factory=list)
+    results: list[GroupResult] = field(default_factory=list)
+    anomalies: list[Anomaly] = field(default_factory=list)
+    # Spells opened, and spells closed (a spell may stand here twice: opened, then closed).
+    kickouts: list[KickoutDue] = field(default_factory=list)
+    last: LastEvent | None = None
+    pre_images: list[PreImages] = field(default_factory=list)
+
+
+class Ledger:
+    """The rows that the fold works on, and the book of what it did to them.
+
+    An absent key means that there is no such row: whoever folds loads first. `block` is the
+    block being folded; `images` keeps what rows were before it, None while nothing is kept.
+    """
+
+    __slots__ = ("block", "changes", "groups", "images", "just_quit", "nodes", "rules", "tasks")
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.nodes: dict[Address, Node] = {}
+        self.tasks: dict[TaskKey, Task] = {}
+        self.groups: dict[GroupKey, OpenGroup] = {}
+        self.changes = Changes()
+        self.images: PreImages | None = None
+        self.block = 0
+        # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
+        self.just_quit: dict[Address, tuple[int, int]] = {}
+
+    def node(self, address: Address, time: int) -> Node:
+        """Return the node in order to change it; `time` is when we first hear of it, if we do."""
+        node = self.nodes.get(address)
+        images = self.images
+        if images is not None and address not in images.nodes:
+            images.nodes[address] = None if node is None else replace(node)
+        if node is None:
+            node = self.nodes[address] = new_node(address, time, restarts_until(time, self.rules))
+        node.changed_at = self.block
+        self.changes.nodes[address] = node
+        return node
+
+    def task(self, key: TaskKey) -> Task:
+        """Return the task in order to change it; a new row where there was none."""
+        task = self.tasks.get(key)
+        images = self.images
+        if images is not None and key not in images.tasks:
+            images.tasks[key] = None if task is None else replace(task)
+        if task is None:
+            task = self.tasks[key] = new_task(key)
+        self.changes.tasks[key] = task
+        return task
+
+    def group(self, key: GroupKey) -> OpenGroup:
+        """Return the open group in order to change it; a new row where there was none."""
+        group = self.groups.get(key)
+        images = self.images
+        if images is not None and key not in images.groups:
+            images.groups[key] = None if group is None else replace(group)
+        if group is None:
+            group = self.groups[key] = OpenGroup(key, (), closed=False)
+        self.changes.groups[key] = group
+        return group
+
+    def anomaly(self, event: DomainEvent, breach: Breach) -> None:
+        """Note that an event broke a rule."""
+        anomaly = Anomaly(event.at, event.time, breach.value, name_of(event))
+        self.changes.anomalies.append(anomaly)

@@ -1,0 +1,1 @@
+"""What a report says, when it is due, and how rounds follow each other."""

@@ -1,0 +1,116 @@
+"""The evidence behind a kickout: the score pool at the position where it became due."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
+from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.low_rounds import Shown
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.legacy_tally import Tally
+from oracle.domain.scoring.rules import Rules
+
+# The arithmetic behind a score (scoring.md 1 to 8); raised with whatever changes a score.
+FORMULA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A file that anybody can check against the chain; its sha256 goes on chain with the kick."""
+
+    text: str
+
+    @property
+    def hash(self) -> Hash:
+        return Hash("0x" + hashlib.sha256(self.text.encode()).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Accused:
+    """Whose kickout it is, and where: the lane `index` of a contract on a chain.
+
+    `rounds` showed the lane under the line, which is `kick_below` steps of QoS.
+    """
+
+    chain_id: int | None
+    contract: Address | None
+    index: int | None
+    rounds: tuple[Shown, ...]
+    kick_below: int
+
+
+def evidence_of(
+    spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
+) -> Evidence:
+    """Write down why the node is to be kicked out (scoring.md 5, decision 10).
+
+    Every reporter writes the same bytes: nothing is in it but what the chain and the rules say.
+
+    Args:
+        spell: since when the predicate has held.
+        entries: the node's last `rules.pool_size` scores at the spell's opening, oldest first;
+            under legacy rules those of the window.
+        rules: the rules that scored them.
+        accused: its lane, and the rounds that showed it low.
+
+    Raises:
+        ValueError: the entries are not a full pool, belong to another node, or do not lie below
+            the threshold: then there is nothing to prove.
+    """
+    total = sum(entry.score for entry in entries)
+    legacy = rules.legacy
+    size = len(entries) if legacy is not None else rules.pool_size
+    if len(entries) != size or any(entry.node != spell.node for entry in entries):
+        raise ValueError(f"the evidence against {spell.node} is not a full pool of its scores")
+    is_low = total < rules.kickout_below * size if legacy is None else _proves(total, size, legacy)
+    if not is_low:
+        raise ValueError(f"the scores of {spell.node} sum to {total}: no reason for a kickout")
+    content = {
+        "chain_id": accused.chain_id,
+        "contract": accused.contract,
+        "due_since": _where(spell.opened_at),
+        "entries": [_entry(entry) for entry in entries],
+        "formula_version": FORMULA_VERSION,
+        "index": accused.index,
+        "kick_below": accused.kick_below,
+        "kickout_below": _line(rules),
+        "node": spell.node,
+        "rounds": [one._asdict() for one in accused.rounds],
+        "rules": rules.name,
+        "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),
+        "rules_version": rules.version,
+        "sum": total,
+    }
+    return Evidence(json.dumps(content, sort_keys=True, indent=1) + "\n")
+
+
+def _proves(total: int, count: int, legacy: LegacyRules) -> bool:
+    """Tell whether these scores of a window are enough for a kickout under legacy rules."""
+    return Tally(0, total, count, 0).is_too_low(legacy)
+
+
+def _line(rules: Rules) -> str:
+    if rules.legacy is None:
+        return str(rules.kickout_below)
+    return decimal_text(rules.legacy.kickout_below)
+
+
+def _entry(entry: ScoreEntry) -> dict[str, object]:
+    return {
+        "at": _where(entry.at),
+        "elapsed": entry.elapsed,
+        "group": entry.group,
+        "rank": entry.rank,
+        "score": entry.score,
+        "seq": entry.seq,
+        "task": entry.task,
+        "time": entry.time,
+    }
+
+
+def _where(at: Position) -> dict[str, int]:
+    return {"block": at.block, "tx": at.tx, "log": at.log, "sub": at.sub}

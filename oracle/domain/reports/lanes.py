@@ -1,0 +1,84 @@
+"""What the contract stores about a node, and how sixteen nodes share one word (decision 11).
+
+A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in steps of 0.0001.
+"""
+
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.legacy_factors import Peers
+from oracle.domain.scoring.node_scores import is_excluded, qos_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+
+NEVER_REPORTED = 0
+DO_NOT_SELECT = 1
+LOWEST_SCORE = 2
+HIGHEST_SCORE = 10_002
+# One step of a lane in units of 10^-18.
+QOS_STEP = 10**14
+
+LANES_PER_WORD = 16
+_LANE_BITS = 16
+_LANE_MASK = 0xFFFF
+
+
+class Bands(NamedTuple):
+    """Where lanes are cut into bands; crossing from one band to another is reported at once.
+
+    `kick_below` is the contract's kickout line as a lane: a QoS of 2000 is lane 2002.
+    """
+
+    kick_below: int
+
+    def band_of(self, lane: int) -> int:
+        """0 never reported, 1 not selectable, 2 under the kickout line, 3 above it."""
+        if lane < LOWEST_SCORE:
+            return lane
+        return 2 if lane < self.kick_below else 3
+
+
+def lane_of(node: Node | None, time: int, rules: Rules, peers: Peers | None = None) -> int:
+    """Return what a report as of `time` says about a registered node: 1 to 10002.
+
+    A node that is no member, is paused or is excluded is not to be selected. None stands for a
+    node that the network never mentioned. Legacy rules need the node's `peers` as of `time`.
+    """
+    if node is None or node.membership is not Membership.MEMBER or node.paused:
+        return DO_NOT_SELECT
+    if is_excluded(node, time, rules):
+        return DO_NOT_SELECT
+    qos = qos_at(node, time, rules, peers)
+    return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
+
+
+def kick_below_of(rules: Rules) -> int:
+    """Return the kickout line of the rules as the contract counts QoS: 0 to 10000 steps.
+
+    Under legacy rules it is the node score's line on the scale of Q (docs/decisions/0061).
+    """
+    steps = HIGHEST_SCORE - LOWEST_SCORE
+    if rules.legacy is None:
+        return rules.kickout_below * steps // rules.q_max
+    return min(steps, rules.legacy.kickout_below * steps // (rules.q_max * UNIT))
+
+
+def word_of(index: int) -> int:
+    """Return the number of the word that holds the lane `index`."""
+    return index // LANES_PER_WORD
+
+
+def lane_in(word: int, index: int) -> int:
+    """Read the lane `index` out of its word."""
+    return word >> (index % LANES_PER_WORD * _LANE_BITS) & _LANE_MASK
+
+
+def with_lane(word: int, index: int, lane: int) -> int:
+    """Return the word with the lane `index` set."""
+    shift = index % LANES_PER_WORD * _LANE_BITS
+    return word & ~(_LANE_MASK << shift) | lane << shift
+
+
+def lanes_of(word: int) -> tuple[int, ...]:
+    """Unpack a word into its sixteen lanes, lowest index first."""
+    return tuple(word >> shift & _LANE_MASK for shift in range(0, 256, _LANE_BITS))

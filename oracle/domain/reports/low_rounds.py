@@ -1,0 +1,56 @@
+"""Which accepted rounds showed a lane under the kickout line (publishing.md 3.5, hysteresis)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import Hash
+from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
+
+
+class Shown(NamedTuple):
+    """What a lane held after a round was accepted in `block`; `as_of`: what it speaks of."""
+
+    round: int
+    block: int
+    as_of: int
+    digest: Hash
+    lane: int
+
+
+def shown(rounds: Iterable[RoundAccepted], index: int, before: int) -> Iterator[Shown]:
+    """Yield what the lane `index` held after each round, in order.
+
+    A round that does not carry its word leaves it as it was. `before`: the lane before the first.
+    """
+    lane, word = before, word_of(index)
+    for one in rounds:
+        for number, value in one.words:
+            if number == word:
+                lane = lane_in(value, index)
+        yield Shown(one.round, one.at.block, one.as_of, one.digest, lane)
+
+
+def is_low(lane: int, line: int) -> bool:
+    """Tell whether the contract would call a lane low; `line` is a lane: `Bands.kick_below`."""
+    return lane != NEVER_REPORTED and lane < line
+
+
+def first_run(seen: Iterable[Shown], line: int, count: int) -> tuple[Shown, ...]:
+    """Return the first `count` low rounds in a row; what there is of the last run, where fewer."""
+    run: list[Shown] = []
+    for one in seen:
+        run = [*run, one] if is_low(one.lane, line) else []
+        if len(run) == count:
+            break
+    return tuple(run)
+
+
+def newest_run(seen: Sequence[Shown], line: int) -> int:
+    """Count the low rounds in a row up to the last one."""
+    count = 0
+    for one in reversed(seen):
+        if not is_low(one.lane, line):
+            break
+        count += 1
+    return count

@@ -1,0 +1,113 @@
+"""Whose turn it is: which report becomes round r + 1, as a function of the chain alone (0088)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import Report, ReportSettings
+
+
+class Cut(NamedTuple):
+    """A report that was cut, without its words; times in unix seconds of the chain.
+
+    `as_of` is the number of its block, `speaks` whether it has anything to send.
+    """
+
+    period: int
+    as_of: int
+    as_of_time: int
+    head_round: int
+    prev: Hash
+    deadline: int
+    speaks: bool
+
+    @classmethod
+    def of(cls, report: Report) -> "Cut":
+        """Leave the words out."""
+        return cls(
+            period=report.period,
+            as_of=report.as_of.number,
+            as_of_time=report.as_of.time,
+            head_round=report.head_round,
+            prev=report.prev,
+            deadline=report.deadline,
+            speaks=bool(report.records),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How far the chain has come, and on top of which round the next one is due.
+
+    `anchor_window`: how many blocks under the head the contract can still check.
+    """
+
+    number: int
+    time: int
+    head_round: int
+    last_report: Hash
+    anchor_window: int
+
+    def is_over(self, cut: Cut) -> bool:
+        """Tell whether a report can no longer land: its time, its block or its round is over."""
+        is_late = self.time > cut.deadline
+        is_deep = self.number + 1 - cut.as_of > self.anchor_window
+        is_on_top = (cut.head_round, cut.prev) == (self.head_round, self.last_report)
+        return is_late or is_deep or not is_on_top
+
+
+def shift_length(settings: ReportSettings) -> int:
+    """Return how many periods a shift has: what is signed at its start is over at its end."""
+    return -(-settings.ttl_seconds // settings.period_seconds)
+
+
+def turn_at(
+    cuts: Sequence[Cut], complete_from: int, moment: Moment, settings: ReportSettings
+) -> Cut | None:
+    """Return the report that is signed at this moment; None: none is.
+
+    Time is parted into shifts of `shift_length` periods, numbered from the first period there is.
+    In a shift, the first report that has something to send and was cut on top of round r is the
+    one for round r + 1; where it leaves the anchor window before the shift ends, the first that
+    was cut after that follows it. The earliest of these that can still land has the turn, so
+    that a second one comes up only when the first is over.
+
+    Every reporter that has seen the shift from its start, or the acceptance of round r in it,
+    finds the same, whatever it saw before, in whichever windows, and however often it started.
+    One that has not says None for that shift, and joins the others in the next.
+
+    Args:
+        cuts: every report that was cut since, oldest first, silent ones too; of earlier shifts
+            none is needed but what can still land.
+        complete_from: the first period from which on none of them is missing.
+        moment: the block that was folded last, and the contract's head.
+        settings: the numbers of the rules id.
+    """
+    length = shift_length(settings)
+    for shift, group in groupby(cuts, key=lambda cut: cut.period // length):
+        held = list(group)
+        on_top = [cut for cut in held if cut.speaks and cut.head_round == moment.head_round]
+        if not on_top or not _is_whole(held, complete_from, shift * length, moment.head_round):
+            continue
+        turn = next((cut for cut in _turns(on_top, moment) if not moment.is_over(cut)), None)
+        if turn is not None:
+            return turn
+    return None
+
+
+def _is_whole(held: Sequence[Cut], complete_from: int, start: int, head_round: int) -> bool:
+    """Tell whether no report on top of this round is missing from a shift's start."""
+    return complete_from <= start or any(
+        cut.period >= complete_from and cut.head_round < head_round for cut in held
+    )
+
+
+def _turns(on_top: Sequence[Cut], moment: Moment) -> Iterable[Cut]:
+    """Yield the reports of one shift that are signed one after the other."""
+    free_from = -1
+    for cut in on_top:
+        if cut.as_of >= free_from:
+            yield cut
+            free_from = cut.as_of + moment.anchor_window

@@ -1,0 +1,103 @@
+"""When a report is worth its transaction, and what we are willing to pay for it (publishing 3.5).
+
+It is the transmitter's own affair: nothing here changes what a report says or who signs it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.domain.reports.lanes import Bands, lanes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long ordinary news may wait for a cheaper block.
+
+    `cheap`: wei per gas that we pay at once; None: whatever the cap allows. Less than
+    `least_words` words is no news until the heartbeat, unless their lanes change by
+    `least_change` steps in sum; None: no sum counts.
+    """
+
+    cheap: int | None = None
+    least_words: int = 1
+    least_change: int | None = None
+
+
+class Bounds(NamedTuple):
+    """What nothing goes beyond: seconds that news may wait, and wei per gas."""
+
+    heartbeat: int
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a report would change on chain.
+
+    `words` it writes; `change`: sum of the steps by which its lanes move; `is_urgent`: a lane
+    crosses a band (the kickout line, selectable or not, the first word about a node); `age`:
+    seconds since the last round, or since the oldest of its words was written.
+    """
+
+    words: int
+    change: int
+    is_urgent: bool
+    age: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Whether to send `now`, `why` in words, and the most wei per gas to pay for it."""
+
+    now: bool
+    why: str
+    most_per_gas: int
+
+
+def change_between(
+    on_chain: Mapping[int, int], wanted: Iterable[tuple[int, int]], bands: Bands
+) -> tuple[int, bool]:
+    """Return by how many steps lanes move in sum, and whether one crosses a band.
+
+    Args:
+        on_chain: word number to word; a word that is missing was never written.
+        wanted: the records of a report.
+        bands: where lanes are cut.
+    """
+    total, crosses = 0, False
+    for number, word in wanted:
+        before = on_chain.get(number, 0)
+        if before == word:
+            continue
+        for old, new in zip(lanes_of(before), lanes_of(word), strict=True):
+            total += abs(new - old)
+            crosses = crosses or bands.band_of(old) != bands.band_of(new)
+    return total, crosses
+
+
+def willing(age: int, patience: Patience, bounds: Bounds) -> int:
+    """Return the most wei per gas for ordinary news of this age: it grows up to the cap.
+
+    At the heartbeat it is the cap, so that nothing waits longer for a cheaper block.
+    """
+    heartbeat, cap = bounds
+    cheap = cap if patience.cheap is None else min(patience.cheap, cap)
+    waited = min(max(age, 0), heartbeat)
+    return cheap + (cap - cheap) * waited // heartbeat
+
+
+def worth_of(news: News, patience: Patience, bounds: Bounds) -> Worth:
+    """Tell whether a report may go now and how much it may cost."""
+    if news.is_urgent:
+        return Worth(now=True, why="a node crosses a band", most_per_gas=bounds.cap)
+    if news.age >= bounds.heartbeat:
+        return Worth(now=True, why="the heartbeat is reached", most_per_gas=bounds.cap)
+    most = willing(news.age, patience, bounds)
+    is_enough = news.words >= patience.least_words or (
+        patience.least_change is not None and news.change >= patience.least_change
+    )
+    if not is_enough:
+        why = f"{news.words} words, {news.change} steps: too little before the heartbeat"
+        return Worth(now=False, why=why, most_per_gas=most)
+    return Worth(now=True, why="scores have moved", most_per_gas=most)

@@ -1,0 +1,1 @@
+"""How scores come about: rules, ranking, reliability, windows."""

@@ -1,0 +1,96 @@
+"""Who was fastest in a validation group, and what that is worth (scoring.md 2). Pure functions."""
+
+from collections.abc import Sequence
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.ids import TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.group import GroupMember
+from oracle.domain.state.task import Ending, Task
+
+_FRUITLESS = (Ending.ABORTED, Ending.TIMED_OUT)
+
+
+def elapsed_of(task: Task) -> int | None:
+    """Return the seconds from start to submission or error report; None without one."""
+    if task.stopped_time is None or task.started_time is None:
+        return None
+    return max(0, task.stopped_time - task.started_time)
+
+
+def ranked(tasks: Sequence[Task], rules: Rules) -> list[Task]:
+    """Return the tasks that have a result as the group closes, fastest first.
+
+    Empty where the whole group is rejected, and under legacy rules, which score no groups. Ties
+    go to the task created, else started, first.
+    """
+    if rules.legacy is not None:
+        return []
+    if rules.creator_timeout_rejects_group and any(
+        task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
+    ):
+        return []
+    finishers = [
+        task for task in tasks if task.stopped_time is not None and task.ending not in _FRUITLESS
+    ]
+    finishers.sort(key=_by_speed)
+    return finishers
+
+
+def _by_speed(task: Task) -> tuple[int, Position]:
+    came = task.created_at or task.started_at
+    elapsed = elapsed_of(task)
+    if came is None or elapsed is None:
+        raise ValueError(f"task {task.key} has a result but was never started")
+    return elapsed, came
+
+
+def judged(
+    keys: Sequence[TaskKey], known: Sequence[Task], rules: Rules
+) -> tuple[GroupMember, ...]:
+    """Return the members of a closing group in the chain's order, with ranks and scores.
+
+    Args:
+        keys: every member, those never seen included.
+        known: the tasks of those that were seen.
+        rules: what a rank is worth.
+    """
+    ranks = {task.key: rank for rank, task in enumerate(ranked(known, rules), start=1)}
+    tasks = {task.key: task for task in known}
+    return tuple(_member(key, tasks.get(key), ranks, rules) for key in keys)
+
+
+def _member(
+    key: TaskKey, task: Task | None, ranks: dict[TaskKey, int], rules: Rules
+) -> GroupMember:
+    if task is None or task.node is None:
+        return GroupMember(key, None, None, None, None)
+    rank = ranks.get(key)
+    if rank is not None:
+        score: int | None = score_of(rank, rules)
+    else:
+        score = rules.absent_score if ranks else None
+    return GroupMember(key, task.node, rank, elapsed_of(task), score)
+
+
+def score_of(rank: int, rules: Rules) -> int:
+    """Return the task score of a rank, counted from 1."""
+    table = rules.rank_scores
+    return table[min(rank, len(table)) - 1]
+
+
+def fee_shares(fee: int, scores: Sequence[int]) -> list[int]:
+    """Split a validated group's fee by task score among the paid members, in their order.
+
+    Shares are rounded down, the remainder goes to the last; with no score at all, everything.
+    Never part of a report.
+
+    Raises:
+        ValueError: a negative fee or score, or nobody to pay.
+    """
+    if fee < 0 or not scores or min(scores) < 0:
+        raise ValueError("a fee is split among one or more members, nothing negative")
+    total = sum(scores) or 1
+    shares = [fee * score // total for score in scores[:-1]]
+    return [*shares, fee - sum(shares)]

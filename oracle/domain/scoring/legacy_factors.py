@@ -1,0 +1,117 @@
+"""A node beside all the others: the legacy system's R, P, B and their sum Q (scoring.md 8).
+
+Fractions are in units of 10^-18, rounded down at every line; times are block times in seconds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.ids import Address
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.legacy_tally import Tally, tally_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The greatest of every member as of a time; 0 where nobody has any.
+
+    `max_vram` in GB, `max_timeout` in seconds, `max_node_score` (0 to 20) in units of 10^-18.
+    """
+
+    max_vram: int
+    max_timeout: int
+    max_node_score: int
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """The scores of a node among its peers.
+
+    `size` is R, `promptness` P, `speed` B (None: no task in the window, which counts as 0 in Q),
+    `combined` Q.
+    """
+
+    tally: Tally
+    size: int
+    promptness: int
+    speed: int | None
+    combined: int
+
+
+def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> Peers | None:
+    """Look at all nodes as of a time; None under rules that compare none with another.
+
+    Those that are no members are passed over.
+    """
+    legacy = rules.legacy
+    if legacy is None:
+        return None
+    max_vram = max_timeout = max_node_score = 0
+    for node in nodes:
+        if node.membership is Membership.MEMBER:
+            max_vram = max(max_vram, node.gpu_vram or 0)
+            max_timeout = max(max_timeout, node.timeout or 0)
+            score = tally_at(node, time, legacy).node_score
+            max_node_score = max(max_node_score, score or 0)
+    return Peers(max_vram, max_timeout, max_node_score)
+
+
+def size_of(vram: int | None, peers: Peers) -> int:
+    """Return R, the share of the largest video memory; 0 where it is unknown or all have none."""
+    return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
+
+
+def promptness_of(timeout: int | None, peers: Peers, legacy: LegacyRules) -> int:
+    """Return P: 1 for the shortest timeout allowed, 0 for the longest there is.
+
+    1 too where all have the shortest, or one less; 0 for a node that never said its timeout.
+    """
+    if timeout is None:
+        return 0
+    least, most = legacy.least_timeout_seconds, peers.max_timeout
+    if timeout <= least:
+        return UNIT
+    return max(0, most - timeout) * UNIT // (most - least) if most > least else 0
+
+
+def speed_of(node_score: int | None, peers: Peers) -> int | None:
+    """Return B, the share of the best node score; 0 where that is 0, None without a node score."""
+    if node_score is None:
+        return None
+    best = peers.max_node_score
+    return min(node_score, best) * UNIT // best if best else 0
+
+
+def factors_at(node: Node, time: int, legacy: LegacyRules, peers: Peers) -> Factors:
+    """Return the node's scores as of a time; `peers` as of the same."""
+    tally = tally_at(node, time, legacy)
+    size = size_of(node.gpu_vram, peers)
+    promptness = promptness_of(node.timeout, peers, legacy)
+    speed = speed_of(tally.node_score, peers)
+    combined = (
+        times(legacy.vram_weight, size)
+        + times(legacy.timeout_weight, promptness)
+        + times(legacy.speed_weight, speed or 0)
+    )
+    return Factors(tally, size, promptness, speed, combined)
+
+
+def incentive_shares(nodes: Iterable[Node], time: int, rules: Rules) -> dict[Address, int]:
+    """Return what part of the window's incentive each member would get as of a time.
+
+    Q times online seconds over the sum of the same (crynux.md 1.5); all 0 where that sum is 0.
+    Empty under rules that are not legacy ones. Never part of a report.
+    """
+    members = [node for node in nodes if node.membership is Membership.MEMBER]
+    legacy, peers = rules.legacy, peers_at(members, time, rules)
+    if legacy is None or peers is None:
+        return {}
+    merits = {}
+    for node in members:
+        found = factors_at(node, time, legacy, peers)
+        merits[node.address] = found.combined * found.tally.online_seconds
+    total = sum(merits.values())
+    return {address: merit * UNIT // (total or 1) for address, merit in merits.items()}

@@ -1,0 +1,76 @@
+"""What a node has gathered in its present window: task scores and membership (scoring.md 8).
+
+A tally never goes back: what comes at an earlier block time than its window counts in that window.
+"""
+
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.windows import start_of, window_of
+from oracle.domain.state.node import Membership, Node
+
+
+class Tally(NamedTuple):
+    """The present window of a node as of a time.
+
+    `total` of its task scores, `tasks`: how many they are; `online_seconds`: how long it has been
+    a member in it, paused or not.
+    """
+
+    window: int
+    total: int
+    tasks: int
+    online_seconds: int
+
+    @property
+    def node_score(self) -> int | None:
+        """Return the mean of the task scores in units of 10^-18; None without any."""
+        return self.total * UNIT // self.tasks if self.tasks else None
+
+    def is_too_low(self, legacy: LegacyRules) -> bool:
+        """Tell whether there are tasks enough for a kickout, and their mean is below the line."""
+        enough = self.tasks >= legacy.kickout_tasks
+        return enough and self.total * UNIT < legacy.kickout_below * self.tasks
+
+
+def tally_at(node: Node, time: int, legacy: LegacyRules) -> Tally:
+    """Read the window that `time` lies in, or the one that the node is in, if later."""
+    window, since = window_of(time, legacy), node.online_since
+    if window <= node.window:
+        online = node.online_seconds + (0 if since is None else max(0, time - since))
+        return Tally(node.window, node.window_sum, node.window_count, online)
+    return Tally(window, 0, 0, 0 if since is None else time - start_of(window, legacy))
+
+
+def tally_of(node: Node) -> Tally:
+    """Read the window as the last event of the node left it."""
+    return Tally(node.window, node.window_sum, node.window_count, node.online_seconds)
+
+
+def turn(node: Node, time: int, legacy: LegacyRules) -> None:
+    """Begin a new window, where one has come since the node's last."""
+    window = window_of(time, legacy)
+    if window <= node.window:
+        return
+    node.window = window
+    node.window_sum = node.window_count = node.online_seconds = 0
+    if node.online_since is not None:
+        node.online_since = start_of(window, legacy)
+
+
+def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
+    """Count one more task score in the window that the task ended in."""
+    turn(node, time, legacy)
+    node.window_sum += score
+    node.window_count += 1
+
+
+def follow_membership(node: Node, time: int, legacy: LegacyRules) -> None:
+    """Start the clock of a node that has just become a member, stop it for one that has left."""
+    turn(node, time, legacy)
+    if node.membership is Membership.MEMBER:
+        node.online_since = max(time, start_of(node.window, legacy))
+    elif node.online_since is not None:
+        node.online_seconds += max(0, time - node.online_since)
+        node.online_since = None

@@ -1,0 +1,111 @@
+"""What can be read off a node at a time: status, long-term score, H, QoS (scoring.md 3 to 5).
+
+Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds.
+"""
+
+from oracle.domain.fixed_point import times
+from oracle.domain.scoring.legacy_factors import Factors, Peers, factors_at
+from oracle.domain.scoring.legacy_tally import tally_at, tally_of
+from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import mean_of, pool_at
+from oracle.domain.state.node import Membership, Node
+
+
+def status_of(node: Node) -> str:
+    """Return available, busy, paused, quit, slashed, kicked_out or unknown (events.md)."""
+    if node.membership is not Membership.MEMBER:
+        return node.membership.value
+    if node.paused:
+        return "paused"
+    return "busy" if node.running else "available"
+
+
+def reliability_at(node: Node, time: int, rules: Rules) -> int:
+    """Return H, healed up to `time`."""
+    return healed(node.base, node.since, time, rules)
+
+
+def long_term(node: Node, rules: Rules, time: int) -> int:
+    """Return Q_long / Q_max; `time` matters only to rules that have restarts or windows.
+
+    Under legacy rules the mean is that of the window: the node score.
+    """
+    if rules.legacy is not None:
+        score = tally_at(node, time, rules.legacy).node_score
+        return rules.new_node_long_term if score is None else score // rules.q_max
+    return mean_of(pool_at(node, time, rules), node.prior, rules)
+
+
+def factors_of(node: Node, time: int, rules: Rules, peers: Peers | None) -> Factors | None:
+    """Return R, P, B and Q under legacy rules; None under others.
+
+    Raises:
+        ValueError: legacy rules without `peers` (`peers.peers_at`, as of the same time).
+    """
+    if rules.legacy is None:
+        return None
+    if peers is None:
+        raise ValueError("legacy rules compare a node with its peers, and none were given")
+    return factors_at(node, time, rules.legacy, peers)
+
+
+def qos_at(node: Node, time: int, rules: Rules, peers: Peers | None = None) -> int | None:
+    """Return the QoS, or None for a node that is no member: it has none.
+
+    Under legacy rules it is Q, among `peers` as of the same time.
+
+    Raises:
+        ValueError: legacy rules without `peers`.
+    """
+    if node.membership is not Membership.MEMBER:
+        return None
+    found = factors_of(node, time, rules, peers)
+    if found is not None:
+        return found.combined
+    return times(long_term(node, rules, time), reliability_at(node, time, rules))
+
+
+def is_excluded(node: Node, time: int, rules: Rules) -> bool:
+    """Tell whether a member is to get no tasks for the time being."""
+    if node.membership is not Membership.MEMBER:
+        return False
+    if not rules.remembers_exclusion:
+        return reliability_at(node, time, rules) < rules.exclude_enter
+    return node.excluded and reliability_at(node, time, rules) < rules.exclude_exit
+
+
+def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
+    """Tell whether a member's pool is full and its mean below the line.
+
+    `time` matters only to rules that have restarts or windows; without it the pool counts as it
+    was left.
+    """
+    if node.membership is not Membership.MEMBER:
+        return False
+    if rules.legacy is not None:
+        tally = tally_of(node) if time is None else tally_at(node, time, rules.legacy)
+        return tally.is_too_low(rules.legacy)
+    pool = node.pool if time is None else pool_at(node, time, rules)
+    return len(pool) == rules.pool_size and sum(pool) < rules.kickout_below * rules.pool_size
+
+
+def scores_counted(node: Node, time: int, rules: Rules) -> int:
+    """Return how many of the node's last task scores its score is made of at `time`.
+
+    Those in the pool, or, under legacy rules, those of the present window.
+    """
+    if rules.legacy is not None:
+        return tally_at(node, time, rules.legacy).tasks
+    return len(pool_at(node, time, rules))
+
+
+def lacks_task(node: Node, time: int, rules: Rules) -> bool:
+    """Tell whether a member has no scored task in the present window of legacy rules.
+
+    The network would send it a system task, so that it has a node score (seeds/001); under other
+    rules nobody lacks one.
+    """
+    if node.membership is not Membership.MEMBER or rules.legacy is None:
+        return False
+    return tally_at(node, time, rules.legacy).tasks == 0

@@ -1,0 +1,40 @@
+"""The short-term factor H of a node: how it heals, and what a timeout or a success does to it.
+
+Values are in units of 10^-18, rounded down at every step (scoring.md 1 and 4).
+"""
+
+from oracle.domain.fixed_point import UNIT, decay, recovered, times
+from oracle.domain.scoring.rules import Rules
+
+
+def healed(base: int, since: int, time: int, rules: Rules) -> int:
+    """Return H at `time`, `base` having been true at `since`; never healed backwards."""
+    if base == UNIT or time <= since:
+        return base
+    return recovered(base, decay(time - since, rules.tau_seconds))
+
+
+def penalized(reliability: int, rules: Rules) -> int:
+    """Return H after a timeout."""
+    if rules.first_penalty is not None and reliability >= rules.first_penalty_from:
+        return times(rules.first_penalty, reliability)
+    return times(rules.penalty, reliability)
+
+
+def boosted(reliability: int, rules: Rules) -> int:
+    """Return H after a success, at most one."""
+    return min(UNIT, reliability + rules.boost)
+
+
+def exclusion_after(
+    before: int, after: int, rules: Rules, *, excluded: bool, penalty: bool
+) -> bool:
+    """Return whether a node remembers to be excluded, H having gone from `before` to `after`.
+
+    Only for rules with two thresholds: entered by a penalty only, left as soon as H reaches the
+    exit, also by healing alone (scoring.md 6).
+    """
+    if penalty and after < rules.exclude_enter:
+        return True
+    left = max(before, after) >= rules.exclude_exit
+    return excluded and not left

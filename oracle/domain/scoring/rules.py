@@ -1,0 +1,182 @@
+"""Every number of the scoring rules, as one value with a name and a version (scoring.md 1 to 6).
+
+The rule sets that there are stand in `systems`; the defaults here are those of `seed`.
+"""
+
+import json
+from dataclasses import dataclass, fields
+from typing import Self
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.legacy_rules import IDLE_RULES, LegacyRules
+from oracle.domain.scoring.rule_json import json_value, missing, read_value
+
+# Pools are kept as bytes.
+_LARGEST_SCORE = 255
+_CLOSES = ("validated", "terminal")
+# Written as decimals in JSON; every other number is a whole one.
+FRACTIONS = frozenset({
+    "new_node_long_term", "rejoin_floor", "penalty", "first_penalty", "first_penalty_from",
+    "boost", "exclude_enter", "exclude_exit",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """One rule set. Fractions are in units of 10^-18, times in seconds.
+
+    Raises:
+        ValueError: a number outside of what the rules mean; the field is named.
+    """
+
+    name: str
+    version: int
+
+    # When a group is scored: where the chain says so, or when all its tasks have ended
+    # (scoring.md 2).
+    close: str = "validated"
+    # Tasks of a group that has to be closed by counting.
+    group_size: int = 3
+    # By rank; the last one holds for every rank below (seeds/000, figure "task score").
+    rank_scores: tuple[int, ...] = (10, 5, 2)
+    # A member that started but has no result when the group closes (seeds/000, Task Score).
+    absent_score: int = 0
+    # Only members that timed out bring their absent score into the pool (relay).
+    pool_zero_only_on_timeout: bool = False
+    # A member aborted for `creator_validation_timeout` means that nobody scores (relay).
+    creator_timeout_rejects_group: bool = False
+
+    # Q_max, the best long-term score (seeds/000).
+    q_max: int = 10
+    pool_size: int = 50
+    # Long-term score of an empty pool (seeds/000, Node QoS Score).
+    new_node_long_term: int = UNIT // 2
+    # A mean of exactly 0 counts as an empty pool (relay).
+    zero_mean_is_new: bool = False
+    # A node that re-joins below this gets it as its prior, and a fresh pool (relay).
+    rejoin_floor: int | None = None
+    # Whether a node that was kicked out re-joins with an empty pool (scoring.md 5).
+    kickout_clears_pool: bool = True
+    # How many copies of the truncated mean a pool becomes that was lost (relay).
+    reseed_copies: int = 0
+    # When all pools were lost, ascending block times (relay).
+    restarts: tuple[int, ...] = ()
+
+    # Reliability H: healing, penalty, boost (seeds/000, Short-term Reliability Factor).
+    tau_seconds: int = 1800
+    penalty: int = 3 * UNIT // 10
+    # The lighter penalty for a node at or above `first_penalty_from` (relay).
+    first_penalty: int | None = None
+    first_penalty_from: int = UNIT
+    boost: int = 15 * UNIT // 100
+    # Excluded from selection below `enter`, until `exit`; equal: no memory (seeds/000, Hard
+    # Exclusion).
+    exclude_enter: int = UNIT // 10
+    exclude_exit: int = UNIT // 10
+
+    # Kickout is due when the sum of a full pool is below this times `pool_size` (seeds/000).
+    kickout_below: int = 2
+
+    # Node scores from two rounds of submission instead of groups (scoring.md 8); None: groups.
+    # Reliability has no part in them, `q_max` is the best of both rounds together.
+    legacy: LegacyRules | None = None
+
+    def __post_init__(self) -> None:
+        for field, sound, meaning in self._demands():
+            if not sound:
+                raise ValueError(f"{field}: {meaning}")
+
+    def _demands(self) -> tuple[tuple[str, bool, str], ...]:
+        demands = (*self._pool_demands(), *self._reliability_demands())
+        return demands if self.legacy is None else (*demands, *self._legacy_demands())
+
+    def _pool_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        scores = (*self.rank_scores, self.absent_score)
+        ascending = all(a < b for a, b in zip(self.restarts, self.restarts[1:], strict=False))
+        floor = self.rejoin_floor
+        return (
+            ("name", bool(self.name), "must not be empty"),
+            ("version", self.version >= 1, "must be 1 or more"),
+            ("close", self.close in _CLOSES, f"must be one of {', '.join(_CLOSES)}"),
+            ("group_size", self.group_size >= 1, "must be 1 or more"),
+            ("rank_scores", bool(self.rank_scores), "must not be empty"),
+            ("rank_scores", all(0 <= s <= self.q_max for s in scores), "must be 0 to q_max"),
+            ("q_max", 1 <= self.q_max <= _LARGEST_SCORE, f"must be 1 to {_LARGEST_SCORE}"),
+            ("pool_size", self.pool_size >= 1, "must be 1 or more"),
+            ("new_node_long_term", 0 <= self.new_node_long_term <= UNIT, "must be 0 to 1"),
+            ("rejoin_floor", floor is None or 0 <= floor <= UNIT, "must be 0 to 1"),
+            ("reseed_copies", 0 <= self.reseed_copies < self.pool_size, "must be below pool_size"),
+            ("restarts", ascending, "must be ascending block times"),
+            ("kickout_below", 0 <= self.kickout_below <= self.q_max, "must be 0 to q_max"),
+        )
+
+    def _reliability_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        enter, leave, first = self.exclude_enter, self.exclude_exit, self.first_penalty
+        fair = first is None or 0 < first <= UNIT
+        above = "must be above 0, at most 1"
+        return (
+            ("tau_seconds", self.tau_seconds >= 1, "must be 1 or more"),
+            ("penalty", 0 < self.penalty <= UNIT, above),
+            ("first_penalty", fair, above),
+            ("first_penalty_from", 0 < self.first_penalty_from <= UNIT, above),
+            ("boost", 0 <= self.boost <= UNIT, "must be 0 to 1"),
+            ("exclude_enter", 0 < enter <= leave, "must be above 0, at most exclude_exit"),
+            ("exclude_exit", leave <= UNIT, "must be at most 1"),
+        )
+
+    def _legacy_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        best = 2 * max((*self.rank_scores, self.absent_score))
+        inert = "under legacy rules, which have no reliability"
+        return (
+            ("q_max", best <= self.q_max, f"must be {best} or more, as two rounds bring that"),
+            ("penalty", self.penalty == UNIT, f"must be 1 {inert}"),
+            ("first_penalty", self.first_penalty is None, f"must not be there {inert}"),
+            ("boost", self.boost == 0, f"must be 0 {inert}"),
+            (
+                "rejoin_floor",
+                self.rejoin_floor is None,
+                "must not be there under legacy rules, whose window has no prior",
+            ),
+            *(
+                (field.name, getattr(self, field.name) == field.default, IDLE_RULES[field.name])
+                for field in fields(self)
+                if field.name in IDLE_RULES
+            ),
+        )
+
+    @property
+    def remembers_exclusion(self) -> bool:
+        """Whether exclusion has two thresholds, so that a node has to remember it."""
+        return self.exclude_enter != self.exclude_exit
+
+    def to_json(self) -> str:
+        """Write canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
+        values = {
+            field.name: json_value(field.name, getattr(self, field.name), FRACTIONS)
+            for field in fields(self)
+            # A rule set that has none is called by the same bytes as before there were any.
+            if field.name != "legacy"
+        }
+        if self.legacy is not None:
+            values["legacy"] = self.legacy.to_values()
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote; fields left out have the values of `seed`.
+
+        Raises:
+            ValueError: no JSON object, a field unknown, missing, or of a wrong type or value.
+        """
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("rules must be a JSON object")  # noqa: TRY004 - the text is at fault
+        known = {field.name: field for field in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise ValueError(f"{name}: no such rule")
+        for name in missing(known, values):
+            raise ValueError(f"{name}: missing")
+        legacy = values.pop("legacy", None)
+        plain = {name: read_value(known[name], value, FRACTIONS) for name, value in values.items()}
+        return cls(**plain, legacy=None if legacy is None else LegacyRules.from_values(legacy))

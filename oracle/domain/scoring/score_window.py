@@ -1,0 +1,47 @@
+"""The last task scores of a node, and what becomes of them at a restart (scoring.md 3 and 6)."""
+
+from bisect import bisect_right
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+
+
+def with_score(pool: bytes, score: int, rules: Rules) -> bytes:
+    """Return the pool after one more score, the oldest out first."""
+    return (pool + bytes((score,)))[-rules.pool_size :]
+
+
+def mean_of(pool: bytes, prior: int | None, rules: Rules) -> int:
+    """Return the mean of a pool over the best score, in units of 10^-18.
+
+    An empty pool counts as `prior`, or as the rules' new node.
+    """
+    total = sum(pool)
+    if not pool or (total == 0 and rules.zero_mean_is_new):
+        return rules.new_node_long_term if prior is None else prior
+    return total * UNIT // (len(pool) * rules.q_max)
+
+
+def restarts_until(time: int, rules: Rules) -> int:
+    """Return how many of the rules' restarts have happened at `time`."""
+    return bisect_right(rules.restarts, time)
+
+
+def pool_at(node: Node, time: int, rules: Rules) -> bytes:
+    """Return the pool as it stands at `time`: lost and reseeded where a restart came between."""
+    if not rules.restarts or node.restarts >= restarts_until(time, rules):
+        return node.pool
+    return reseeded(node.pool, rules)
+
+
+def reseeded(pool: bytes, rules: Rules) -> bytes:
+    """Return what a lost pool is replaced by: copies of its truncated mean, none of a zero."""
+    if not pool or not any(pool):
+        return b""
+    return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
+
+
+def regrown(prior: int, rules: Rules) -> bytes:
+    """Return the copies of a prior that stand in front of the first score after it (relay)."""
+    return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies

@@ -1,0 +1,1 @@
+"""Nodes, tasks and groups as the fold leaves them."""

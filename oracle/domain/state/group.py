@@ -1,0 +1,46 @@
+"""A validation group: its members, their ranks and task scores (scoring.md 2)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import Address, GroupKey, TaskKey
+
+
+class GroupMember(NamedTuple):
+    """One task of a closed group; `elapsed` in seconds, None without a submission or report.
+
+    `rank` counts from 1, None when not ranked; `score` None when the member scores nobody.
+    """
+
+    task: TaskKey
+    node: Address | None
+    rank: int | None
+    elapsed: int | None
+    score: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """A group at the position where it closed; `scored` False when no member was ranked.
+
+    The position is its key: a chain may name one group twice (its tasks still score once).
+    """
+
+    group: GroupKey
+    closed_at: Position
+    time: int
+    members: tuple[GroupMember, ...]
+    scored: bool
+
+
+@dataclass(slots=True)
+class OpenGroup:
+    """Only for `close = terminal`: the tasks created so far with this group, in order.
+
+    `closed` once it has been scored; it is never reopened.
+    """
+
+    group: GroupKey
+    tasks: tuple[TaskKey, ...]
+    closed: bool

@@ -1,0 +1,101 @@
+"""A task as the fold knows it, and the order of its life (events.md, what is legal)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import AbortReason, TaskKind, Version
+from oracle.domain.ids import Address, GroupKey, TaskKey
+
+
+class Ending(StrEnum):
+    SUCCEEDED = "succeeded"
+    REFUNDED = "refunded"
+    INVALIDATED = "invalidated"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+
+
+class Run(NamedTuple):
+    """One node's part in a task of a commit/disclose network, by its `round` (0 to 2)."""
+
+    round: int
+    node: Address
+    started_at: Position
+    started_time: int
+    committed_at: Position | None = None
+    disclosed_at: Position | None = None
+    reported_at: Position | None = None
+    ending: Ending | None = None
+
+
+@dataclass(slots=True)
+class Task:
+    """One task, owned and changed by the fold alone. Times are block times in seconds.
+
+    `created_at` None: never seen being created. `node` None: never started, or by several nodes,
+    each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
+    start). `stopped_at` is the submission or error report. `scored_in` is the group that scored
+    it: one task, one score.
+    """
+
+    key: TaskKey
+    created_at: Position | None
+    creator: Address | None
+    fee: int | None
+    min_vram: int | None
+    required_gpu: str | None
+    required_gpu_vram: int | None
+    models: tuple[str, ...]
+    version: Version | None
+    size: int | None
+    kind: TaskKind | None
+    timeout: int | None
+    group: GroupKey | None
+    queued: bool
+    node: Address | None
+    started_at: Position | None
+    started_time: int | None
+    stopped_at: Position | None
+    stopped_time: int | None
+    error_reported: bool
+    validated: bool
+    ending: Ending | None
+    ended_at: Position | None
+    ended_time: int | None
+    abort_reason: AbortReason | None
+    scored_in: GroupKey | None
+    runs: tuple[Run, ...] = ()
+
+
+def new_task(key: TaskKey) -> Task:
+    """Return a task of which nothing is known yet."""
+    return Task(
+        key=key,
+        created_at=None,
+        creator=None,
+        fee=None,
+        min_vram=None,
+        required_gpu=None,
+        required_gpu_vram=None,
+        models=(),
+        version=None,
+        size=None,
+        kind=None,
+        timeout=None,
+        group=None,
+        queued=False,
+        node=None,
+        started_at=None,
+        started_time=None,
+        stopped_at=None,
+        stopped_time=None,
+        error_reported=False,
+        validated=False,
+        ending=None,
+        ended_at=None,
+        ended_time=None,
+        abort_reason=None,
+        scored_in=None,
+    )

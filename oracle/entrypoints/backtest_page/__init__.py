@@ -1,1 +1,0 @@
-"""The page of a backtest: one file, readable without a network, every plot drawn by ourselves."""

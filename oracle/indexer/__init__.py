@@ -1,0 +1,1 @@
+"""Blocks in: one window, one transaction; reorgs, rebuild, backfill."""

@@ -1,0 +1,1 @@
+"""Being sure of what is held: second reads, row differences, gaps, repair."""

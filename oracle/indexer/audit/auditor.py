@@ -1,0 +1,252 @@
+"""Asks another endpoint, later, about final blocks that one endpoint gave us (chain.md 3.9, L5).
+
+Every final block once; then now and then one of the old windows again, which one the hash of the
+final block says. What differs is proven by receipts where that can be; the better-proven side
+wins, and the state is folded anew.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange
+from oracle.domain.verification import Level
+from oracle.errors import TransientError
+from oracle.indexer.audit.disputes import Dispute, disputed, note_dispute
+from oracle.indexer.audit.judgement import Audited, Task, judged
+from oracle.indexer.audit.quarantine_liars import note_proven_wrong
+from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner
+from oracle.rpc.background import aside
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry import integrity_metrics as metrics
+from oracle.telemetry.verify_metrics import MISSING_LOGS
+
+__all__ = ["AGAIN", "Audited", "Auditor", "audit_next"]
+
+# Blocks of one question.
+WINDOW = 1_000
+# One of so many new final blocks has an old window asked about again.
+AGAIN = 100
+# While we are behind the head, only every so many turns are ours.
+BEHIND = 20
+
+
+class Due(NamedTuple):
+    """Blocks to ask about, who gave them, and whether that was done before.
+
+    `is_suspect`: who gave them was proven wrong.
+    """
+
+    blocks: BlockRange
+    giver: str
+    again: bool = False
+    is_suspect: bool = False
+
+
+@dataclass(slots=True)
+class Auditor:
+    """What the audit remembers between its turns; its progress is the coverage's own.
+
+    `window` and `again` as above. `ahead` is the block from which it looks: what could not be
+    settled is left for the next process; `suspect_ahead` the same for what came from endpoints
+    that were proven wrong. `patience` is how many seconds a turn waits for an answer, which is
+    then looked for in later turns; None: until it is there.
+    """
+
+    window: int = WINDOW
+    # Of fewer blocks than these, where more will come, nobody is asked yet.
+    least: int = WINDOW
+    again: int = AGAIN
+    ahead: int = 0
+    suspect_ahead: int = 0
+    patience: float | None = None
+    # What an endpoint was asked, and has not answered yet.
+    _asked: tuple[Due, Future[Window]] | None = None
+    _turns: int = 0
+    _sampled: int = -1
+    _at_fault: dict[str, int] = field(default_factory=dict)
+    _wrong: frozenset[str] = frozenset()
+
+    def has_turn(self, *, is_caught_up: bool) -> bool:
+        """Tell whether to audit now: at the head always, on the way there seldom."""
+        self._turns += 1
+        return is_caught_up or self._turns % BEHIND == 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an endpoint was asked, and it was not yet looked what it said."""
+        return self._asked is not None
+
+    def ask(self, due: Due, question: Callable[[], Window]) -> None:
+        """Let an endpoint be asked, and wait a little for what it says."""
+        future = aside(question, f"audit {due.blocks.first}")
+        self._asked = due, future
+        wait([future], self.patience)
+
+    def answered(self) -> tuple[Due, Window] | None:
+        """Return what was asked and the answer, once; None: there is none yet.
+
+        Raises:
+            TransientError: the endpoint gave none.
+        """
+        if self._asked is None or not self._asked[1].done():
+            return None
+        (due, future), self._asked = self._asked, None
+        return due, future.result()
+
+    def leave(self, due: Due, blocks: BlockRange) -> None:
+        """Look above these blocks from now on: nothing could be settled."""
+        if due.is_suspect:
+            self.suspect_ahead = max(self.suspect_ahead, blocks.last + 1)
+        else:
+            self.ahead = max(self.ahead, blocks.last + 1)
+
+    def knows(self, wrong: Iterable[str]) -> None:
+        """Begin with the oldest block again where somebody else was proven wrong since."""
+        names = frozenset(wrong)
+        if names != self._wrong:
+            self._wrong, self.ahead, self.suspect_ahead = names, 0, 0
+
+    def found_at_fault(self, endpoint: str, rows: int) -> int:
+        """Count the rows that an endpoint was wrong about; return all of this process."""
+        self._at_fault[endpoint] = self._at_fault.get(endpoint, 0) + rows
+        return self._at_fault[endpoint]
+
+    def sample(self, cursor: Cursor, start: int) -> BlockRange | None:
+        """Return an old window to ask about again, if this final block says so."""
+        final, final_hash = cursor.final_number, cursor.final_hash
+        if final is None or final_hash is None or final == self._sampled:
+            return None
+        self._sampled = final
+        windows = (final - start + 1) // self.window
+        seed = int.from_bytes(sha256(final_hash.encode()).digest()[:8], "big")
+        if windows < 1 or seed % self.again:
+            return None
+        first = start + seed // self.again % windows * self.window
+        return BlockRange(first, first + self.window - 1)
+
+
+def audit_next(
+    chain: Chain, store: Store, folder: Folder, auditor: Auditor, manner: Manner
+) -> Audited | None:
+    """Ask about the next window that is due; None: none is, or there is no second endpoint.
+
+    Raises:
+        TransientError: the other endpoint gives no whole answer now, or is on another chain.
+    """
+    asked = chain.endpoint_names()
+    fit = len(asked) - len(chain.proven_wrong().keys() & set(asked))
+    metrics.AUDIT_POSSIBLE.set(fit > 1)
+    if not auditor.is_waiting:
+        with store.reading() as unit:
+            due = None if not fit else _suspect(unit, folder, auditor)
+            if due is None and fit > 1:
+                due = _due(unit, folder, auditor)
+        if due is None:
+            return None
+        auditor.ask(due, _question(chain, due))
+    answered = auditor.answered()
+    if answered is None:
+        return None
+    return _compared(Task(chain, store, folder, manner), auditor, *answered)
+
+
+def _question(chain: Chain, due: Due) -> Callable[[], Window]:
+    return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
+
+
+def _compared(task: Task, auditor: Auditor, due: Due, window: Window) -> Audited:
+    """Compare what an endpoint said with what we hold, and write down what came of it."""
+    chain, store, folder = task.chain, task.store, task.folder
+    with store.reading() as unit:
+        other = other_block(unit, window)
+        difference = compare(unit, window)
+    if other is not None and not chain.is_vouched():
+        # No header says who is right, and blaming one of the two would hide that.
+        with task.manner.transaction(store) as unit:
+            note_dispute(unit, Dispute(other, other, due.giver, window.endpoint, difference.rows))
+    with store.reading() as unit:
+        check_or_blame(chain, unit, _cursor(unit), window)
+    found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
+    if difference:
+        found = judged(task, found)
+        _blame(task, auditor, found)
+        if not chain.is_vouched():
+            with task.manner.transaction(store) as unit:
+                note_dispute(unit, disputed(found, difference))
+    metrics.AUDITS.labels(found.result).inc()
+    if found.result == "unproven" or found.left:
+        auditor.leave(due, found.blocks)
+        return found
+    with task.manner.transaction(store) as unit:
+        at = _cursor(unit).number
+        unit.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
+    return found
+
+
+def _suspect(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
+    """Return the oldest blocks that one proven wrong gave alone; None: there are none.
+
+    However few they are, and up to our newest one: nothing rests on them until another was asked.
+    """
+    quarantine, cursor = unit.facts.quarantine, unit.cursor.get()
+    wrong = quarantine.reasons()
+    auditor.knows(wrong)
+    if not wrong or cursor is None or auditor.suspect_ahead > cursor.number:
+        return None
+    rest = BlockRange(auditor.suspect_ahead, cursor.number)
+    span = quarantine.unaudited(folder.scope.id, rest, auditor.window)
+    return None if span is None else Due(span.blocks, span.endpoint, is_suspect=True)
+
+
+def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
+    """Return what to ask about now; None: nothing."""
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None or cursor.final_number is None:
+        return None
+    final = min(cursor.final_number, cursor.number)
+    if auditor.ahead <= final:
+        rest = BlockRange(auditor.ahead, final)
+        span = unit.coverage.unaudited(folder.scope.id, rest, auditor.window)
+        # Everything below it was asked about: nobody looks through that again.
+        auditor.ahead = final + 1 if span is None else span.first
+        # What grows is waited for: one question for so many blocks.
+        is_enough = span is not None and len(span.blocks) >= min(auditor.least, auditor.window)
+        if span is not None and (is_enough or span.last < final):
+            return Due(span.blocks, span.endpoint)
+    sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
+    if sampled is None:
+        return None
+    spans = unit.coverage.spans(folder.scope.id, sampled.first, sampled.last)
+    return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
+
+
+def _blame(task: Task, auditor: Auditor, found: Audited) -> None:
+    """Let whoever was wrong rest, or be asked nothing more, and count what was."""
+    if not found.at_fault:
+        return
+    told = found.difference
+    left_out = told.missing if found.at_fault == found.giver else told.extra
+    MISSING_LOGS.labels(found.at_fault).inc(len(left_out))
+    rows = len(told.missing) + len(told.extra) + len(told.other)
+    count = auditor.found_at_fault(found.at_fault, rows)
+    blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
+    chain = task.chain
+    chain.blame(found.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
+    if found.proven_wrong:
+        chain.convict(found.at_fault, found.proven_wrong)
+        note_proven_wrong(chain, task.store, task.manner)
+
+
+def _cursor(unit: Unit) -> Cursor:
+    cursor = unit.cursor.get()
+    if cursor is None:
+        raise TransientError("nothing is indexed any more")
+    return cursor

@@ -1,0 +1,99 @@
+"""Looks for holes: in what was read, in the headers, and between logs, headers and cursor."""
+
+from dataclasses import dataclass
+
+from oracle.chain.protocols import Reader
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Covered, Scope
+from oracle.domain.verification import Level
+from oracle.indexer.covering import scope_of
+from oracle.store.database import Unit
+from oracle.store.state.cursor_repository import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """What is missing of `blocks`, from the start block to the cursor; empty: nothing is.
+
+    `spans` is what was read and how well. `unread` are blocks that were not, for the contracts
+    and events of the configuration. `headers` are blocks above the final one without a header,
+    or whose header does not follow the one before. `homeless` are blocks with logs of ours that
+    are not of the header's block. `cursor` says in words where the cursor does not fit.
+    """
+
+    blocks: BlockRange
+    spans: tuple[Covered, ...]
+    unread: tuple[BlockRange, ...]
+    headers: tuple[int, ...]
+    homeless: tuple[int, ...]
+    cursor: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.unread or self.headers or self.homeless or self.cursor)
+
+    def blocks_at(self, level: Level) -> int:
+        """Count the blocks that have reached this level and no higher one."""
+        return sum(len(span.blocks) for span in self.spans if span.level == level)
+
+
+def gaps(unit: Unit, reader: Reader) -> Gaps | None:
+    """Look at one snapshot, without asking the chain; None: nothing is indexed yet."""
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None or cursor.number < identity.start_block:
+        return None
+    blocks = BlockRange(identity.start_block, cursor.number)
+    scope = scope_of(reader)
+    return Gaps(
+        blocks=blocks,
+        spans=tuple(unit.coverage.spans(scope.id, blocks.first, blocks.last)),
+        unread=tuple(unread(unit, scope, blocks)),
+        headers=tuple(_broken_headers(unit, cursor, blocks)),
+        homeless=tuple(_homeless(unit, blocks)),
+        cursor=tuple(_misplaced(unit, cursor)),
+    )
+
+
+def unread(unit: Unit, scope: Scope, blocks: BlockRange) -> list[BlockRange]:
+    """Return the blocks that were not read for this scope."""
+    return unit.coverage.holes(scope.id, blocks.first, blocks.last)
+
+
+def _broken_headers(unit: Unit, cursor: Cursor, blocks: BlockRange) -> list[int]:
+    """Return the blocks above the final one that no header continues to."""
+    final = cursor.final_number if cursor.final_number is not None else blocks.first - 1
+    first = max(final + 1, blocks.first)
+    known = {block.number: block for block in unit.blocks.between(final, cursor.number)}
+    parent = cursor.final_hash or (known[final].hash if final in known else None)
+    broken = []
+    for number in range(first, cursor.number + 1):
+        block = known.get(number)
+        if block is None or (parent is not None and block.parent_hash != parent):
+            broken.append(number)
+        parent = None if block is None else block.hash
+    return broken
+
+
+def _homeless(unit: Unit, blocks: BlockRange) -> list[int]:
+    """Return the blocks of canonical rows that are not of the canonical header there."""
+    headers = {block.number: block.hash for block in unit.blocks.between(0, blocks.last)}
+    found = set()
+    if headers:
+        for rows in (unit.logs, unit.calls):
+            for row in rows.between(min(headers), blocks.last):
+                if headers.get(row.block, row.block_hash) != row.block_hash:
+                    found.add(row.block)
+    return sorted(found)
+
+
+def _misplaced(unit: Unit, cursor: Cursor) -> list[str]:
+    words = []
+    newest = unit.blocks.newest()
+    if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):
+        there = "none" if newest is None else f"{newest.number} {newest.hash}"
+        words.append(
+            f"the cursor is at {cursor.number} {cursor.hash}, the newest header is {there}"
+        )
+    last_log = unit.logs.last_block()
+    if last_log is not None and last_log > cursor.number:
+        words.append(f"logs up to block {last_log} count, the cursor is at {cursor.number}")
+    return words

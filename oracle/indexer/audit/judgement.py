@@ -1,0 +1,157 @@
+"""Finds out who is right about blocks that two endpoints tell of differently (chain.md 3.9, L5).
+
+What the receipts prove wins, and who was proven wrong is quarantined; where nothing can be proven
+what is missing comes in, what we have stays, and it is said to be unproven.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange
+from oracle.domain.verification import Level
+from oracle.errors import TransientError
+from oracle.indexer.audit.quarantine_liars import differs, lie_of, ours_differ
+from oracle.indexer.audit.repair import proven_in, put_right, settled
+from oracle.indexer.audit.row_diff import Difference, check_or_blame, compare
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner, Refolded
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+
+# Blocks of one window whose receipts are asked for to settle a difference.
+_MOST_PROOFS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One window that a second endpoint was asked about.
+
+    `giver` gave it at first, `auditor` says otherwise where there is a `difference`. `at_fault`
+    is who was found to be wrong, None: nobody, or it could not be proven; `proven_wrong` says of
+    what, where nothing but a lie explains it, and is empty otherwise. `repaired` None:
+    nothing was put right. `again`: the window was audited before. `left` are blocks of which
+    only we have something, and nobody has proven or disproven it.
+    """
+
+    blocks: BlockRange
+    giver: str
+    auditor: str
+    difference: Difference
+    at_fault: str | None = None
+    repaired: Refolded | None = None
+    again: bool = False
+    left: tuple[int, ...] = ()
+    proven_wrong: str = ""
+
+    @property
+    def result(self) -> str:
+        """Return what came of it: equal, repaired, denied (the auditor is wrong) or unproven."""
+        if not self.difference:
+            return "equal"
+        if self.repaired is not None:
+            return "repaired"
+        return "unproven" if self.at_fault is None else "denied"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an audit works with."""
+
+    chain: Chain
+    store: Store
+    folder: Folder
+    manner: Manner
+
+
+def judged(task: Task, found: Audited) -> Audited:
+    """Find out who is right about each block that differs, and put our rows right."""
+    chain, folder, manner = task.chain, task.folder, task.manner
+    found = _shortened(chain, found)
+    proofs = _proofs(chain, found)
+    repair, refolded, lied = Difference(), None, list[int]()
+    with folder.following(None), manner.transaction(task.store) as unit:
+        cursor = _cursor(unit)
+        # What our side has proven stands, unless a newer proof says otherwise.
+        proven = proven_in(unit, folder.scope, found.blocks)
+        for number, window in proofs.items():
+            check_or_blame(chain, unit, cursor, window)
+            if ours_differ(unit, folder, number, window):
+                lied.append(number)
+            repair.add(compare(unit, window))
+            unit.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
+        repair.add(settled(found.difference, (), proven | proofs.keys()))
+        if repair:
+            refolded = put_right(unit, folder, cursor, repair, manner)
+        # In the same transaction: rows are not put right and their giver forgotten.
+        lie = lie_of(lied) if chain.is_vouched() and found.giver else ""
+        if lie:
+            unit.facts.quarantine.add(found.giver, lie)
+    folder.forget()
+    kept = {row.block for row in [*found.difference.extra, *found.difference.other]}
+    left = tuple(sorted(kept - proven - proofs.keys()))
+    found = replace(found, left=left)
+    if refolded is not None:
+        found = replace(found, difference=repair, at_fault=found.giver, proven_wrong=lie)
+        return replace(found, repaired=refolded)
+    if not proven | proofs.keys() >= set(found.difference.blocks):
+        return found
+    return replace(found, at_fault=found.auditor, proven_wrong=_again(task, found, proofs))
+
+
+def _again(task: Task, found: Audited, proofs: Mapping[int, Window]) -> str:
+    """Ask an auditor that denied what is proven once more; return what it lied about, if it did.
+
+    One answer may have been cut short, and who lags at the head lies about nothing: nothing is
+    proven of it where the block is not final, or was not proven now.
+    """
+    chain, by = task.chain, task.folder.reader.selectors
+    with task.store.reading() as unit:
+        final = _cursor(unit).final_number
+    number = min(proofs, default=0)
+    if number not in proofs or final is None or number > final or not chain.is_vouched():
+        return ""
+    try:
+        said = chain.verified(BlockRange(number, number), Level.CHECKED, found.auditor)
+    except TransientError:
+        return ""
+    return lie_of([number]) if differs(proofs[number], said.logs, said.calls, by) else ""
+
+
+def _shortened(chain: Chain, found: Audited) -> Audited:
+    """Leave for the next turn what lies above the last block whose receipts are asked for now."""
+    asked = found.difference.blocks[:_MOST_PROOFS]
+    if chain.level_allowed() < Level.PROVEN or asked == found.difference.blocks:
+        return found
+    blocks = BlockRange(found.blocks.first, asked[-1])
+    return replace(found, blocks=blocks, difference=found.difference.up_to(blocks.last))
+
+
+def _proofs(chain: Chain, found: Audited) -> dict[int, Window]:
+    """Return the differing blocks as their receipts prove them, by whoever can."""
+    if chain.level_allowed() < Level.PROVEN:
+        return {}
+    proofs = {number: _proof(chain, number, found) for number in found.difference.blocks}
+    return {number: window for number, window in proofs.items() if window is not None}
+
+
+def _proof(chain: Chain, number: int, found: Audited) -> Window | None:
+    names = [name for name in chain.endpoint_names() if name not in chain.proven_wrong()]
+    # The giver may be out of the settings by now; whoever is not at odds may know as well.
+    sides = [name for name in (found.auditor, found.giver) if name in names]
+    for endpoint in [*sides, *(name for name in names if name not in sides)]:
+        try:
+            window = chain.verified(BlockRange(number, number), Level.PROVEN, endpoint)
+        except TransientError:
+            continue
+        if window.level >= Level.PROVEN or number in window.proven:
+            return window
+    return None
+
+
+def _cursor(unit: Unit) -> Cursor:
+    cursor = unit.cursor.get()
+    if cursor is None:
+        raise TransientError("nothing is indexed any more")
+    return cursor

@@ -1,0 +1,90 @@
+"""Who was proven wrong is asked nothing more, in this process and in the next ones.
+
+Proven is what the receipts' root, the transactions' root and the header's hash make of a final
+block: who had other logs or calls for it had lied. That something comes late proves nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.chain.verification.proven_lies import content
+from oracle.chain.watched_calls import is_watched
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.domain.ids import Address
+from oracle.domain.logs import Call, Log
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner
+from oracle.store.database import Store, Unit
+
+Selectors = Mapping[Address, frozenset[str]]
+
+
+def differs(window: Window, logs: Iterable[Log], calls: Iterable[Call], by: Selectors) -> bool:
+    """Tell whether logs and calls of a proven block contradict its proof.
+
+    Where a log stands is no part of it, nor are calls that were not read with their whole block.
+    """
+    is_other = content(logs) != content(window.logs)
+    return is_other or _content_of(calls, by) != _content_of(window.calls, by)
+
+
+def ours_differ(unit: Unit, folder: Folder, number: int, window: Window) -> bool:
+    """Tell whether what we hold of a block contradicts the proof of it in this window."""
+    logs = unit.logs.between(number, number)
+    calls = unit.calls.between(number, number)
+    there = Window(
+        window.range,
+        window.first_parent,
+        window.last,
+        [],
+        [log for log in window.logs if log.block == number],
+        [call for call in window.calls if call.block == number],
+    )
+    return differs(there, logs, calls, folder.reader.selectors)
+
+
+def lie_of(blocks: Sequence[int]) -> str:
+    """Say what an endpoint was proven wrong of; nothing where there is nothing."""
+    if not blocks:
+        return ""
+    more = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
+    return f"had other logs or calls than the receipts of block {min(blocks)}{more}"
+
+
+def note_proven_wrong(chain: Chain, store: Store, manner: Manner) -> list[str]:
+    """Write down who was found out while blocks were read; return their names."""
+    convicted = chain.proven_wrong()
+    if not convicted:
+        return []
+    with store.reading() as unit:
+        fresh = convicted.keys() - unit.facts.quarantine.reasons().keys()
+    if fresh:
+        with manner.transaction(store) as unit:
+            for endpoint in sorted(fresh):
+                unit.facts.quarantine.add(endpoint, convicted[endpoint])
+    return sorted(fresh)
+
+
+def readmit(store: Store, folder: Folder, endpoint: str, *, dry_run: bool) -> int:
+    """Let an endpoint be asked again; return how many blocks it gave that nobody else confirmed.
+
+    Raises:
+        TransientError: another process works on this database.
+    """
+    with store.reading() as unit:
+        left = unit.facts.quarantine.blocks(folder.scope.id, endpoint)
+    if not dry_run:
+        with leased(store, "qos-oracle endpoint readmit") as epoch, store.transaction() as unit:
+            unit.lease.guard(epoch)
+            unit.facts.quarantine.readmit(endpoint)
+    return left
+
+
+def _content_of(calls: Iterable[Call], by: Selectors) -> Counter[tuple[object, ...]]:
+    return Counter(
+        (call.tx, call.to, call.value, call.input, call.succeeded)
+        for call in calls
+        if is_watched(call.to, call.input, by)
+    )

@@ -1,0 +1,64 @@
+"""Puts rows right that an endpoint had left out, invented or changed, and folds anew.
+
+Who is right is decided before: what was proven by the receipts' root always is.
+"""
+
+from collections.abc import Collection
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Scope
+from oracle.domain.verification import Level
+from oracle.indexer.audit.row_diff import Difference
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner, Refolded, claim, refold_up_to
+from oracle.store.database import Unit
+from oracle.store.state.cursor_repository import Cursor
+
+
+def settled(difference: Difference, proven: Collection[int], ours: Collection[int]) -> Difference:
+    """Return what of a difference is to be put right.
+
+    Of blocks that the endpoint's side has `proven`: all of it. Of blocks that are proven on our
+    side (`ours`): nothing. Of the others: what is missing comes in, for endpoints forget logs
+    and hardly ever make them up; what we have stays as it is.
+    """
+
+    def comes_in(block: int) -> bool:
+        return block in proven or block not in ours
+
+    return Difference(
+        missing_logs=[log for log in difference.missing_logs if comes_in(log.block)],
+        missing_calls=[call for call in difference.missing_calls if comes_in(call.block)],
+        extra_logs=[log for log in difference.extra_logs if log.block in proven],
+        extra_calls=[call for call in difference.extra_calls if call.block in proven],
+        other_logs=[log for log in difference.other_logs if log.block in proven],
+        other_calls=[call for call in difference.other_calls if call.block in proven],
+    )
+
+
+def put_right(
+    unit: Unit, folder: Folder, cursor: Cursor, repair: Difference, manner: Manner
+) -> Refolded:
+    """Write the rows down and fold anew up to the cursor, in the caller's transaction.
+
+    Raises:
+        FatalError: another process moved the cursor.
+    """
+    claim(unit, cursor)
+    unit.logs.append(repair.missing_logs)
+    unit.calls.append(repair.missing_calls)
+    unit.logs.replace(repair.other_logs)
+    unit.calls.replace(repair.other_calls)
+    unit.logs.orphan(repair.extra_logs)
+    unit.calls.orphan(repair.extra_calls)
+    return refold_up_to(unit, folder, cursor.number, manner)
+
+
+def proven_in(unit: Unit, scope: Scope, blocks: BlockRange) -> set[int]:
+    """Return which of these blocks are proven by their receipts, as far as we know."""
+    single = unit.verified_blocks.between(blocks.first, blocks.last)
+    proven = {number for number, level in single.items() if level >= Level.PROVEN}
+    for span in unit.coverage.spans(scope.id, blocks.first, blocks.last):
+        if span.level >= Level.PROVEN:
+            proven.update(range(span.first, span.last + 1))
+    return proven

@@ -1,0 +1,158 @@
+"""Reads again what was read less surely than the settings ask for and the chain allows (3.9).
+
+A chain is believed only after samples: what came in before, or by an older program, rests on an
+endpoint's word. The ledger of coverage says which blocks those are, the lowest come first, and
+nothing is reported from any of them before.
+"""
+
+from dataclasses import dataclass
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.chain.verification.refused_blocks import RefusalError
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Covered
+from oracle.domain.verification import Level
+from oracle.errors import FatalError, InputError, TransientError
+from oracle.indexer.audit.reverify import Asked, verify
+from oracle.indexer.audit.row_diff import Difference, check_or_blame, compare
+from oracle.indexer.covering import note_proven
+from oracle.indexer.folder import Folder
+from oracle.indexer.fork_detection import Sight
+from oracle.indexer.rebuild import Manner, Refolded
+from oracle.indexer.refused_block import explained, remembered
+from oracle.indexer.window_witness import check_witness
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry.verify_metrics import BELOW_LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Blocks that were read again; `rows` differed, `left` blocks are still to be read.
+
+    `repaired` None: nothing had to be put right.
+    """
+
+    blocks: BlockRange
+    level: Level
+    endpoint: str
+    rows: int = 0
+    left: int = 0
+    repaired: Refolded | None = None
+
+
+@dataclass(slots=True)
+class Rereader:
+    """What is remembered between turns: the ledger itself is the list of what is to be done.
+
+    `ahead` is the block from which it looks: what was read again and is no surer for it is left
+    for the next process. It begins anew where another level can be reached than before.
+    """
+
+    ahead: int = 0
+    level: Level | None = None
+
+    def due(self, chain: Chain, unit: Unit, folder: Folder) -> Covered | None:
+        """Return the lowest blocks to be read again; None: there are none."""
+        level, cursor = chain.level_of_history(), unit.cursor.get()
+        if level != self.level:
+            self.level, self.ahead = level, 0
+        if level < Level.BLOOMED or cursor is None or cursor.final_number is None:
+            return None
+        final = min(cursor.final_number, cursor.number)
+        if self.ahead > final:
+            return None
+        span = unit.coverage.lowest_below(folder.scope.id, level, BlockRange(self.ahead, final))
+        # Everything below it is as sure as it can be: nobody looks through that again.
+        self.ahead = max(self.ahead, final + 1 if span is None else span.first)
+        return span
+
+    def count(self, unit: Unit, folder: Folder) -> int:
+        """Count the blocks that are to be read again."""
+        cursor = unit.cursor.get()
+        final = None if cursor is None else cursor.final_number
+        if self.level is None or self.level < Level.BLOOMED or final is None:
+            return 0
+        return unit.coverage.blocks_below(folder.scope.id, self.level, self.ahead, final)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    chain: Chain
+    store: Store
+    folder: Folder
+    rereader: Rereader
+    manner: Manner
+
+
+def reread_next(
+    chain: Chain, store: Store, folder: Folder, rereader: Rereader, manner: Manner
+) -> Reread | None:
+    """Read the next blocks again that are below the level; None: there are none.
+
+    What an endpoint had left out, made up or changed is put right, and costs the one who gave it.
+
+    Raises:
+        TransientError: no endpoint gives a whole and consistent answer now, or a block is refused.
+    """
+    task = _Task(chain, store, folder, rereader, manner)
+    # Also before the very first window: what is believed of it is no matter of luck.
+    chain.calibrate()
+    with store.reading() as unit:
+        due = rereader.due(chain, unit, folder)
+        BELOW_LEVEL.set(rereader.count(unit, folder))
+    if due is None:
+        return None
+    window = _window(task, due.blocks)
+    with store.reading() as unit:
+        check_or_blame(chain, unit, _cursor(unit), window)
+        difference = compare(unit, window)
+    repaired = _put_right(task, difference) if difference else None
+    with manner.transaction(store) as unit:
+        is_same = not compare(unit, window)
+        if is_same:
+            explained(unit, window.range)
+            unit.coverage.raise_to(folder.scope.id, window.range, window.level, window.endpoint)
+            note_proven(unit, window)
+        if not is_same or window.level < chain.level_of_history():
+            rereader.ahead = window.range.last + 1
+        left = rereader.count(unit, folder)
+    BELOW_LEVEL.set(left)
+    return Reread(window.range, window.level, window.endpoint, difference.rows, left, repaired)
+
+
+def _window(task: _Task, blocks: BlockRange) -> Window:
+    try:
+        window = task.chain.window(blocks, with_headers=False)
+    except RefusalError as error:
+        raise remembered(task.store, error.refusal) from error
+    check_witness(Sight(task.chain, task.store), window)
+    return window
+
+
+def _put_right(task: _Task, difference: Difference) -> Refolded | None:
+    """Have the blocks proven that differ, and our rows put right; None: they were not."""
+    blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
+    with task.store.reading() as unit:
+        spans = unit.coverage.spans(task.folder.scope.id, blocks.first, blocks.last)
+    asked = Asked(blocks, Level.PROVEN, repair=True)
+    try:
+        done = verify(task.chain, task.store, task.folder, asked, task.manner)
+    except InputError:
+        raise
+    except FatalError as error:
+        # One endpoint's word about a final block is not the end: others judge it (latching).
+        raise TransientError(str(error)) from error
+    if done.repaired is not None:
+        words = f"was wrong about {done.difference.rows} rows of blocks {blocks.first} to"
+        for giver in sorted({span.endpoint for span in spans} - set(done.endpoints)):
+            task.chain.blame(giver, f"{words} {blocks.last}")
+    return done.repaired
+
+
+def _cursor(unit: Unit) -> Cursor:
+    cursor = unit.cursor.get()
+    if cursor is None:
+        raise TransientError("nothing is indexed any more")
+    return cursor

@@ -1,0 +1,250 @@
+"""Reads blocks again at a level, compares, and notes how sure we are of them (chain.md 3.14).
+
+It may be interrupted: how far it came stands in the database. What differs is looked at twice
+before it is told.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange
+from oracle.domain.verification import Level
+from oracle.errors import InputError
+from oracle.indexer.audit.disputes import settle
+from oracle.indexer.audit.quarantine_liars import lie_of, note_proven_wrong, ours_differ
+from oracle.indexer.audit.repair import proven_in, put_right, settled
+from oracle.indexer.audit.row_diff import Difference, check_same_chain, compare
+from oracle.indexer.covering import note_proven
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner, Refolded
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+
+# Blocks that are read, compared and noted at a time.
+CHUNK = 1_000
+# Fewer are noted as single blocks.
+SINGLE = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to verify: blocks, up to which level, by whom (None: by whoever is well).
+
+    `repair`: put right what can be, and fold anew.
+    """
+
+    blocks: BlockRange
+    level: Level
+    endpoint: str | None = None
+    repair: bool = False
+
+
+@dataclass(slots=True)
+class Verified:
+    """What came of it: the lowest level reached, by whom, and what differed.
+
+    `resumed_at`: an earlier run had come to this block; None: it began anew. `repaired` None:
+    nothing was put right. `left` counts the rows that differ still: nobody has proven them wrong.
+    """
+
+    blocks: BlockRange
+    reached: Level
+    endpoints: tuple[str, ...]
+    difference: Difference
+    resumed_at: int | None = None
+    repaired: Refolded | None = None
+    left: int = 0
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a run has come, as it stands in the database between two chunks."""
+
+    next: int
+    reached: int = Level.PROVEN.value
+    endpoints: list[str] = field(default_factory=list)
+    unequal: list[tuple[int, int]] = field(default_factory=list)
+
+    def take(self, window: Window, difference: Difference) -> None:
+        self.next = window.range.last + 1
+        self.reached = min(self.reached, window.level.value)
+        if window.endpoint not in self.endpoints:
+            self.endpoints.append(window.endpoint)
+        if difference:
+            self.unequal.append((window.range.first, window.range.last))
+
+
+def verify(chain: Chain, store: Store, folder: Folder, asked: Asked, manner: Manner) -> Verified:
+    """Read the blocks again and compare; where they are equal, raise the level of the coverage.
+
+    A dry run writes nothing down at all, and needs no lease.
+
+    Raises:
+        InputError: the range leaves what is indexed, or there is no endpoint of that name.
+        TransientError: the chain is just changing, or does not answer.
+        FatalError: a final block is another one on the chain than here.
+    """
+    run = _Run(chain, store, folder, asked, manner)
+    place, resumed_at = run.resumed()
+    for window in run.windows(place):
+        run.note(window, place)
+    difference, seen = run.looked_again(place)
+    repaired, left = None, difference.rows
+    if asked.repair and difference:
+        repaired, left = run.repaired(difference, seen)
+    run.finished(is_equal=left == 0)
+    return Verified(
+        asked.blocks,
+        Level(place.reached),
+        tuple(place.endpoints),
+        difference,
+        resumed_at,
+        repaired,
+        left,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    chain: Chain
+    store: Store
+    folder: Folder
+    asked: Asked
+    manner: Manner
+
+    @property
+    def _key(self) -> str:
+        blocks, level = self.asked.blocks, self.asked.level.value
+        return f"verify {blocks.first} {blocks.last} {level} {self.asked.endpoint or ''}"
+
+    def resumed(self) -> tuple[_Place, int | None]:
+        """Return where to begin, and whether that is in the middle."""
+        first = self.asked.blocks.first
+        with self.store.reading() as unit:
+            _cursor_over(unit, self.asked.blocks)
+            left = None if self.manner.dry_run else unit.progress.get(self._key)
+        if left is None:
+            return _Place(first), None
+        place = msgspec.json.decode(left, type=_Place)
+        return place, place.next
+
+    def windows(self, place: _Place) -> Iterator[Window]:
+        """Yield the windows that are left, each asked for when the one before is noted."""
+        last = self.asked.blocks.last
+        while place.next <= last:
+            chunk = BlockRange(place.next, min(last, place.next + CHUNK - 1))
+            yield self.chain.verified(chunk, self.asked.level, self.asked.endpoint)
+            self.manner.keep_lease()
+            self.manner.progress(place.next - 1, last)
+
+    def note(self, window: Window, place: _Place) -> None:
+        """Compare one window, and write down what came of it."""
+        with self._transaction() as unit:
+            difference = self._compared(unit, window)
+            place.take(window, difference)
+            if self.manner.dry_run:
+                return
+            if not difference:
+                self._raise(unit, window)
+            unit.progress.set(self._key, msgspec.json.encode(place).decode())
+
+    def looked_again(self, place: _Place) -> tuple[Difference, list[Window]]:
+        """Read again what was unequal: what is equal now was a passing fault."""
+        found, seen = Difference(), []
+        for first, last in place.unequal:
+            reached = first - 1
+            while reached < last:
+                rest = BlockRange(reached + 1, last)
+                window = self.chain.verified(rest, self.asked.level, self.asked.endpoint)
+                reached = window.range.last
+                with self._transaction() as unit:
+                    difference = self._compared(unit, window)
+                    if not difference and not self.manner.dry_run:
+                        self._raise(unit, window)
+                if difference:
+                    found.add(difference)
+                    seen.append(window)
+        return found, seen
+
+    def repaired(self, difference: Difference, seen: list[Window]) -> tuple[Refolded | None, int]:
+        """Put right what can be, in one transaction with the fold; None: there is nothing.
+
+        Returns also how many rows differ still.
+        """
+        proven = {number for window in seen for number in _proven(window)}
+        refolded = None
+        with self.folder.following(None), self.manner.transaction(self.store) as unit:
+            cursor = _cursor_over(unit, self.asked.blocks)
+            ours = proven_in(unit, self.folder.scope, self.asked.blocks)
+            for window in seen if self.chain.is_vouched() else ():
+                self._quarantine(unit, window, cursor.final_number or 0)
+            repair = settled(difference, proven, ours)
+            if repair:
+                refolded = put_right(unit, self.folder, cursor, repair, self.manner)
+                for window in seen:
+                    if not compare(unit, window):
+                        self._raise(unit, window)
+        self.folder.forget()
+        return refolded, difference.rows - repair.rows
+
+    def _quarantine(self, unit: Unit, window: Window, final: int) -> None:
+        """Write down who gave us what is proven wrong now, of blocks up to the final one."""
+        for number in sorted(_proven(window)):
+            if number > final or not ours_differ(unit, self.folder, number, window):
+                continue
+            for span in unit.coverage.spans(self.folder.scope.id, number, number):
+                if span.endpoint not in {"", window.endpoint}:
+                    unit.facts.quarantine.add(span.endpoint, lie_of([number]))
+
+    def finished(self, *, is_equal: bool) -> None:
+        """Forget how far it came: the next run begins anew.
+
+        What an operator has compared with whom he trusts, and is equal now, is disputed no more.
+        """
+        if self.manner.dry_run:
+            return
+        note_proven_wrong(self.chain, self.store, self.manner)
+        with self.manner.transaction(self.store) as unit:
+            unit.progress.clear(self._key)
+            if is_equal and self.asked.endpoint is not None:
+                settle(unit, self.asked.blocks)
+
+    def _transaction(self) -> AbstractContextManager[Unit]:
+        return self.store.reading() if self.manner.dry_run else self.manner.transaction(self.store)
+
+    def _compared(self, unit: Unit, window: Window) -> Difference:
+        check_same_chain(unit, _cursor_over(unit, self.asked.blocks), window)
+        return compare(unit, window)
+
+    def _raise(self, unit: Unit, window: Window) -> None:
+        scope, level = self.folder.scope, window.level
+        if len(window.range) < SINGLE and len(window.headers) == len(window.range):
+            # A few blocks are noted one by one: the intervals stay few and long.
+            single = [(block.number, block.hash) for block in window.headers]
+            unit.verified_blocks.save(single, level, window.endpoint)
+            return
+        unit.coverage.raise_to(scope.id, window.range, level, window.endpoint)
+        note_proven(unit, window)
+
+
+def _proven(window: Window) -> set[int]:
+    if window.level >= Level.PROVEN:
+        return set(range(window.range.first, window.range.last + 1))
+    return set(window.proven)
+
+
+def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None:
+        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    if blocks.first < identity.start_block or blocks.last > cursor.number:
+        raise InputError(
+            f"cannot verify blocks {blocks.first} to {blocks.last}: "
+            f"indexed are {identity.start_block} to {cursor.number}"
+        )
+    return cursor

@@ -1,0 +1,162 @@
+"""Compares what an endpoint says of blocks with what we hold of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Call, Log
+from oracle.errors import FatalError, TransientError
+from oracle.store.database import Unit
+from oracle.store.state.cursor_repository import Cursor
+
+
+@dataclass(slots=True)
+class Difference:
+    """How an endpoint's rows of some blocks differ from ours; nothing of it: they are the same.
+
+    `missing`: only the endpoint has them. `extra`: only we have them. `other`: the endpoint's
+    words for rows that we have in other words.
+    """
+
+    missing_logs: list[Log] = field(default_factory=list)
+    missing_calls: list[Call] = field(default_factory=list)
+    extra_logs: list[Log] = field(default_factory=list)
+    extra_calls: list[Call] = field(default_factory=list)
+    other_logs: list[Log] = field(default_factory=list)
+    other_calls: list[Call] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any(self._all())
+
+    @property
+    def missing(self) -> list[Log | Call]:
+        """Return what only the endpoint has."""
+        return [*self.missing_logs, *self.missing_calls]
+
+    @property
+    def extra(self) -> list[Log | Call]:
+        """Return what only we have."""
+        return [*self.extra_logs, *self.extra_calls]
+
+    @property
+    def other(self) -> list[Log | Call]:
+        """Return what both have in different words, in the endpoint's."""
+        return [*self.other_logs, *self.other_calls]
+
+    @property
+    def rows(self) -> int:
+        """Count the rows that it is about."""
+        return sum(map(len, self._all()))
+
+    @property
+    def blocks(self) -> list[int]:
+        """Return the blocks that it is about, ascending."""
+        return sorted({row.block for rows in self._all() for row in rows})
+
+    def add(self, more: "Difference") -> None:
+        """Take in how other blocks differ."""
+        self.missing_logs += more.missing_logs
+        self.missing_calls += more.missing_calls
+        self.extra_logs += more.extra_logs
+        self.extra_calls += more.extra_calls
+        self.other_logs += more.other_logs
+        self.other_calls += more.other_calls
+
+    def up_to(self, block: int) -> "Difference":
+        """Return how the blocks up to this one differ."""
+        return Difference(
+            [log for log in self.missing_logs if log.block <= block],
+            [call for call in self.missing_calls if call.block <= block],
+            [log for log in self.extra_logs if log.block <= block],
+            [call for call in self.extra_calls if call.block <= block],
+            [log for log in self.other_logs if log.block <= block],
+            [call for call in self.other_calls if call.block <= block],
+        )
+
+    def _all(self) -> Sequence[list[Log] | list[Call]]:
+        return (
+            self.missing_logs,
+            self.missing_calls,
+            self.extra_logs,
+            self.extra_calls,
+            self.other_logs,
+            self.other_calls,
+        )
+
+
+def compare(unit: Unit, window: Window) -> Difference:
+    """Compare a window with the canonical rows of its blocks, in every field that is stored."""
+    first, last = window.range.first, window.range.last
+    ours = {_log_key(log): log for log in unit.logs.between(first, last)}
+    theirs = {_log_key(log): log for log in window.logs}
+    our_calls = {_call_key(call): call for call in unit.calls.between(first, last)}
+    their_calls = {_call_key(call): call for call in window.calls}
+    return Difference(
+        missing_logs=[log for key, log in theirs.items() if key not in ours],
+        missing_calls=[call for key, call in their_calls.items() if key not in our_calls],
+        extra_logs=[log for key, log in ours.items() if key not in theirs],
+        extra_calls=[call for key, call in our_calls.items() if key not in their_calls],
+        other_logs=[log for key, log in theirs.items() if ours.get(key, log) != log],
+        other_calls=[c for key, c in their_calls.items() if our_calls.get(key, c) != c],
+    )
+
+
+def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
+    """Compare hashes wherever both sides know one: rows of another fork must not come in.
+
+    Raises:
+        TransientError: the chain is just changing there.
+        FatalError: a final block is another one there.
+    """
+    ours, theirs = _hashes(unit, window)
+    number = other_block(unit, window)
+    if number is not None:
+        raise _another(cursor, number, theirs[number], ours[number])
+
+
+def other_block(unit: Unit, window: Window) -> int | None:
+    """Return the lowest block that has another hash on each side; None: there is none."""
+    ours, theirs = _hashes(unit, window)
+    return min((n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]), default=None)
+
+
+def _hashes(unit: Unit, window: Window) -> tuple[dict[int, Hash], dict[int, Hash]]:
+    """Return the hashes by block that we know, and those that the window tells."""
+    first, last = window.range.first, window.range.last
+    theirs = {block.number: block.hash for block in [*window.headers, window.last]}
+    theirs |= {log.block: log.block_hash for log in window.logs}
+    ours = {block.number: block.hash for block in unit.blocks.between(first, last)}
+    ours |= {log.block: log.block_hash for log in unit.logs.between(first, last)}
+    return ours, theirs
+
+
+def check_or_blame(chain: Chain, unit: Unit, cursor: Cursor, window: Window) -> None:
+    """Do the same in a daemon, where one endpoint's word about a final block is not the end.
+
+    Whether the chain really left it is for those to judge who ask all endpoints (latching).
+
+    Raises:
+        TransientError: the chain is just changing there, or this endpoint is on another one.
+    """
+    try:
+        check_same_chain(unit, cursor, window)
+    except FatalError as error:
+        chain.blame(window.endpoint, str(error))
+        raise TransientError(f"{window.endpoint}: {error}") from error
+
+
+def _another(cursor: Cursor, number: int, theirs: Hash, ours: Hash) -> Exception:
+    difference = f"block {number} is {theirs} on the chain and {ours} here"
+    if cursor.final_number is None or number > cursor.final_number:
+        return TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
+    return FatalError(f"{difference}, and final: check the endpoints before anything else")
+
+
+def _log_key(log: Log) -> tuple[int, int, Hash]:
+    return log.block, log.index, log.block_hash
+
+
+def _call_key(call: Call) -> tuple[int, int, Hash]:
+    return call.block, call.tx, call.block_hash

@@ -1,0 +1,189 @@
+"""Brings an older database up to the configuration and the program, before it goes on.
+
+New contracts, events or calls have no coverage: only what is missing of them is fetched, and when
+all of it is there, everything is folded anew, in order. A fold that another version of the
+program made is made anew as well, without asking the chain.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Covered, Scope
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from oracle.indexer.audit.row_diff import check_or_blame
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner, Refolded, claim, refold_up_to
+from oracle.indexer.versioning import note_stale, why_refold
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+
+# Blocks that are asked for at most at a time; the chain may give less.
+CHUNK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """One step: `blocks` were read for what was new, or everything was folded anew, and why.
+
+    `left` counts the blocks that are still to be read.
+    """
+
+    why: str
+    blocks: BlockRange | None = None
+    rows: int = 0
+    left: int = 0
+    refolded: Refolded | None = None
+
+
+@dataclass(slots=True)
+class Mender:
+    """What is remembered between steps; `is_sound`: there is nothing to be mended."""
+
+    is_sound: bool = False
+    _chains: dict[Scope, Chain] = field(default_factory=dict)
+
+    def part(self, chain: Chain, scope: Scope) -> Chain:
+        """Return the chain asked for this part only; it may read ahead from step to step."""
+        if scope not in self._chains:
+            self._chains[scope] = chain.narrowed(scope)
+        return self._chains[scope]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    chain: Chain
+    store: Store
+    folder: Folder
+    mender: Mender
+    manner: Manner
+
+
+def mend_next(
+    chain: Chain, store: Store, folder: Folder, mender: Mender, manner: Manner
+) -> Mended | None:
+    """Do the next step; None: there is nothing to be mended, and windows may come.
+
+    Raises:
+        TransientError: the chain does not answer, is just changing, or is another one there.
+    """
+    if mender.is_sound:
+        return None
+    task = _Task(chain, store, folder, mender, manner)
+    with store.reading() as unit:
+        hole, why = _first_hole(unit, folder.scope), why_refold(unit, folder.reader)
+    if hole is not None:
+        return _fill(task, hole)
+    if why is not None:
+        return _fold_anew(task, why)
+    mender.is_sound = True
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """Blocks that were not read for all we want, how many in all, and who read them for less.
+
+    `old` None: nobody did. `parts` are what is missing of them; none: nothing is.
+    """
+
+    blocks: BlockRange
+    left: int
+    old: Covered | None
+    parts: tuple[Scope, ...]
+
+
+def _first_hole(unit: Unit, scope: Scope) -> _Hole | None:
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None or cursor.number < identity.start_block:
+        return None
+    if unit.coverage.current() is None:
+        # What an older program read is this scope's; the next window says so.
+        return None
+    holes = unit.coverage.holes(scope.id, identity.start_block, cursor.number)
+    if not holes:
+        return None
+    first, last = holes[0].first, holes[0].last
+    left = sum(map(len, holes))
+    for known in unit.coverage.scopes():
+        span = unit.coverage.lowest_span(known.id, first, last)
+        if span is not None and span.first == first:
+            return _Hole(span.blocks, left, span, missing_of(scope, known))
+        # Somebody read those from there on: only what is before them is wholly unread.
+        last = last if span is None else span.first - 1
+    return _Hole(BlockRange(first, last), left, None, (scope,))
+
+
+def missing_of(wanted: Scope, known: Scope) -> tuple[Scope, ...]:
+    """Return what has to be read for `wanted` where all of `known` was read; none: nothing.
+
+    New contracts, and those with new calls, with all their events; the others with new events.
+    """
+    new_calls = set(wanted.selectors) - set(known.selectors)
+    whole = set(wanted.addresses) - set(known.addresses)
+    whole |= {Address(each.partition(":")[0]) for each in new_calls} & set(wanted.addresses)
+    calls = [each for each in wanted.selectors if each.partition(":")[0] in whole]
+    rest = set(wanted.addresses) - whole
+    topics = set(wanted.topics) - set(known.topics)
+    parts = [Scope.of(whole, wanted.topics, calls)] if whole else []
+    return (*parts, Scope.of(rest, topics)) if rest and topics else tuple(parts)
+
+
+def _fill(task: _Task, hole: _Hole) -> Mended:
+    """Read one piece of what is missing, and write it down; it is folded when all is there."""
+    windows = list(_windows(task, hole))
+    last = min((window.range.last for window in windows), default=hole.blocks.last)
+    blocks = BlockRange(hole.blocks.first, last)
+    logs = [log for window in windows for log in window.logs if log.block <= last]
+    calls = [call for window in windows for call in window.calls if call.block <= last]
+    with task.folder.following(None), task.manner.transaction(task.store) as unit:
+        cursor = _cursor(unit)
+        for window in windows:
+            check_or_blame(task.chain, unit, cursor, window)
+        claim(unit, cursor)
+        unit.coverage.adopt(task.folder.scope)
+        rows = unit.logs.append(logs) + unit.calls.append(calls)
+        unit.coverage.put(task.folder.scope.id, _covered(hole, blocks, windows))
+        if rows:
+            note_stale(unit)
+    return Mended("contracts or events are new", blocks, rows, hole.left - len(blocks))
+
+
+def _windows(task: _Task, hole: _Hole) -> Iterator[Window]:
+    """Yield a window of each missing part, all from the same block, each no longer than before."""
+    first, last = hole.blocks.first, min(hole.blocks.last, hole.blocks.first + CHUNK - 1)
+    for part in hole.parts:
+        chain = task.mender.part(task.chain, part)
+        window = chain.window(BlockRange(first, last), with_headers=False)
+        # Read ahead for a part that was longer, it may be more than was asked for.
+        last = min(last, window.range.last)
+        yield window
+
+
+def _covered(hole: _Hole, blocks: BlockRange, windows: Sequence[Window]) -> Covered:
+    """Say of blocks that were read in parts what holds of all the parts."""
+    old = [] if hole.old is None else [(hole.old.level, hole.old.endpoint)]
+    told = [*old, *((window.level, window.endpoint) for window in windows)]
+    level, endpoint = min(told)
+    if hole.old is not None and not windows:
+        return replace(hole.old, first=blocks.first, last=blocks.last)
+    return Covered(blocks.first, blocks.last, level, endpoint)
+
+
+def _fold_anew(task: _Task, why: str) -> Mended:
+    with task.folder.following(None), task.manner.transaction(task.store) as unit:
+        cursor = _cursor(unit)
+        claim(unit, cursor)
+        refolded = refold_up_to(unit, task.folder, cursor.number, task.manner)
+    task.folder.forget()
+    return Mended(why, refolded=refolded)
+
+
+def _cursor(unit: Unit) -> Cursor:
+    cursor = unit.cursor.get()
+    if cursor is None:
+        raise TransientError("nothing is indexed any more")
+    return cursor

@@ -1,0 +1,99 @@
+"""Fetches blocks again and puts in the raw rows that are missing; then everything is folded anew.
+
+An endpoint that left a log out once is found by asking again, best another one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange
+from oracle.domain.logs import Call, Log
+from oracle.errors import InputError
+from oracle.indexer.audit.row_diff import check_same_chain, compare
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner, Refolded, claim, refold_up_to
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+
+
+@dataclass(slots=True)
+class Backfilled:
+    """What the chain says about blocks that we had, and we did not.
+
+    `missing_*` were put in. `unserved` counts rows that we have and the chain did not give now;
+    they stay: an endpoint that prunes forgets logs. `differing` counts those that it gave in other
+    words, which stay too: who is right, a proof must say. `refolded` None: nothing was missing.
+    """
+
+    blocks: BlockRange
+    served: int = 0
+    missing_logs: list[Log] = field(default_factory=list)
+    missing_calls: list[Call] = field(default_factory=list)
+    unserved: int = 0
+    differing: int = 0
+    refolded: Refolded | None = None
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.missing_logs or self.missing_calls)
+
+
+def backfill(
+    chain: Chain, store: Store, folder: Folder, blocks: BlockRange, manner: Manner
+) -> Backfilled:
+    """Fetch `blocks` again, put in what is missing, and fold anew if anything was.
+
+    Raises:
+        InputError: the range leaves what is indexed.
+        TransientError: the chain is just changing, or does not answer.
+        FatalError: a final block is another one on the chain than here.
+    """
+    with store.reading() as unit:
+        cursor = _cursor_over(unit, blocks)
+    found = Backfilled(blocks)
+    for window in _windows(chain, blocks):
+        with store.reading() as unit:
+            _compare(unit, cursor, window, found)
+        manner.keep_lease()
+        manner.progress(window.range.last, blocks.last)
+    if found.differs:
+        with folder.following(None), manner.transaction(store) as unit:
+            claim(unit, cursor)
+            unit.logs.append(found.missing_logs)
+            unit.calls.append(found.missing_calls)
+            found.refolded = refold_up_to(unit, folder, cursor.number, manner)
+        folder.forget()
+    return found
+
+
+def _windows(chain: Chain, blocks: BlockRange) -> Iterator[Window]:
+    first = blocks.first
+    while first <= blocks.last:
+        window = chain.window(BlockRange(first, blocks.last), with_headers=False)
+        yield window
+        first = window.range.last + 1
+
+
+def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
+    cursor, identity = unit.cursor.get(), unit.identity.get()
+    if cursor is None or identity is None:
+        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    if blocks.first < identity.start_block or blocks.last > cursor.number:
+        raise InputError(
+            f"cannot backfill blocks {blocks.first} to {blocks.last}: "
+            f"indexed are {identity.start_block} to {cursor.number}"
+        )
+    return cursor
+
+
+def _compare(unit: Unit, cursor: Cursor, window: Window, found: Backfilled) -> None:
+    """Note what the window has and we have not, and the other way round."""
+    check_same_chain(unit, cursor, window)
+    difference = compare(unit, window)
+    found.served += len(window.logs)
+    found.missing_logs += difference.missing_logs
+    found.missing_calls += difference.missing_calls
+    found.unserved += len(difference.extra)
+    found.differing += len(difference.other)

@@ -1,0 +1,143 @@
+"""Writes one window down: raw rows, state, reports, coverage and cursor, in one transaction.
+
+Whatever goes wrong on the way, either all of it is there afterwards or nothing (chain.md 3.5).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.heads import Heads
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.dispatch.assigner import with_draws
+from oracle.domain.blocks import BlockRef
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.rounds import Rounds
+from oracle.errors import FatalError, TransientError
+from oracle.indexer.covering import note_window
+from oracle.indexer.folder import AtStop, Folder, Stretch
+from oracle.indexer.refused_block import explained
+from oracle.indexer.versioning import note_folded
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A window that continues our blocks, and what it says; nothing of it is stored yet."""
+
+    window: Window
+    said: Decoded
+    heads: Heads
+    cursor: Cursor | None
+
+    @property
+    def newer_final(self) -> BlockRef | None:
+        """The final block, where it is above the one that we know; it never goes down.
+
+        One that lies above the window is somebody's word about a block that we have not read:
+        then the window's last block is final, and that is what we hold.
+        """
+        final, last = self.heads.final, self.window.last
+        return _newer(final if final.number <= last.number else last, self.cursor)
+
+    @property
+    def final_number(self) -> int:
+        """Every block above this one is journaled."""
+        known = None if self.cursor is None else self.cursor.final_number
+        return max(self.heads.final.number, -1 if known is None else known)
+
+
+def newer_final(heads: Heads, cursor: Cursor | None) -> BlockRef | None:
+    """Return the final block of the heads, where it is above the one that the cursor knows."""
+    return _newer(heads.final, cursor)
+
+
+def _newer(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
+    known = None if cursor is None else cursor.final_number
+    return final if known is None or final.number > known else None
+
+
+@dataclass(slots=True)
+class Written:
+    """What came of a window; `folded_at` by the pace's clock."""
+
+    reports: list[Report] = field(default_factory=list)
+    anomalies: int = 0
+    folded_at: float = 0.0
+
+
+def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], float]) -> Written:
+    """Write the window down in one transaction."""
+    written = Written()
+    with folder.following(arrival.cursor):
+        with store.transaction() as unit:
+            if unit.cursor.get() != arrival.cursor:
+                raise FatalError("another process moved the cursor: only one may write")
+            unit.logs.append(arrival.window.logs)
+            unit.calls.append(arrival.window.calls)
+            unit.blocks.save(arrival.window.headers or [arrival.window.last])
+            unit.dead_letters.append(arrival.said.dead)
+            note_window(unit, folder.scope, arrival.window)
+            explained(unit, arrival.window.range)
+            if arrival.cursor is None:
+                note_folded(unit, folder.reader)
+            check_final(unit, arrival.newer_final)
+            _fold(unit, folder, arrival, written)
+            written.folded_at = clock()
+            moved = _move(unit, folder, arrival)
+        folder.came_to(moved)
+    return written
+
+
+def check_final(unit: Unit, final: BlockRef | None) -> None:
+    """Let no block of a fork that we do not follow become final: it could not be undone.
+
+    Raises:
+        TransientError: the heads come from an endpoint on another fork than the window.
+    """
+    ours = None if final is None else unit.blocks.at(final.number)
+    if final is not None and ours is not None and ours.hash != final.hash:
+        raise TransientError(
+            f"block {final.number} is final as {final.hash} to one endpoint, "
+            f"and {ours.hash} to the one that continues our blocks"
+        )
+
+
+def _fold(unit: Unit, folder: Folder, arrival: Arrival, written: Written) -> None:
+    """Fold the window; where a period ends at the head, cut its report (decision 8)."""
+    reporter = folder.reporter
+    stops: list[BlockRef] = []
+    if reporter is not None and arrival.window.headers:
+        newest = arrival.heads.latest.number
+        before = unit.blocks.at(arrival.window.range.first - 1)
+        blocks = [*([] if before is None else [before]), *arrival.window.headers]
+        stops = [old for old, new in pairwise(blocks) if reporter.is_due(old, new, newest)]
+        reporter.leave_out(unit, blocks, newest)
+    elif reporter is not None:
+        reporter.pass_over(unit, arrival.window.last)
+
+    def cut(unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
+        report = None if reporter is None else reporter.cut(unit, rounds, as_of)
+        if report is not None:
+            written.reports.append(report)
+
+    at_stop: AtStop = cut
+    if folder.assigner is not None and arrival.window.headers:
+        before = unit.blocks.at(arrival.window.range.first - 1)
+        every = folder.assigner.stops(before, arrival.window.headers)
+        stops, at_stop = with_draws(folder.assigner, every, stops, cut)
+    stretch = Stretch(arrival.window.range.last, arrival.said, arrival.final_number, stops)
+    written.anomalies = folder.fold(unit, stretch, at_stop)
+
+
+def _move(unit: Unit, folder: Folder, arrival: Arrival) -> Cursor | None:
+    """Forget what nothing can ask for any more, and move the cursor last."""
+    last, final = arrival.window.last, arrival.final_number
+    near = 0 if folder.reporter is None else folder.reporter.anchor_window
+    unit.undo.prune_to(min(final, last.number))
+    unit.blocks.prune_below(min(final, last.number, arrival.heads.latest.number - near))
+    epoch = 0 if arrival.cursor is None else arrival.cursor.epoch
+    unit.cursor.move_to(last, arrival.newer_final, epoch)
+    return unit.cursor.get()

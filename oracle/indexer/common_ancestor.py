@@ -1,0 +1,88 @@
+"""Finds out which of our blocks are still the chain's, where most of their hashes are forgotten.
+
+Below the final block we know those of blocks with logs or calls, and no others. Every block below
+one that is the same on the chain is the same as well.
+"""
+
+from typing import NamedTuple
+
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.errors import InputError
+from oracle.store.database import Store, Unit
+
+
+class _Known(NamedTuple):
+    """A block of ours."""
+
+    number: int
+    hash: Hash
+
+
+def check_ours(chain: Chain, store: Store, block: BlockRef) -> None:
+    """Make sure that what we read up to here is what the chain has below `block`, one of its own.
+
+    Raises:
+        InputError: it is not, or nobody can tell; names the highest block up to which it is.
+        TransientError: the chain does not answer.
+    """
+    with store.reading() as unit:
+        identity, above = unit.identity.get(), _at_or_above(unit, block.number)
+    # Below the start block we hold nothing that could differ; block 0 was compared at the start.
+    start = 0 if identity is None else identity.start_block
+    lowest = max(0, start - 1)
+    if above is None or block.number <= lowest:
+        return
+    theirs = block.hash if above.number == block.number else _shown(chain, above.number)
+    if theirs == above.hash:
+        return
+    shared = _highest_shared(chain, store, lowest, block.number)
+    raise InputError(
+        f"block {above.number} is {theirs or 'not there'} on the chain and {above.hash} here; the "
+        f"newest that is sure to be the same on both is {shared}: rewind to block {shared}"
+    )
+
+
+def _highest_shared(chain: Chain, store: Store, lowest: int, number: int) -> int:
+    """Return the highest block below `number` that we know and the chain has; else `lowest`."""
+    shared, low, high = lowest, lowest, number
+    while high - low > 1:
+        middle = (low + high) // 2
+        with store.reading() as unit:
+            known = _at_or_below(unit, middle)
+        if known is None or known.number <= shared:
+            low = middle
+        elif _shown(chain, known.number) == known.hash:
+            shared, low = known.number, middle
+        else:
+            high = known.number
+    return shared
+
+
+def _shown(chain: Chain, number: int) -> Hash | None:
+    block = chain.header(number)
+    return None if block is None else block.hash
+
+
+def _at_or_above(unit: Unit, number: int) -> _Known | None:
+    """Return the lowest block of ours from `number` on whose hash we know."""
+    cursor, headers = unit.cursor.get(), unit.blocks.lowest_from(number)
+    found = [] if headers is None else [_Known(headers.number, headers.hash)]
+    if cursor is not None:
+        found.append(_Known(cursor.number, cursor.hash))
+        if cursor.final_number is not None and cursor.final_hash is not None:
+            # It may stand above the cursor, in history.
+            found.append(_Known(cursor.final_number, cursor.final_hash))
+    rows = unit.logs.lowest_hash(number), unit.calls.lowest_hash(number)
+    found += [_Known(*row) for row in rows if row is not None]
+    return min((one for one in found if one.number >= number), default=None)
+
+
+def _at_or_below(unit: Unit, number: int) -> _Known | None:
+    """Return the highest block of ours up to `number` whose hash we know."""
+    headers = unit.blocks.highest_to(number)
+    found = [] if headers is None else [_Known(headers.number, headers.hash)]
+    rows = unit.logs.highest_hash(number), unit.calls.highest_hash(number)
+    found += [_Known(*row) for row in rows if row is not None]
+    return max(found, default=None)

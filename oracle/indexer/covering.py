@@ -1,0 +1,33 @@
+"""The ledger of what was read: written with every window, and read by all who judge it."""
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.protocols import Reader
+from oracle.domain.coverage import Covered, Scope
+from oracle.domain.verification import Level
+from oracle.store.database import Unit
+
+
+def scope_of(reader: Reader) -> Scope:
+    """Return what is asked of every block for this reader."""
+    calls = [f"{to}:{four}" for to, fours in reader.selectors.items() for four in fours]
+    return Scope.of(reader.addresses, reader.topics, calls)
+
+
+def note_window(unit: Unit, scope: Scope, window: Window) -> None:
+    """Write down how well a window was read, in the transaction that stores it."""
+    unit.coverage.adopt(scope)
+    blocks = window.range
+    covered = Covered(blocks.first, blocks.last, window.level, window.endpoint)
+    unit.coverage.put(scope.id, covered)
+    note_proven(unit, window)
+
+
+def note_proven(unit: Unit, window: Window) -> None:
+    """Write down which single blocks reached more than the window as a whole."""
+    if window.level >= Level.PROVEN or not window.proven:
+        return
+    known = {log.block: log.block_hash for log in window.logs}
+    known |= {call.block: call.block_hash for call in window.calls}
+    known |= {block.number: block.hash for block in [*window.headers, window.last]}
+    proven = [(number, known[number]) for number in window.proven if number in known]
+    unit.verified_blocks.save(proven, Level.PROVEN, window.endpoint)

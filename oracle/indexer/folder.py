@@ -1,0 +1,197 @@
+"""Folds one stretch of blocks over the store, inside the transaction that stores it.
+
+The rows that the events need are loaded first, all in bulk; what the fold changed is written
+last. What is still running stays in memory for the next stretch.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import TypeVar
+
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.protocols import Reader
+from oracle.dispatch.assigner import Assigner
+from oracle.domain.blocks import BlockRef
+from oracle.domain.coverage import Scope
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_named, tasks_named
+from oracle.domain.ids import TaskKey
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.covering import scope_of
+from oracle.reporting.report_cutter import Reporter
+from oracle.store.database import Unit
+from oracle.store.state.cursor_repository import Cursor
+
+# How many rows stay in memory between two stretches; beyond that all are read anew.
+MOST_TASKS = 200_000
+MOST_NODES = 200_000
+
+Key = TypeVar("Key")
+Row = TypeVar("Row")
+
+# What is done at a stop: the unit and the contract's state stand exactly as of the block.
+AtStop = Callable[[Unit, Rounds, BlockRef], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Blocks to fold in one go, up to `last`: what they said, and where to stop on the way.
+
+    Blocks above `final` leave pre-images. `stops` ascend; one below the first block stops at once.
+    """
+
+    last: int
+    said: Decoded
+    final: int
+    stops: Sequence[BlockRef] = ()
+
+
+class Folder:
+    """The fold of one database, with the rows that it works on."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        reader: Reader,
+        reporter: Reporter | None,
+        assigner: Assigner | None = None,
+    ) -> None:
+        """`reporter` None: there is no oracle contract, and no report is ever cut.
+
+        `assigner` None: nobody dispatches here, and no node is ever drawn.
+        """
+        self.rules = rules
+        self.reader = reader
+        self.reporter = reporter
+        self.assigner = assigner
+        self._fold = Fold(rules)
+        self._rounds: Rounds | None = None
+        self._cursor: Cursor | None = None
+        # What scores name our rules by.
+        self._rule_set = 0
+        # Tasks that the stretch at hand changed.
+        self._touched: set[TaskKey] = set()
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What is asked of every block for these events."""
+        return scope_of(self.reader)
+
+    @contextmanager
+    def following(self, cursor: Cursor | None) -> Iterator[None]:
+        """Fold on from `cursor`; after any failure inside, everything is read anew.
+
+        It must stand around the whole transaction: what a lost commit changed in memory is lost.
+        """
+        if cursor is None or self._cursor != cursor:
+            self.forget()
+        try:
+            yield
+        except BaseException:
+            self.forget()
+            raise
+
+    def came_to(self, cursor: Cursor | None) -> None:
+        """Remember that the rows in memory belong to `cursor`."""
+        self._cursor = cursor
+
+    def forget(self) -> None:
+        """Keep no row: the state went back, or is not what memory says."""
+        self._fold = Fold(self.rules)
+        self._rounds = None
+        self._cursor = None
+        self._touched = set()
+        if self.reporter is not None:
+            self.reporter.forget()
+        if self.assigner is not None:
+            self.assigner.forget()
+
+    def fold(self, unit: Unit, stretch: Stretch, at_stop: AtStop | None = None) -> int:
+        """Fold a stretch and write what it changed; return how many anomalies it held.
+
+        The cursor is the caller's to move.
+        """
+        rounds = self._loaded_rounds(unit)
+        self._load(unit, stretch.said.events)
+        rest, anomalies = stretch.said, 0
+        for stop in stretch.stops:
+            piece, rest = _parted(rest, stop.number)
+            anomalies += self._fold_piece(unit, rounds, piece, stretch.final)
+            if at_stop is not None:
+                at_stop(unit, rounds, stop)
+        anomalies += self._fold_piece(unit, rounds, rest, stretch.final)
+        self._let_go()
+        return anomalies
+
+    def _loaded_rounds(self, unit: Unit) -> Rounds:
+        if self._rounds is None:
+            self._rounds = unit.rounds.load()
+            self._rule_set = unit.rule_sets.number_of(self.rules)
+            self._fold.last = unit.last_event.get()
+        return self._rounds
+
+    def _load(self, unit: Unit, events: Sequence[DomainEvent]) -> None:
+        """Bring in the rows that these events need and that are not in memory."""
+        rows = self._fold.ledger
+        named = tasks_named(events)
+        rows.tasks.update(unit.tasks.named(named - rows.tasks.keys()))
+        groups = groups_named(events, _those(rows.tasks, named), self.rules)
+        rows.groups.update(unit.groups.named(groups - rows.groups.keys()))
+        members = members_of(_those(rows.groups, groups).values())
+        rows.tasks.update(unit.tasks.named(members - rows.tasks.keys()))
+        nodes = nodes_named(events, _those(rows.tasks, named | members))
+        rows.nodes.update(unit.nodes.named(nodes - rows.nodes.keys()))
+
+    def _fold_piece(self, unit: Unit, rounds: Rounds, said: Decoded, final: int) -> int:
+        """Fold whole blocks and write them down: final ones at once, the others with a journal."""
+        settled, open_ = _parted(said, final)
+        if settled.events:
+            self._fold.many(settled.events)
+        for number, events in groupby(open_.events, key=_block_of):
+            self._fold.block(number, list(events), journal=True)
+        rounds.block(final, settled.contract_events, journal=False)
+        for number, contract_events in groupby(open_.contract_events, key=_block_of):
+            rounds.block(number, list(contract_events), journal=True)
+        changes = self._fold.drain()
+        unit.changes(changes, self._rule_set)
+        unit.rounds.write(rounds.drain())
+        self._touched.update(changes.tasks)
+        return len(changes.anomalies)
+
+    def _let_go(self) -> None:
+        """Keep what is still running; what has ended is seldom named again."""
+        rows = self._fold.ledger
+        for key in self._touched:
+            if rows.tasks[key].ending is not None:
+                del rows.tasks[key]
+        self._touched.clear()
+        rows.groups.clear()
+        if len(rows.tasks) > MOST_TASKS:
+            rows.tasks.clear()
+        if len(rows.nodes) > MOST_NODES:
+            rows.nodes.clear()
+
+
+def _those(rows: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
+    return {key: rows[key] for key in keys if key in rows}
+
+
+def _parted(said: Decoded, number: int) -> tuple[Decoded, Decoded]:
+    """Part events into those up to block `number` and those above it."""
+    event = bisect_right(said.events, number, key=_block_of)
+    contract_event = bisect_right(said.contract_events, number, key=_block_of)
+    return (
+        Decoded(said.events[:event], said.contract_events[:contract_event]),
+        Decoded(said.events[event:], said.contract_events[contract_event:]),
+    )
+
+
+def _block_of(event: DomainEvent | ContractEvent) -> int:
+    return event.at.block

@@ -1,0 +1,254 @@
+"""Takes the next window of blocks in: raw rows, state, reports and cursor, in one transaction.
+
+One loop for history and head. What is asked of the chain is asked before the transaction opens;
+what commits is one window, of about one second of work.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oracle.chain.fetch.fetcher import Window
+from oracle.chain.heads import Heads
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.protocols import Chain
+from oracle.chain.verification.refused_blocks import RefusalError
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.reports.report import Report
+from oracle.errors import FatalError, TransientError
+from oracle.indexer.commit import Arrival, check_final, commit, newer_final
+from oracle.indexer.finality_halt import Latched
+from oracle.indexer.folder import Folder
+from oracle.indexer.fork_detection import Sight, Vigil
+from oracle.indexer.refused_block import remembered
+from oracle.indexer.reorg import Rewound, Seam, rewind_if_forked
+from oracle.indexer.reorg_watch import keep_watch
+from oracle.indexer.window_witness import OutvotedError, check_witness
+from oracle.store.database import Store, Unit
+from oracle.store.state.cursor_repository import Cursor
+
+# Work between two looks at everything else (decision 4).
+TARGET_SECONDS = 1.0
+# Heads known for longer are asked for anew even where history is far from them: publishing and
+# confirming go by them.
+_HEADS_SECONDS = 2.0
+# More blocks than a chain makes in a day; where the pace allows more, there is no limit.
+_NO_LIMIT = 1 << 20
+_BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """One window that was committed.
+
+    `events` counts by type of event, as events.md spells it; `anomalies` are those of them that
+    broke a rule. `newest` is the chain's newest known block, `cursor` the
+    last one folded. The seconds are those of asking the chain, folding and committing.
+    """
+
+    blocks: BlockRange
+    cursor: BlockRef
+    newest: int
+    final: int
+    logs: int
+    events: Mapping[str, int]
+    anomalies: int
+    reports: tuple[Report, ...]
+    fetch_seconds: float
+    fold_seconds: float
+    commit_seconds: float
+
+
+@dataclass(slots=True)
+class Pace:
+    """What the loop remembers between windows: heads, doubts, and how much fits a second.
+
+    `clock` counts seconds, from anywhere.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    heads: Heads | None = None
+    most_blocks: int = field(default=_NO_LIMIT)
+    vigil: Vigil = field(default_factory=Vigil)
+    _asked_at: float = 0.0
+
+    def heads_for(self, chain: Chain, first: int, near: int) -> Heads:
+        """Return the heads: asked anew, but where block `first` is far below the known ones.
+
+        Blocks more than `near` under the newest one, and final, are history whatever happened.
+        """
+        known = self.heads
+        is_old = self.clock() - self._asked_at > _HEADS_SECONDS
+        if known is None or is_old or first > _history(known, near):
+            known = self.heads = chain.heads()
+            self._asked_at = self.clock()
+        return known
+
+    def took(self, blocks: int, seconds: float) -> None:
+        """Adapt: a window that took too long is followed by a smaller one, else they grow."""
+        if seconds > TARGET_SECONDS:
+            self.most_blocks = max(1, int(blocks * TARGET_SECONDS / seconds))
+        else:
+            self.most_blocks = min(_NO_LIMIT, self.most_blocks * 2)
+
+
+# What one turn may have done.
+Done = Indexed | Rewound | Latched
+
+
+def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None:
+    """Take in the next window, or go back where the chain has left our blocks.
+
+    Returns None at the head, where the endpoint has not come as far as we have, and while it is
+    in doubt, or denied, that our blocks are the chain's. Who was found wrong about where a window
+    ends has lost its place: the others tell, of the heads as well.
+
+    Raises:
+        TransientError: the chain gave no answer or one that contradicts itself.
+        FatalError: another process wrote into the database.
+    """
+    for _ in chain.endpoint_names()[1:]:
+        try:
+            return _turn(chain, store, folder, pace)
+        except OutvotedError:
+            pace.heads = None
+    return _turn(chain, store, folder, pace)
+
+
+def _turn(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None:
+    with store.reading() as unit:
+        cursor, first = unit.cursor.get(), _first_block(unit)
+    started = pace.clock()
+    near = 0 if folder.reporter is None else folder.reporter.anchor_window
+    quiet = None if folder.assigner is None else folder.assigner.settings.start_block - 1
+    heads = pace.heads_for(chain, first, near)
+    sight = Sight(chain, store, pace.vigil, pace.clock())
+    held = keep_watch(sight, folder, heads)
+    if held is not None:
+        return held.done
+    if heads.latest.number < first:
+        return _at_the_head(sight, folder, heads)
+    history = _history(heads, near) if quiet is None else min(quiet, _history(heads, near))
+    asked = _asked(heads, first, history, pace.most_blocks)
+    window = _window(sight, cursor, heads, asked)
+    if cursor is not None and window.first_parent != cursor.hash:
+        seam = Seam(window.first_parent, window.endpoint)
+        return rewind_if_forked(sight, folder, heads, seam)
+    pace.vigil.tip.forget()
+    arrival = Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
+    fetched = pace.clock()
+    written = commit(store, folder, arrival, pace.clock)
+    pace.vigil.goes_on()
+    committed = pace.clock()
+    pace.took(len(window.range), committed - fetched)
+    return Indexed(
+        blocks=window.range,
+        cursor=window.last,
+        newest=heads.latest.number,
+        final=arrival.final_number,
+        logs=len(window.logs),
+        events=_counted(arrival.said),
+        anomalies=written.anomalies,
+        reports=tuple(written.reports),
+        fetch_seconds=fetched - started,
+        fold_seconds=written.folded_at - fetched,
+        commit_seconds=committed - written.folded_at,
+    )
+
+
+class _Asked(NamedTuple):
+    """What to ask the chain for."""
+
+    blocks: BlockRange
+    with_headers: bool
+
+
+def _window(sight: Sight, cursor: Cursor | None, heads: Heads, asked: _Asked) -> Window:
+    """Return the next window, of which final blocks are witnessed by a second endpoint.
+
+    A block that is refused is remembered, and told again.
+    """
+    try:
+        window = sight.chain.window(asked.blocks, with_headers=asked.with_headers)
+    except RefusalError as error:
+        raise remembered(sight.store, error.refusal) from error
+    is_ours = cursor is None or window.first_parent == cursor.hash
+    if is_ours and window.last.number <= heads.final.number:
+        check_witness(sight, window)
+    return window
+
+
+def _first_block(unit: Unit) -> int:
+    """Return the block to index next."""
+    cursor = unit.cursor.get()
+    if cursor is not None:
+        return cursor.number + 1
+    identity = unit.identity.get()
+    if identity is None:
+        raise FatalError("the database does not know its chain yet: its identity is not set")
+    return identity.start_block
+
+
+def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latched | None:
+    """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
+    store = sight.store
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        first = _first_block(unit)
+    if cursor is None:
+        raise TransientError(
+            f"the start block {first} is not there yet, the newest block is "
+            f"{heads.latest.number}: it is waited for (chain.start_block)"
+        )
+    _check_height(heads.latest, cursor)
+    if heads.latest.hash != cursor.hash:
+        return rewind_if_forked(sight, folder, heads)
+    sight.vigil.tip.forget()
+    final = newer_final(heads, cursor)
+    if final is not None:
+        with folder.following(cursor):
+            with store.transaction() as unit:
+                check_final(unit, final)
+                unit.undo.prune_to(min(final.number, cursor.number))
+                unit.cursor.move_to(heads.latest, final, cursor.epoch)
+                moved = unit.cursor.get()
+            folder.came_to(moved)
+    return None
+
+
+def _check_height(newest: BlockRef, cursor: Cursor) -> None:
+    """Tell who is below our final block from who merely lags: there nothing is compared.
+
+    Raises:
+        TransientError: the newest block is below both.
+    """
+    final = cursor.final_number
+    if final is not None and newest.number < min(final, cursor.number):
+        raise TransientError(
+            f"the newest block shown is block {newest.number}, and block {final} is final here: "
+            "the endpoints are far behind, which passes by itself, or the chain was begun anew, "
+            "which needs a new database"
+        )
+
+
+def _history(heads: Heads, near: int) -> int:
+    """Return the block up to which neither a fork nor the end of a period matters."""
+    return min(heads.final.number, heads.latest.number - near)
+
+
+def _asked(heads: Heads, first: int, history: int, most: int) -> _Asked:
+    """Return the blocks to ask for, and whether all their headers are wanted.
+
+    They are above the final block, where forks happen, within the anchor window of the newest
+    one, where periods end (decision 8), and wherever nodes are drawn.
+    """
+    last = history if first <= history else heads.latest.number
+    return _Asked(BlockRange(first, min(last, first + most - 1)), first > history)
+
+
+def _counted(said: Decoded) -> Mapping[str, int]:
+    kinds = Counter(map(type, [*said.events, *said.contract_events]))
+    return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

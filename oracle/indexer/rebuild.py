@@ -1,0 +1,184 @@
+"""Folds the stored raw rows anew, without asking the chain; reports must come out as they were.
+
+One transaction: whoever reads meanwhile sees the old state, an interruption leaves it, and a dry
+run is the real one thrown away at its end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.logs import Log
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.rounds import Rounds
+from oracle.errors import FatalError, InputError
+from oracle.indexer.folder import Folder, Stretch
+from oracle.indexer.rules_binding import adopt_rules
+from oracle.indexer.versioning import note_folded
+from oracle.store.database import Store, Unit
+from oracle.store.reports.report_repository import ReportState
+from oracle.store.state.cursor_repository import Cursor
+
+# Logs folded before what they changed is written down; memory stays flat.
+LOGS_AT_ONCE = 5_000
+
+
+def _tell_nobody(_block: int, _last: int) -> None:
+    """Nobody waits for the progress."""
+
+
+def _go_on() -> None:
+    """Nobody else wants to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a resync command goes about it.
+
+    `dry_run`: the transaction is thrown away at its end. `progress` is told the block reached and
+    the last one. `lease` is the epoch under which this process may write, None in tests.
+    `keep_lease` is called now and then while no transaction is open.
+    """
+
+    dry_run: bool = False
+    progress: Callable[[int, int], None] = _tell_nobody
+    lease: int | None = None
+    keep_lease: Callable[[], None] = _go_on
+
+    @contextmanager
+    def transaction(self, store: Store) -> Iterator[Unit]:
+        """Open the one transaction, which keeps other writers out until its end.
+
+        Raises:
+            FatalError: another process has taken over the lease; nothing was changed.
+        """
+        try:
+            with store.transaction() as unit:
+                if self.lease is not None:
+                    unit.lease.guard(self.lease)
+                yield unit
+                self._end()
+        except _ThrownAwayError:
+            return
+
+    def _end(self) -> None:
+        if self.dry_run:
+            raise _ThrownAwayError
+
+
+class _ThrownAwayError(Exception):
+    """Takes a dry run's transaction back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """What folding anew up to block `last` showed.
+
+    `same`: the projections came out byte for byte. `differing`: periods whose report did not.
+    """
+
+    last: int
+    logs: int
+    same: bool
+    reports: int
+    differing: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Check:
+    """Draws every kept report up again while the fold passes its block, and compares."""
+
+    folder: Folder
+    checked: int = 0
+    differing: list[int] = field(default_factory=list)
+    _kept: dict[int, Report] = field(default_factory=dict)
+
+    def stops(self, unit: Unit, blocks: BlockRange) -> list[BlockRef]:
+        """Return the as-of blocks in this range whose reports must come out again.
+
+        Missed ones may have been cut at a block that left the chain since.
+        """
+        if self.folder.reporter is None:
+            return []
+        rows = unit.reports.between(blocks.first, blocks.last)
+        kept = [stored.report for stored in rows if stored.state is not ReportState.MISSED]
+        self._kept = {report.as_of.number: report for report in kept}
+        return [report.as_of for report in kept]
+
+    def at_stop(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
+        """Compare one report with what the fold says now."""
+        reporter, kept = self.folder.reporter, self._kept[as_of.number]
+        self.checked += 1
+        if reporter is not None and reporter.draw_up(unit, rounds, as_of) != kept:
+            self.differing.append(kept.period)
+
+
+def refold(store: Store, folder: Folder, manner: Manner) -> Refolded:
+    """Throw away everything folded and fold it again up to the cursor.
+
+    Raises:
+        InputError: nothing is indexed yet.
+    """
+    with folder.following(None), manner.transaction(store) as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet: there is nothing to fold again")
+        claim(unit, cursor)
+        refolded = refold_up_to(unit, folder, cursor.number, manner)
+    folder.forget()
+    return refolded
+
+
+def claim(unit: Unit, cursor: Cursor) -> None:
+    """Move the cursor onto its own block, so that no window is committed from what was before.
+
+    Raises:
+        FatalError: it is not there any more.
+    """
+    block = unit.blocks.at(cursor.number)
+    if block is None or block.hash != cursor.hash:
+        raise FatalError(f"the header of block {cursor.number}, where the cursor is, is missing")
+    unit.cursor.move_to(block, None, cursor.epoch)
+
+
+def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refolded:
+    """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
+
+    Blocks above the final one are journaled, so that they can be rewound as before.
+    """
+    before = unit.projections.digest()
+    unit.projections.clear()
+    unit.dead_letters.clear_open()
+    adopt_rules(unit, folder.rules)
+    folder.forget()
+    cursor = unit.cursor.get()
+    final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
+    check = _Check(folder)
+    logs_folded = 0
+    for blocks, logs in _batches(unit, last):
+        calls = list(unit.calls.between(blocks.first, blocks.last))
+        said = folder.reader.read(logs, calls)
+        unit.dead_letters.append(said.dead)
+        stretch = Stretch(blocks.last, said, final, check.stops(unit, blocks))
+        folder.fold(unit, stretch, check.at_stop)
+        logs_folded += len(logs)
+        manner.progress(blocks.last, last)
+    unit.undo.prune_to(min(final, last))
+    note_folded(unit, folder.reader)
+    same = unit.projections.digest() == before
+    return Refolded(last, logs_folded, same, check.checked, tuple(check.differing))
+
+
+def _batches(unit: Unit, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
+    """Yield the canonical logs up to block `last` in whole blocks; the ranges leave no gap."""
+    first = 0
+    batch: list[Log] = []
+    for number, logs in groupby(unit.logs.between(0, last), key=attrgetter("block")):
+        if len(batch) >= LOGS_AT_ONCE:
+            yield BlockRange(first, number - 1), batch
+            first, batch = number, []
+        batch.extend(logs)
+    yield BlockRange(first, last), batch

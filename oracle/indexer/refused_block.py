@@ -1,0 +1,52 @@
+"""Remembers a block that was refused, until it is explained: the same word at every try.
+
+Explained it is by whoever gets past it: an endpoint that proves it, two that say the same of it,
+or an operator, by a setting or by `resync refusal --accept`.
+"""
+
+from oracle.chain.verification.refused_blocks import BLOCK_HASH, REFUSAL, Refusal, RefusalError
+from oracle.domain.blocks import BlockRange
+from oracle.errors import InputError
+from oracle.store.database import Store, Unit
+
+# What is known of the chain, and not of an endpoint, stands under this name.
+_CHAIN = ""
+
+
+def refusal_in(unit: Unit) -> Refusal | None:
+    """Return the block that was refused, and that nobody has explained; None: there is none."""
+    text = unit.facts.get(_CHAIN, REFUSAL, 0)
+    return None if text is None else Refusal.from_json(text)
+
+
+def remembered(store: Store, refusal: Refusal) -> RefusalError:
+    """Write down that a block was refused; return what to raise: the first refusal's words."""
+    with store.transaction() as unit:
+        known = refusal_in(unit)
+        if known is None:
+            unit.facts.set(_CHAIN, {REFUSAL: refusal.to_json()}, None)
+    return RefusalError(known or refusal)
+
+
+def explained(unit: Unit, blocks: BlockRange) -> None:
+    """Forget a refusal inside these blocks: they were read, as well as the chain allows."""
+    known = refusal_in(unit)
+    if known is not None and blocks.first <= known.number <= blocks.last:
+        unit.facts.forget(_CHAIN, REFUSAL)
+
+
+def accept(unit: Unit, reason: str) -> Refusal:
+    """Let the refused block pass as it is given, because an operator says so; return it.
+
+    Raises:
+        InputError: no block is refused, or two endpoints show two blocks.
+    """
+    known = refusal_in(unit)
+    if known is None:
+        raise InputError("no block is refused: there is nothing to accept")
+    if known.check == BLOCK_HASH:
+        raise InputError(
+            "take the endpoint that is wrong out of [chain] endpoints, or name a third"
+        )
+    unit.facts.set(_CHAIN, {known.acceptance: reason}, None)
+    return known

@@ -1,0 +1,86 @@
+"""Which rules folded what is stored, and how long its periods are: a database never mixes two."""
+
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import InputError
+from oracle.store.database import Unit
+from oracle.store.state.rule_set_repository import RuleSet, named_by
+
+_NAME = "folded_by_rules"
+_PERIOD = "period_seconds"
+# Of a hash, where people compare two.
+_DIGITS = 12
+
+
+def check_rules(unit: Unit, rules: Rules) -> None:
+    """Write down whose scores these are going to be, or check that they are ours.
+
+    Raises:
+        InputError: the stored scores were folded by other rules, or by another version of them.
+    """
+    if folded_by(unit) is None:
+        adopt_rules(unit, rules)
+    else:
+        refuse_other_rules(unit, rules)
+
+
+def refuse_other_rules(unit: Unit, rules: Rules) -> None:
+    """Let nobody look through these rules at what others folded; an empty database is anybody's.
+
+    Raises:
+        InputError: the stored scores were folded by other rules, or by another version of them.
+    """
+    known = folded_by(unit)
+    if known is not None and known.sha256 != named_by(rules).sha256:
+        raise InputError(
+            f"the database was folded by the rules {shown(known)}, and the configuration says "
+            f"{shown(named_by(rules))}: put the configuration back, or run "
+            "`qos-oracle resync refold`"
+        )
+
+
+def is_folded_by(unit: Unit, rules: Rules) -> bool:
+    """Tell whether what is stored was folded by these rules, so that they may read it."""
+    known = folded_by(unit)
+    return known is not None and known.sha256 == named_by(rules).sha256
+
+
+def folded_by(unit: Unit) -> RuleSet | None:
+    """Return the rules that everything stored was folded by; None: nothing is yet."""
+    sign = unit.progress.get(_NAME)
+    if sign is None:
+        return None
+    name, digest = sign.rsplit(" ", 1)
+    rules = unit.rule_sets.with_digest(digest)
+    return RuleSet(name, None if rules is None else rules.version, digest)
+
+
+def shown(rules: RuleSet) -> str:
+    """Name a rule set for people: its changes show in the first digits of its hash."""
+    version = "" if rules.version is None else f" version {rules.version}"
+    return f"{rules.name}{version} ({rules.sha256[:_DIGITS]})"
+
+
+def check_period(unit: Unit, seconds: int) -> None:
+    """Write down how long a period is, or check that it is as long as it was.
+
+    The number of a period is its start over its length (decision 8): with another length the
+    same numbers would mean other times, and reports would be taken for cut already.
+
+    Raises:
+        InputError: it is not.
+    """
+    known = unit.progress.get(_PERIOD)
+    if known is None:
+        unit.progress.set(_PERIOD, str(seconds))
+    elif known != str(seconds):
+        raise InputError(
+            f"oracle.period_seconds: the reports of this database are of {known} s each, not of "
+            f"{seconds} s: put the configuration back, or start a new database"
+        )
+
+
+def adopt_rules(unit: Unit, rules: Rules) -> None:
+    """Write down that everything stored is folded by these rules from now on."""
+    # Named by its number, the rule set can be read back whole.
+    unit.rule_sets.number_of(rules)
+    unit.progress.set(_NAME, f"{rules.name} {named_by(rules).sha256}")

@@ -1,0 +1,41 @@
+"""Which fold of which profile made what is stored, and whether all raw rows are in it."""
+
+from oracle.chain.protocols import Reader
+from oracle.domain.fold.fold import FOLD_VERSION
+from oracle.store.database import Unit
+
+_FOLDED_BY = "folded_by_version"
+_STALE = "fold_is_stale"
+
+
+def note_folded(unit: Unit, reader: Reader) -> None:
+    """Write down that all raw rows are folded, by this version and as this profile reads them."""
+    unit.progress.set(_FOLDED_BY, _sign(reader))
+    unit.progress.clear(_STALE)
+
+
+def note_stale(unit: Unit) -> None:
+    """Write down that rows came in below the cursor: the state is not that of all rows."""
+    unit.progress.set(_STALE, "rows came in")
+
+
+def why_refold(unit: Unit, reader: Reader) -> str | None:
+    """Return why everything has to be folded anew; None: it has not."""
+    if unit.cursor.get() is None:
+        return None
+    if unit.progress.get(_STALE) is not None:
+        return "what was missing is there now"
+    # Version 1 did not say so.
+    known = unit.progress.get(_FOLDED_BY) or "1"
+    if known != _sign(reader):
+        return f"folded by {_shown(known)}, and this is {_shown(_sign(reader))}"
+    return None
+
+
+def _sign(reader: Reader) -> str:
+    return f"{FOLD_VERSION} {reader.identity}"
+
+
+def _shown(sign: str) -> str:
+    version, _, profile = sign.partition(" ")
+    return f"version {version} of the fold" + (f" with the profile {profile}" if profile else "")

@@ -1,0 +1,1 @@
+"""Kickouts: who is due, evidence, proposal, execution, cancellation."""

@@ -1,0 +1,50 @@
+"""Lays the evidence of kickouts down for everybody to check: one file, named by its hash."""
+
+import os
+from pathlib import Path
+
+from oracle.domain.ids import Hash
+from oracle.domain.reports.kickout_evidence import Evidence
+from oracle.errors import InputError
+
+
+def export(folder: Path, evidence: Evidence) -> Path:
+    """Write the file and make sure that it is on the disk; the same evidence is written once.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    path = path_of(folder, evidence.hash)
+    try:
+        if _holds(path, evidence):
+            return path
+        draft = path.with_suffix(".draft")
+        folder.mkdir(parents=True, exist_ok=True)
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(evidence.text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        _sync(folder)
+    except OSError as error:
+        raise InputError(f"{folder}: the evidence cannot be written: {error.strerror}") from error
+    return path
+
+
+def path_of(folder: Path, named: Hash) -> Path:
+    """Return where the evidence of this hash lies."""
+    return folder / f"{named}.json"
+
+
+def _holds(path: Path, evidence: Evidence) -> bool:
+    """Tell whether the file is there as it was written: a disk may have lost the end of it."""
+    return path.exists() and path.read_bytes() == evidence.text.encode()
+
+
+def _sync(folder: Path) -> None:
+    """Make sure that the file's name is on the disk too."""
+    entry = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)

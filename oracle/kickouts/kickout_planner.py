@@ -1,0 +1,249 @@
+"""Kickouts (decision 10): proposed on final evidence, executed when still due, cancelled when not.
+
+The contract checks all of it again; here nothing is proposed that the evidence does not show.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from oracle.bindings.contract_errors import Action
+from oracle.bindings.qos_oracle import Standing, cancel_call, execute_call, propose_call
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
+from oracle.domain.reports.rounds import Kick, KickState
+from oracle.domain.verification import Level
+from oracle.kickouts.kickout_eligibility import (
+    Law,
+    Look,
+    due_spells,
+    is_founded,
+    is_wanted,
+    looks_at,
+    proof_behind,
+)
+from oracle.kickouts.proof import Proof
+from oracle.kickouts.proposer import PRIORITY, is_open, propose
+from oracle.kickouts.recanting import LANE_SUBJECT, drop_next
+from oracle.kickouts.withdrawing import alarm
+from oracle.reporting.sanity_gate import is_holding
+from oracle.signing.typed_data import KickStatement
+from oracle.store.database import Unit
+from oracle.store.outbox.records import IntentKind, Wish
+from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.client.preflight import Outcome, Verdict, preflight
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.deferral import held_back
+
+_SIGNATURE_BYTES = 65
+
+
+@dataclass(frozen=True, slots=True)
+class _Docket:
+    """What there is to do about kickouts, as the database has it.
+
+    `unwanted`: live ones whose spell is over, though another may have begun; `founded`: the lanes
+    of those whose evidence is still the chain's.
+    """
+
+    due: tuple[Kick, ...]
+    unwanted: tuple[Kick, ...]
+    founded: frozenset[int]
+    looks: tuple[Look, ...]
+
+    @property
+    def proposals(self) -> list[Look]:
+        return [look for look in self.looks if look.obstacle is None]
+
+
+def plan_kick(desk: Desk, heads: Heads) -> Step | None:
+    """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan.
+
+    History plans nothing: a spell that is open there may have closed since. Nor does a chain that
+    stands still: nobody is to be blamed for what did not happen meanwhile (chain.md 3.2). While
+    the sanity gate holds a report, kickouts are cancelled and nothing else.
+    """
+    if heads.stalled or desk.is_stopped():
+        return None
+    with desk.store.reading() as unit:
+        docket = _docket(desk, unit) if desk.is_at_head(unit, heads) else None
+    if docket is None:
+        return None
+    return (
+        (drop_next(desk) if desk.publisher.has_payer else None)
+        or _call_next(desk, docket)
+        or _prove_next(desk, docket.looks)
+    )
+
+
+def _docket(desk: Desk, unit: Unit) -> _Docket:
+    law, is_gated = Law(desk.rules, desk.settings), is_holding(unit)
+    live = unit.rounds.live_kicks()
+    due = [kick for kick in live if is_wanted(unit, law, kick)]
+    unwanted = [kick for kick in live if kick not in due] if desk.publisher.has_payer else []
+    founded = frozenset(kick.index for kick in unwanted if is_founded(unit, law, kick))
+    return _Docket(
+        due=() if is_gated else tuple(due),
+        unwanted=tuple(unwanted),
+        founded=founded,
+        looks=() if is_gated else tuple(_looks(desk, unit)),
+    )
+
+
+def _call_next(desk: Desk, docket: _Docket) -> Step | None:
+    if not (docket.due or docket.unwanted or docket.proposals):
+        return None
+    standing = desk.standing()
+    steps = chain(
+        (_cancel(desk, kick, docket.founded) for kick in docket.unwanted),
+        (_execute_or_renew(desk, kick, standing) for kick in docket.due),
+        (propose(desk, look, standing) for look in docket.proposals),
+    )
+    return next((step for step in steps if step is not None), None)
+
+
+def rehearse(publisher: Publisher, look: Look) -> str:
+    """Say what the contract would make of a proposal, or of a live kickout's execution, now.
+
+    Nothing is signed: a proposal is tried with an empty signature, which the contract looks at
+    last, so that this refusal alone means that all else is in order.
+    """
+    standing = publisher.contract.standing()
+    index, sender = look.index or 0, publisher.sender if publisher.has_payer else ZERO_ADDRESS
+    if look.kick is not None and look.kick.state is KickState.LIVE:
+        calldata = execute_call(index)
+    else:
+        evidence = ZERO_HASH if look.evidence is None else look.evidence.hash
+        head, until = standing.head, standing.block.time + 600
+        unsigned = KickStatement(head.round, standing.last_report, index, evidence, until)
+        calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * standing.head.quorum))
+    verdict = preflight(publisher.lines, sender, publisher.contract.address, calldata)
+    is_unsigned = verdict.refusal is not None and verdict.refusal.name == "BadSignature"
+    return "accepted" if verdict.outcome is Outcome.OK or is_unsigned else verdict.reason
+
+
+def execute(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
+    """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
+    ripe = kick.round + standing.limits.kick_rounds
+    is_ripe = standing.block.time >= kick.ready_at and standing.head.round >= ripe
+    if not is_ripe or _is_busy(desk, kick, IntentKind.EXECUTE_KICK):
+        return None
+    proof = _proof_of(desk, kick)
+    if proof is not None and proof.reason is not None:
+        return _prove(desk, kick.node, proof)
+    call = execute_call(kick.index)
+    verdict = _tried(desk, call)
+    when = _when(verdict, standing.block.time + desk.settings.period_seconds)
+    if verdict.outcome is not Outcome.OK and when is None:
+        return None
+    return plan_call(desk, kick, IntentKind.EXECUTE_KICK, call, when)
+
+
+def _execute_or_renew(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
+    """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
+
+    Who only signs has nothing to execute, but signs again.
+    """
+    step = execute(desk, kick, standing) if desk.publisher.has_payer else None
+    if step is not None or standing.block.time <= kick.ready_at + standing.limits.kick_window:
+        return step
+    with desk.store.reading() as unit:
+        looks = [look for look in _looks(desk, unit, [kick.index]) if look.index == kick.index]
+    return next((propose(desk, look, standing) for look in looks if look.obstacle is None), None)
+
+
+def _tried(desk: Desk, call: str) -> Verdict:
+    return preflight(desk.lines(), desk.account.address, desk.publisher.contract.address, call)
+
+
+def _when(verdict: Verdict, otherwise: int) -> int | None:
+    """Return from when a refused call may work, in chain time; None: now, or never.
+
+    `otherwise`: where the contract does not say. An empty bucket is not asked in every block
+    again, but when it has been refilled (case F58).
+    """
+    refusal = verdict.refusal
+    if refusal is None or refusal.action is not Action.WAIT:
+        return None
+    return refusal.not_before or otherwise
+
+
+def _looks(desk: Desk, unit: Unit, late: Collection[int] = ()) -> list[Look]:
+    level = Level.PROVEN if desk.prover is None else desk.prover.level()
+    return looks_at(unit, Law(desk.rules, desk.settings), level, late)
+
+
+def _proof_of(desk: Desk, kick: Kick) -> Proof | None:
+    """Look once more at the blocks behind a kickout, before it is executed."""
+    level = Level.PROVEN if desk.prover is None else desk.prover.level()
+    with desk.store.reading() as unit:
+        spells = [spell for spell in due_spells(unit, desk.rules) if spell.node == kick.node]
+        return proof_behind(unit, desk.rules, spells[0], level) if spells else None
+
+
+def _prove_next(desk: Desk, looks: Sequence[Look]) -> Step | None:
+    """Verify some of the blocks that a kickout waits for; None: none does, or none could be."""
+    for look in looks:
+        step = None if look.proof is None else _prove(desk, look.node, look.proof)
+        if step is not None:
+            return step
+    return None
+
+
+def _prove(desk: Desk, node: Address, proof: Proof) -> Step | None:
+    if desk.prover is None or proof.obstacle is not None or not proof.unproven:
+        return None
+    reached = desk.prover.prove(proof)
+    left = len(proof.unproven) - reached
+    return (
+        Step("kickout evidence verified", None, f"{node}: {left} blocks left") if reached else None
+    )
+
+
+def _cancel(desk: Desk, kick: Kick, founded: Collection[int]) -> Step | None:
+    """The spell is closed: cancel, where the contract lets us (its lane says so too).
+
+    Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
+    and ours waits until the contract lets us.
+    """
+    kind = IntentKind.CANCEL_KICK
+    if _is_busy(desk, kick, kind):
+        return None
+    if kick.index in founded:
+        call = cancel_call(kick.index, "no longer due")
+        is_allowed = _tried(desk, call).outcome is Outcome.OK
+        return plan_call(desk, kick, kind, call) if is_allowed else None
+    alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
+    return plan_call(desk, kick, kind, cancel_call(kick.index, "evidence left the chain"))
+
+
+def _is_busy(desk: Desk, kick: Kick, kind: IntentKind) -> bool:
+    """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
+    subject = f"{LANE_SUBJECT}{kick.index}"
+    with desk.store.reading() as unit:
+        is_held = (kind, subject) in held_back(unit, desk.account)
+        return is_held or is_open(desk, unit, subject)
+
+
+def plan_call(
+    desk: Desk, kick: Kick, kind: IntentKind, calldata: str, when: int | None = None
+) -> Step:
+    """Plan a call about a live kickout, to be looked at from the chain time `when` on."""
+    subject = f"{LANE_SUBJECT}{kick.index}"
+    with desk.writing() as unit:
+        intents = unit.outbox.intents
+        tries = intents.tries(desk.account, kind, subject, kick.round)
+        wish = Wish(
+            account=desk.account,
+            contract=desk.publisher.domain.contract,
+            kind=kind,
+            dedup_key=f"{kind}:{subject}:round={kick.round}:try={tries + 1}",
+            calldata=calldata,
+            subject=subject,
+            round=kick.round,
+            priority=PRIORITY,
+            as_of_block=kick.proposed_at.block if kind is IntentKind.EXECUTE_KICK else None,
+            not_before=when,
+        )
+        intent_id = intents.add(wish, desk.stamp)
+    return Step(f"{kind} planned", intent_id, kick.node)

@@ -1,0 +1,142 @@
+"""Verifies the blocks behind a kickout as far as the chain allows; until then it waits (3.9)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from oracle.chain.protocols import Chain
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
+from oracle.domain.state.task import Task
+from oracle.domain.verification import Level
+from oracle.errors import FatalError, InputError, TransientError
+from oracle.indexer.audit.reverify import Asked, Verified, verify
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import Manner
+from oracle.store.database import Store, Unit
+
+# Blocks that are verified before everything else has its turn.
+_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the blocks behind a kickout lack: those not yet verified to `level`, ascending.
+
+    `obstacle`: what no verification cures; None: nothing.
+    """
+
+    level: Level
+    unproven: tuple[int, ...] = ()
+    obstacle: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Return why the kickout has to wait, in words; None: it need not."""
+        if self.obstacle is not None or not self.unproven:
+            return self.obstacle
+        return (
+            f"{len(self.unproven)} blocks behind it, from {self.unproven[0]} on, are not yet "
+            f"verified to {self.level.name}, which the chain allows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prover:
+    """What blocks are verified with; `manner` guards its writes by the lease."""
+
+    chain: Chain
+    store: Store
+    folder: Folder
+    manner: Manner
+
+    def level(self) -> Level:
+        """Return how far a block can be verified now; asks no endpoint."""
+        return min(Level.PROVEN, self.chain.level_allowed())
+
+    def prove(self, proof: Proof) -> int:
+        """Verify the first blocks of those that lack it; return how many have reached the level.
+
+        What an endpoint had left out or made up is put right on the way.
+
+        Raises:
+            TransientError: no endpoint gives a whole and consistent answer now.
+        """
+        reached = 0
+        for blocks in _runs(proof.unproven[:_AT_ONCE]):
+            asked = Asked(blocks, proof.level, repair=True)
+            verified = self._verified(asked)
+            if verified.reached >= proof.level and not verified.difference:
+                reached += len(blocks)
+        return reached
+
+    def _verified(self, asked: Asked) -> Verified:
+        try:
+            return verify(self.chain, self.store, self.folder, asked, self.manner)
+        except InputError:
+            raise
+        except FatalError as error:
+            # One endpoint's word about a final block is not the end: others judge it (latching),
+            # and a lost lease is found by whoever renews it.
+            raise TransientError(str(error)) from error
+
+
+def proof_of(unit: Unit, spell: KickoutDue, entries: Sequence[ScoreEntry], level: Level) -> Proof:
+    """Look how well the blocks behind a kickout were read: of its scores, and where it opened.
+
+    The blocks of a score are those of its task, and of the tasks that it was ranked beside.
+    """
+    blocks = blocks_behind(unit, spell, entries)
+    first, last = blocks[0], blocks[-1]
+    letters = unit.dead_letters.open_between(first, last)
+    if letters:
+        words = f"{letters[0].name} of block {letters[0].block}"
+        return Proof(level, obstacle=f"{words} could not be read: `qos-oracle resync deadletter`")
+    scope = unit.coverage.current()
+    holes = [] if scope is None else unit.coverage.holes(scope.id, first, last)
+    if scope is None or holes:
+        words = f"block {holes[0].first if holes else first} was never read"
+        return Proof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
+    doubted = unit.facts.quarantine.spans(scope.id, BlockRange(first, last))
+    alone = [each for span in doubted for each in _inside(blocks, span.first, span.last)]
+    if alone:
+        words = f"{len(alone)} blocks behind it, from {alone[0]} on, came from an endpoint alone"
+        return Proof(level, obstacle=f"{words} that was proven wrong: the audit asks another one")
+    known = unit.verified_blocks.between(first, last)
+    for span in unit.coverage.spans(scope.id, first, last):
+        for number in _inside(blocks, span.first, span.last):
+            known[number] = max(span.level, known.get(number, span.level))
+    return Proof(level, tuple(n for n in blocks if known[n] < level))
+
+
+def blocks_behind(unit: Unit, spell: KickoutDue, entries: Sequence[ScoreEntry]) -> list[int]:
+    """Return the blocks that a kickout rests on, ascending."""
+    results = unit.results.closed_at([entry.at for entry in entries])
+    named = {entry.task for entry in entries}
+    named |= {member.task for result in results for member in result.members}
+    places = [spell.opened_at, *(entry.at for entry in entries)]
+    for task in unit.tasks.named(named).values():
+        places += _places_of(task)
+    return sorted({place.block for place in places})
+
+
+def _places_of(task: Task) -> Iterator[Position]:
+    places = [task.created_at, task.started_at, task.stopped_at, task.ended_at]
+    for run in task.runs:
+        places += [run.started_at, run.committed_at, run.disclosed_at, run.reported_at]
+    yield from (place for place in places if place is not None)
+
+
+def _inside(ascending: Iterable[int], first: int, last: int) -> list[int]:
+    return [number for number in ascending if first <= number <= last]
+
+
+def _runs(ascending: Iterable[int]) -> Iterator[BlockRange]:
+    """Join numbers that follow each other."""
+    run: list[int] = []
+    for number in ascending:
+        if run and number != run[-1] + 1:
+            yield BlockRange(run[0], run[-1])
+            run = []
+        run.append(number)
+    if run:
+        yield BlockRange(run[0], run[-1])

@@ -1,0 +1,161 @@
+"""Proposes a kickout: the evidence is laid down, every reporter signs, a transmitter sends.
+
+What is signed follows from the chain alone, so that a quorum of reporters signs the same.
+"""
+
+from oracle.bindings.qos_oracle import Standing, propose_call
+from oracle.domain.reports.kickout_evidence import Evidence
+from oracle.errors import InputError, TransientError
+from oracle.kickouts.evidence_files import export
+from oracle.kickouts.kickout_eligibility import Look
+from oracle.kickouts.recanting import LANE_SUBJECT
+from oracle.kickouts.signing_round import signing_round
+from oracle.quorum.collector import signatures as gathered_signatures
+from oracle.quorum.offering import offer
+from oracle.quorum.sign_once import sign_once
+from oracle.quorum.statements import kick_record
+from oracle.signing.typed_data import KickStatement
+from oracle.store.database import Unit
+from oracle.store.outbox.records import ON_ITS_WAY, Intent, IntentKind, SignedStatement, Wish
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.inclusion_time import why_too_late
+
+# Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
+PRIORITY = 200
+# A round has fewer proposals: there is one for each node at most.
+_LOOKED_THROUGH = 1000
+
+
+def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
+    """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
+
+    None: not now: there is no round to sign it on, too few have signed, another statement about
+    it may still land, another call about this lane is on its way, or the round is full.
+
+    Raises:
+        TransientError: the evidence cannot be written: then nothing is signed.
+    """
+    if look.index is None or look.evidence is None:
+        return None
+    statement = statement_against(desk, look, standing)
+    if statement is None or standing.block.time > statement.deadline:
+        return None
+    subject = f"{LANE_SUBJECT}{look.index}"
+    # The file stands before anything that names its hash.
+    _lay_down(desk, look.evidence)
+    record = kick_record(desk, statement, subject)
+    return _signed(desk, statement, record, standing) or _planned(
+        desk, look, statement, record, standing
+    )
+
+
+def _planned(
+    desk: Desk, look: Look, statement: KickStatement, record: SignedStatement, standing: Standing
+) -> Step | None:
+    subject = record.subject
+    if not desk.publisher.has_payer or _must_wait(desk, record, standing):
+        return None
+    with desk.store.reading() as unit:
+        if why_too_late(desk, unit, statement.deadline, standing.block.time) is not None:
+            return None
+    signatures = gathered_signatures(desk, record, standing)
+    if signatures is None:
+        return None
+    wish = Wish(
+        account=desk.account,
+        contract=record.contract,
+        kind=IntentKind.PROPOSE_KICK,
+        dedup_key=f"propose_kick:{subject}:round={statement.round}:{record.digest}",
+        calldata=propose_call(statement, signatures),
+        subject=subject,
+        round=statement.round,
+        digest=record.digest,
+        priority=PRIORITY,
+        deadline=statement.deadline,
+        as_of_block=look.spell.opened_at.block,
+    )
+    with desk.writing() as unit:
+        intent_id = unit.outbox.intents.add(wish, desk.stamp)
+    if intent_id is None:
+        return None
+    return Step("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
+
+
+def statement_against(desk: Desk, look: Look, standing: Standing) -> KickStatement | None:
+    """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
+
+    None: there is no evidence, or the first round that it may be signed on is not accepted yet.
+    """
+    if look.index is None or look.evidence is None:
+        return None
+    ttl = desk.settings.ttl_seconds
+    with desk.store.reading() as unit:
+        chosen = signing_round(unit, look.signable_from, standing.block.time, ttl)
+    if chosen is None:
+        return None
+    return KickStatement(
+        round=chosen.round,
+        report=chosen.digest,
+        index=look.index,
+        evidence=look.evidence.hash,
+        deadline=chosen.time + ttl,
+    )
+
+
+def _lay_down(desk: Desk, evidence: Evidence) -> None:
+    try:
+        export(desk.evidence_folder, evidence)
+    except InputError as error:
+        # The reports go on meanwhile.
+        raise TransientError(str(error)) from error
+
+
+def _signed(
+    desk: Desk, statement: KickStatement, record: SignedStatement, standing: Standing
+) -> Step | None:
+    """Sign it, where there is a key for it; None: nothing new was signed."""
+    if not desk.publisher.has_signer:
+        return None
+    with desk.store.reading() as unit:
+        earlier = unit.outbox.signatures.live(record)
+    if earlier is not None and earlier.digest == record.digest:
+        offer(desk, statement, earlier)
+        return None
+    signed = sign_once(desk, statement, record, standing)
+    return None if signed is None else Step("kickout signed", None, f"{record.subject}")
+
+
+def _must_wait(desk: Desk, record: SignedStatement, standing: Standing) -> bool:
+    """Tell whether a call about this lane is on its way, or the contract takes no more for now.
+
+    Or it was tried already: once is enough, what came of it is in the outbox.
+    """
+    with desk.store.reading() as unit:
+        is_tried = tried(unit, record) is not None
+        is_full = room_of_round(desk, unit, standing) <= 0
+        return is_tried or is_full or is_open(desk, unit, record.subject)
+
+
+def room_of_round(desk: Desk, unit: Unit, standing: Standing) -> int:
+    """Return how many more proposals this round has room for, beside those on their way."""
+    here = unit.rounds.proposed_in(standing.head.round)
+    on_their_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+    ours = sum(1 for one in on_their_way if one.wish.kind is IntentKind.PROPOSE_KICK)
+    return standing.limits.max_kicks_per_round - here - ours
+
+
+def tried(unit: Unit, record: SignedStatement) -> Intent | None:
+    """Return the proposal of just this statement, whatever became of it; None: there is none."""
+    newest = unit.outbox.intents.newest(_LOOKED_THROUGH, kind=IntentKind.PROPOSE_KICK)
+    return next((one for one in newest if one.wish.digest == record.digest), None)
+
+
+def is_open(desk: Desk, unit: Unit, subject: str) -> bool:
+    """Tell whether a call about this lane is on its way, not yet final."""
+    return open_about(desk, unit, subject) is not None
+
+
+def open_about(desk: Desk, unit: Unit, subject: str) -> Intent | None:
+    """Return the call about this lane that is on its way, not yet final; None: there is none."""
+    unfinished = unit.outbox.intents.unfinished(desk.account)
+    return next((intent for intent in unfinished if intent.wish.subject == subject), None)

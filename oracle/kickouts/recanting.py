@@ -1,0 +1,69 @@
+"""Tells when a kickout call must not go on, and ends what was not sent (case F56)."""
+
+from oracle.bindings.qos_oracle import proposal_in
+from oracle.kickouts.evidence_files import path_of
+from oracle.kickouts.kickout_eligibility import (
+    Law,
+    evidence_against,
+    is_due,
+    is_founded,
+    is_wanted,
+)
+from oracle.kickouts.signing_round import why_not_sent
+from oracle.kickouts.withdrawing import AGAINST
+from oracle.store.database import Unit
+from oracle.store.outbox.records import IntentKind, IntentState, Wish
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.deferral import end
+
+# What a kickout call is about, before the number of its lane.
+LANE_SUBJECT = "ix="
+_NOT_SENT = (IntentState.PLANNED, IntentState.READY)
+_NOT_DUE = "the kickout is no longer due"
+
+
+def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
+    """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
+    index = lane_of(wish)
+    law = Law(desk.rules, desk.settings)
+    if not is_due(unit, index, desk.rules):
+        return _NOT_DUE
+    if wish.kind is IntentKind.PROPOSE_KICK:
+        evidence, said = evidence_against(unit, index, law), proposal_in(wish.calldata)
+        gone = why_not_sent(unit, said.round, said.report)
+        if gone is not None:
+            return gone
+        is_same = said.evidence == evidence
+        if is_same and not path_of(desk.evidence_folder, evidence).exists():
+            return "its evidence file is missing"
+    else:
+        kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
+        ended = [kick for kick in kicks if not is_wanted(unit, law, kick)]
+        if ended and all(is_founded(unit, law, kick) for kick in ended):
+            return _NOT_DUE
+        is_same = not ended
+    return None if is_same else "the evidence behind the kickout left the chain"
+
+
+def drop_next(desk: Desk) -> Step | None:
+    """End a call that was not sent and is not wanted any more; None: there is none.
+
+    It would be found out before its signature too. But one that waits for its time, such as the
+    bucket's, would stand in the way of the cancellation until then.
+    """
+    with desk.store.reading() as unit:
+        waiting = [
+            one
+            for one in unit.outbox.intents.in_states(desk.account, _NOT_SENT)
+            if one.wish.kind in AGAINST
+        ]
+        found = [(one, why_not_against(desk, unit, one.wish)) for one in waiting]
+    for intent, reason in found:
+        if reason is not None:
+            return end(desk, intent, IntentState.SUPERSEDED, reason)
+    return None
+
+
+def lane_of(wish: Wish) -> int:
+    """Return the lane that a kickout call is about."""
+    return int(wish.subject.removeprefix(LANE_SUBJECT))

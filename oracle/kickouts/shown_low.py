@@ -1,0 +1,69 @@
+"""Reads which accepted rounds showed an accused node under the kickout line."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
+from oracle.domain.reports.low_rounds import Shown, first_run, newest_run, shown
+from oracle.domain.reports.report import ReportSettings
+from oracle.store.database import Unit
+
+
+def first_low(
+    unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings
+) -> tuple[Shown, ...]:
+    """Return the first rounds in a row, of blocks since the spell's opening, that showed it low.
+
+    They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
+    does not change them: they are what every reporter's evidence names.
+    """
+    line, count = settings.bands.kick_below, settings.kick_after_rounds
+    return first_run(_since(unit, spell, index), line, count)
+
+
+def low_now(unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
+    """Count the newest rounds in a row that showed it low while the spell was open.
+
+    No more than `settings.kick_after_rounds` are looked at.
+    """
+    newest = unit.rounds.accepted(settings.kick_after_rounds)
+    rounds = [one for one in newest if one.as_of >= spell.opened_at.block]
+    if not rounds:
+        return 0
+    before = _lane_before(unit, rounds[0].round, index)
+    return newest_run(list(shown(rounds, index, before)), settings.bands.kick_below)
+
+
+def _since(unit: Unit, spell: KickoutDue, index: int) -> Iterator[Shown]:
+    pages = _pages(unit, word_of(index), spell.opened_at.block)
+    first = next(pages, [])
+    if not first:
+        return
+    lane = _lane_before(unit, first[0].round, index)
+    for page in chain([first], pages):
+        for one in shown(page, index, lane):
+            lane = one.lane
+            yield one
+
+
+def _pages(unit: Unit, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
+    after = 0
+    while page := unit.rounds.since(word, as_of, after):
+        yield page
+        after = page[-1].round
+
+
+def _lane_before(unit: Unit, number: int, index: int) -> int:
+    """Return what the lane held before round `number`: what the last round with its word said."""
+    word = word_of(index)
+    if not unit.rounds.words([word]):
+        # Never written: no round needs to be looked at for it.
+        return NEVER_REPORTED
+    while page := unit.rounds.until(word, number - 1):
+        for one in page:
+            for _, value in one.words:
+                return lane_in(value, index)
+        number = page[-1].round
+    return NEVER_REPORTED

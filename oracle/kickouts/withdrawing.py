@@ -1,0 +1,48 @@
+"""What becomes of kickouts whose evidence left the chain (chain.md 5, case 76).
+
+One that was not sent is cancelled; for one that was, a human hears of it, and its proposal is
+cancelled on chain as soon as the contract lets us (`kicking`).
+"""
+
+import structlog
+
+from oracle.store.database import Unit
+from oracle.store.outbox.records import About, Intent, IntentKind, IntentState, Stamp
+from oracle.telemetry import fork_metrics
+
+AGAINST = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
+_QUEUED = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
+# The newest of a kind and state that are looked at.
+_MOST = 1_000
+
+
+def review_kickouts(unit: Unit, number: int, stamp: Stamp) -> int:
+    """Mark the kickouts sent on evidence above block `number`; return how many.
+
+    The caller ends those that were not.
+    """
+    fork_metrics.KICKOUTS_WITHDRAWN.labels("before").inc(len(_on(unit, _QUEUED, number)))
+    sent = _on(unit, _SENT, number)
+    for intent in sent:
+        detail = f"its evidence left the chain above block {number}"
+        about = About(intent.id, intent.nonce)
+        unit.outbox.journal.write("needs_review", stamp, about, detail)
+        alarm(intent.wish.subject, detail)
+    return len(sent)
+
+
+def alarm(subject: str, why: str) -> None:
+    """Tell a human of a kickout that went out and should not have."""
+    fork_metrics.KICKOUTS_WITHDRAWN.labels("after").inc()
+    structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
+
+
+def _on(unit: Unit, states: tuple[IntentState, ...], number: int) -> list[Intent]:
+    return [
+        one
+        for state in states
+        for kind in AGAINST
+        for one in unit.outbox.intents.newest(_MOST, state, kind)
+        if (one.wish.as_of_block or 0) > number
+    ]

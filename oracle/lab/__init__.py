@@ -1,0 +1,1 @@
+"""Experiments on stored histories; imported by the command line only."""

@@ -1,0 +1,1 @@
+"""Other rules over a network's own history."""

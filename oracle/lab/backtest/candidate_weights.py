@@ -1,0 +1,61 @@
+"""The weights of a policy's candidates at a start: asked of it, or kept ready where that is fast.
+
+Both ways give the same; a pool of candidates spares judging every node for every task.
+"""
+
+from typing import Protocol
+
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.policy import Follower, Policy, Scene
+
+
+class Weighing(Protocol):
+    """What says who could have a task, with what weight."""
+
+    def note(self, node: Node) -> None:
+        """Take in a node that an event has just changed."""
+        ...
+
+    def weights(self, task: Task, scene: Scene) -> list[tuple[Address, int]]:
+        """Return the candidates with their weights, ascending by address."""
+        ...
+
+
+class _Asked:
+    """Asks the policy each time."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    def note(self, node: Node) -> None:
+        """The policy sees the nodes themselves."""
+
+    def weights(self, task: Task, scene: Scene) -> list[tuple[Address, int]]:
+        return [
+            (verdict.node, verdict.weight)
+            for verdict in self._follower.verdicts(task, scene)
+            if verdict.weight is not None
+        ]
+
+
+class _Ready:
+    """Keeps the candidates of a Crynux policy ready."""
+
+    def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
+        self._pool = CandidatePool(rules, policy.weighting)
+
+    def note(self, node: Node) -> None:
+        self._pool.put(node)
+
+    def weights(self, task: Task, scene: Scene) -> list[tuple[Address, int]]:
+        return self._pool.candidates(task, scene.time, scene.taken)
+
+
+def weighing_of(policy: Policy, follower: Follower, rules: Rules) -> Weighing:
+    """Return the fastest way there is to the weights of this policy."""
+    return _Ready(rules, policy) if isinstance(policy, CrynuxPolicy) else _Asked(follower)

@@ -1,0 +1,1 @@
+"""The backtest's result as one HTML file."""

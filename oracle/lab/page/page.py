@@ -1,0 +1,205 @@
+"""Puts the page together: what was asked, the numbers, the plots and how to read each."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from oracle.domain.ids import Address
+from oracle.lab.backtest.comparison import Comparison, Side
+from oracle.lab.page import figures, page_tables, shares, spans
+from oracle.lab.page.html import tag, text
+from oracle.lab.page.style import PLOTTED, STYLE
+
+# Nodes that a plot shows; tables show them all.
+_IN_BARS, _IN_PANELS, _IN_LANES = 30, 12, 30
+# Nothing is loaded, from nowhere; what is foreign could not act even if it were not escaped.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page_of(compared: Comparison, options: Sequence[tuple[str, str]]) -> str:
+    """Return the HTML of a comparison.
+
+    `options`: what was asked for, as names and values, in the order in which they are shown.
+    """
+    sides = compared.sides[:PLOTTED]
+    body = [
+        tag("h1", "Backtest"),
+        tag("p", _opening(compared), class_="soft"),
+        *_asked(compared, options),
+        *_numbers(compared),
+        *_plots_of_scores(compared, sides),
+        *_plot_of_spells(compared, sides),
+        *_plots_of_shares(compared, sides),
+        *_lists(compared),
+    ]
+    head = (
+        '<meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<title>qos-oracle backtest</title>"
+    )
+    style = tag("style", STYLE)
+    whole = tag("html", tag("head", head, style), tag("body", *body), lang="en")
+    return f"<!DOCTYPE html>\n{whole}\n"
+
+
+def _opening(compared: Comparison) -> str:
+    names = ", ".join(text(side.column.name) for side in compared.sides)
+    return f"One history, folded anew under {names}; {page_tables.extent(compared.history)}."
+
+
+def _asked(compared: Comparison, options: Sequence[tuple[str, str]]) -> Iterable[str]:
+    yield tag("h2", "What was asked")
+    yield page_tables.of_options(options)
+    yield tag("h3", "Systems")
+    yield page_tables.of_systems(compared)
+    yield tag("h3", "Numbers in which they differ")
+    yield page_tables.of_rules(compared)
+
+
+def _numbers(compared: Comparison) -> Iterable[str]:
+    yield tag("h2", "In numbers")
+    yield page_tables.of_totals(compared)
+    yield tag("p", escape(page_tables.ABOUT_SHARES), class_="soft")
+    if len(compared.sides) > 1:
+        yield tag("h3", "Rank correlation of the scores at the end")
+        yield tag(
+            "p",
+            "Spearman's: 1 where two systems put all nodes into the same order, 0 where the "
+            "orders have nothing in common, -1 where they are opposite.",
+        )
+        yield page_tables.of_correlations(compared)
+
+
+def _plots_of_scores(compared: Comparison, sides: Sequence[Side]) -> Iterable[str]:
+    nodes = _most_disputed(compared)
+    yield tag("h2", "Scores at the end")
+    yield tag(
+        "p",
+        "The longer the bar, the better the node stands when the history ends; bars of unequal "
+        "length beside one name are nodes on which the systems disagree.",
+    )
+    yield from _shown(nodes[:_IN_BARS], len(nodes), "on which the systems differ most")
+    yield _legend(sides)
+    yield figures.bars(sides, _in_order(compared, nodes[:_IN_BARS]))
+    if compared.instants and nodes:
+        yield tag("h2", "Scores over time")
+        yield tag(
+            "p",
+            "Each panel is a node; a line that falls is a score lost, to failures or to rank, "
+            "and where it rises again the node has healed. A gap: it was no member.",
+        )
+        yield from _shown(nodes[:_IN_PANELS], len(nodes), "on which the systems differ most")
+        yield _legend(sides)
+        yield figures.lines(sides, _in_order(compared, nodes[:_IN_PANELS]), compared.instants)
+
+
+def _plot_of_spells(compared: Comparison, sides: Sequence[Side]) -> Iterable[str]:
+    touched = _most_excluded(sides)
+    yield tag("h2", "Exclusion and kickouts over time")
+    yield tag(
+        "p",
+        "A bar is a time in which the node was to get no tasks under that system; a diamond is "
+        "the moment from which its kickout was due. Systems without rules of their own exclude "
+        "nobody.",
+    )
+    if not touched:
+        yield tag("p", "Nobody was excluded, and no kickout was due.", class_="soft")
+        return
+    yield from _shown(touched[:_IN_LANES], len(touched), "excluded the longest")
+    yield _legend(sides)
+    yield spans.timeline(sides, touched[:_IN_LANES], compared.history)
+
+
+def _plots_of_shares(compared: Comparison, sides: Sequence[Side]) -> Iterable[str]:
+    if not compared.judged:
+        return
+    nodes = _most_shifted(compared, sides)
+    yield tag("h2", "How tasks spread")
+    yield tag(
+        "p",
+        "The bar is the share of tasks that the node really got; a dot to its right is a system "
+        "that would have given it more, a dot inside one that would have given it less.",
+    )
+    yield from _shown(nodes[:_IN_BARS], len(nodes), "whose shares would have changed most")
+    yield _legend(sides, "as it was")
+    yield shares.shares(sides, nodes[:_IN_BARS])
+    yield tag("h3", "How even")
+    yield tag(
+        "p",
+        "Read it as: the poorest so many percent of the nodes (across) have so many percent of "
+        "the tasks (up); the nearer to the dotted diagonal, the more even.",
+    )
+    yield _legend(sides, "as it was (dashed)")
+    yield shares.lorenz_curves(compared, sides)
+
+
+def _lists(compared: Comparison) -> Iterable[str]:
+    yield tag("h2", "Kickouts")
+    yield _folded("every kickout, that was due or made", page_tables.of_kickouts(compared))
+    yield tag("h2", "Spells of exclusion")
+    yield _folded("every spell, the longest first", page_tables.of_spells(compared))
+    yield tag("h2", "Nodes")
+    yield _folded("every node with its scores, ranks and shares", page_tables.of_nodes(compared))
+
+
+def _folded(name: str, inside: str) -> str:
+    """Return what opens at a click: long lists would hide what stands below them."""
+    return tag("details", tag("summary", escape(name)), inside)
+
+
+def _shown(nodes: Sequence[Address], count: int, which: str) -> Iterable[str]:
+    if len(nodes) < count:
+        yield tag("p", f"Shown are {len(nodes)} of {count} nodes: those {which}.", class_="soft")
+
+
+def _legend(sides: Sequence[Side], actual: str | None = None) -> str:
+    keys = [
+        tag("span", tag("i", class_=f"b{number}") + text(side.column.name))
+        for number, side in enumerate(sides)
+    ]
+    if actual is not None:
+        keys.insert(0, tag("span", tag("i", class_="actual") + escape(actual)))
+    return tag("div", *keys, class_="legend")
+
+
+def _most_disputed(compared: Comparison) -> list[Address]:
+    """Return who has a score at the end, those first on whom the systems differ most."""
+
+    def quarrel(node: Address) -> int:
+        known = [side.standings[node].score for side in compared.sides if node in side.standings]
+        return min(known) - max(known)
+
+    scored = {node for side in compared.sides for node in side.standings}
+    return sorted(sorted(scored), key=quarrel)
+
+
+def _in_order(compared: Comparison, nodes: Iterable[Address]) -> list[Address]:
+    """Return nodes as the first system ranks them."""
+    standings = compared.sides[0].standings
+    last = len(standings) + 1
+    return sorted(
+        sorted(nodes),
+        key=lambda node: standings[node].rank if node in standings else last,
+    )
+
+
+def _most_excluded(sides: Sequence[Side]) -> list[Address]:
+    """Return who was excluded or due for a kickout under any system, the longest first."""
+    totals: dict[Address, int] = {}
+    for side in sides:
+        for spell in side.measured.spells:
+            totals[spell.node] = totals.get(spell.node, 0) + spell.seconds
+        for due in side.measured.kickouts:
+            totals.setdefault(due.node, 0)
+    return sorted(sorted(totals), key=lambda node: -totals[node])
+
+
+def _most_shifted(compared: Comparison, sides: Sequence[Side]) -> list[Address]:
+    """Return who had or would have had tasks, those first whose share differs most."""
+
+    def shift(node: Address) -> int:
+        actual = sides[0].actual_share(node) or 0
+        return -max(abs((side.expected_share(node) or 0) - actual) for side in sides)
+
+    shifts = {node: shift(node) for node in compared.present}
+    return sorted(compared.present, key=shifts.__getitem__)

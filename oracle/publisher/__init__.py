@@ -1,1 +1,0 @@
-"""Writing to the chain: calls, fees, signatures, sending, receipts. It is handed its work."""

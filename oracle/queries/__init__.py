@@ -1,0 +1,1 @@
+"""What can be asked: status, explain, select, queue, replay. Reads only."""

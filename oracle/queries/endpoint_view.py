@@ -1,0 +1,73 @@
+"""How each endpoint is, for `status`: seen by the daemon, and kept for other processes."""
+
+from dataclasses import dataclass
+
+from oracle.daemon.app import App
+
+# What is older says nothing any more, in seconds.
+_LASTING = 120.0
+_UNKNOWN = "not seen by a daemon of late"
+_WELL, _STALLED = "well", "stands still: "
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointView:
+    """One endpoint: its newest block, None while unknown, and in words how it is."""
+
+    name: str
+    head: int | None
+    state: str
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it answers, and neither it nor any other one shows a new block."""
+        return self.state.startswith(_STALLED)
+
+    def answer(self, newest: int | None) -> dict[str, object]:
+        """Write it for programs; `newest` is the highest block of all of them."""
+        lag = None if newest is None or self.head is None else newest - self.head
+        return {"endpoint": self.name, "head": self.head, "lag_blocks": lag, "state": self.state}
+
+
+def look(app: App) -> list[EndpointView]:
+    """Return how the endpoints of this process are, and have it kept; asks none of them."""
+    states = app.source.endpoints.states()
+    stalled = app.source.tracker.stalled_seconds
+    views = []
+    for endpoint in app.source.endpoints:
+        head = None if endpoint.newest < 0 else endpoint.newest
+        state = states[endpoint.name]
+        if state == _WELL and stalled is not None:
+            state = f"{_STALLED}no new block for {stalled:.0f} s"
+        views.append(EndpointView(endpoint.name, head, state))
+        if head is not None:
+            app.facts.keep(endpoint.label, "head", str(head), _LASTING)
+        app.facts.keep(endpoint.label, "state", state, _LASTING)
+    return views
+
+
+def recall(app: App) -> list[EndpointView]:
+    """Return how the endpoints were to the daemon that works on this database.
+
+    That one was proven wrong is known for good, also where no daemon works.
+    """
+    views, wrong = [], app.source.proven_wrong()
+    states = app.source.endpoints.states()
+    for endpoint in app.source.endpoints:
+        kept = app.facts.recall(endpoint.label)
+        head = kept.get("head", "")
+        number = int(head) if head.isdecimal() else None
+        said = kept.get("state", _UNKNOWN)
+        state = states[endpoint.name] if endpoint.name in wrong else said
+        views.append(EndpointView(endpoint.name, number, state))
+    return views
+
+
+def newest_of(views: list[EndpointView]) -> int | None:
+    """Return the highest block that any of them has shown."""
+    return max((view.head for view in views if view.head is not None), default=None)
+
+
+def endpoint_answers(views: list[EndpointView]) -> list[dict[str, object]]:
+    """Write all of them for programs."""
+    return [view.answer(newest_of(views)) for view in views]

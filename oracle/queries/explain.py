@@ -1,0 +1,239 @@
+"""Why a node's score is what it is: every entry behind it, down to transaction and log.
+
+What a node owner who lost income is shown. At the cursor the stored state is read; for an earlier
+block everything is folded anew from the stored logs, so nothing has to be believed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from oracle.chain.protocols import Chain, Reader
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.reports.lanes import lane_in, lane_of, word_of
+from oracle.domain.reports.rounds import Rounds, Word
+from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.node_scores import scores_counted
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import pool_at
+from oracle.domain.state.group import GroupMember
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.errors import InputError, TransientError
+from oracle.reporting.recompute import folded_up_to
+from oracle.store.database import Store, Unit
+from oracle.store.state.rule_set_repository import RuleSet
+
+# More changes than a node can have.
+_ALL = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class OnChain:
+    """What the contract says about the node; `word` None: its lane was never written."""
+
+    index: int
+    lane: int
+    word: Word | None
+    # The as-of block of the round that wrote the word; None with `word`.
+    as_of: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What an accepted round that speaks of the explained block brought on chain about the node.
+
+    `lane` None: the round left the node's word as it was.
+    """
+
+    round: int
+    at: Position
+    transaction: Hash | None
+    lane: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A node as of a block; times in seconds, H and scores in units of 10^-18.
+
+    `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
+    rules the pool is the present window.
+    `groups` are the members of the group that closed at a position and scored the node.
+    `transactions` maps a position to the transaction that it lies in. `lane` is what a report as
+    of the block says.
+    """
+
+    as_of: BlockRef
+    rules: Rules
+    node: Node
+    pool: bytes
+    scores: list[ScoreEntry]
+    # By `seq`, the rules that made each of them, where the database knows.
+    scored_by: dict[int, RuleSet]
+    changes: list[ReliabilityChange]
+    kickouts: list[KickoutDue]
+    groups: dict[Position, tuple[GroupMember, ...]]
+    transactions: dict[Position, Hash]
+    # The node's peers, and the tasks behind `scores`; none but under legacy rules.
+    peers: Peers | None
+    tasks: dict[TaskKey, Task]
+    lane: int
+    on_chain: OnChain | None
+    # None: no accepted round speaks of this very block, or the contract does not know the node.
+    sent: Sent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where an explanation comes from."""
+
+    store: Store
+    reader: Reader
+    rules: Rules
+
+
+def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
+    """Explain the node as of a block at or below the cursor.
+
+    Raises:
+        InputError: the network never mentioned this node up to the block.
+    """
+    rules = archive.rules
+    with archive.store.reading() as unit:
+        node, peers, rounds = _state(archive, unit, address, as_of)
+        if node is None:
+            raise InputError(
+                f"{address} was never seen up to block {as_of.number}; "
+                "`qos-oracle nodes` names all there are"
+            )
+        counted = scores_counted(node, as_of.time, rules)
+        scores = unit.scores.of_node_at(address, as_of.number, counted) if counted else []
+        changes = unit.reliability.of_node(address, _ALL, up_to_block=as_of.number)
+        kickouts = list(_spells_until(unit.kickouts.of_node(address), as_of.number))
+        places = [entry.at for entry in scores] + [change.at for change in changes]
+        return Explanation(
+            as_of=as_of,
+            rules=rules,
+            node=node,
+            pool=_pool(node, scores, as_of.time, rules),
+            scores=scores,
+            scored_by=unit.scores.scored_by(address, [entry.seq for entry in scores]),
+            changes=changes,
+            kickouts=kickouts,
+            groups=_groups(unit, scores),
+            transactions=_transactions(unit, places),
+            peers=peers,
+            tasks=_tasks(unit, scores, rules),
+            lane=lane_of(node, as_of.time, rules, peers),
+            on_chain=_on_chain(unit, rounds, address),
+            sent=_sent(unit, rounds, address, as_of.number),
+        )
+
+
+def block_at(chain: Callable[[], Chain], store: Store, number: int | None) -> BlockRef:
+    """Return the block to explain at: the one asked for, or the last one folded.
+
+    The chain is opened only where its word is needed.
+
+    Raises:
+        InputError: nothing is indexed, or the block lies beyond what is.
+        TransientError: its header is not stored any more and the chain does not give it now.
+    """
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+        wanted = cursor.number if number is None else number
+        if not 0 <= wanted <= cursor.number:
+            raise InputError(f"block {wanted} is not indexed; the last one is {cursor.number}")
+        block = unit.blocks.at(wanted)
+    block = block or chain().header(wanted)
+    if block is None:
+        raise TransientError(f"the chain does not give block {wanted} now")
+    return block
+
+
+def as_of_round(store: Store, number: int) -> int:
+    """Return the as-of block of an accepted round.
+
+    Raises:
+        InputError: no such round was accepted in what is indexed.
+    """
+    with store.reading() as unit:
+        accepted = unit.rounds.accepted_round(number)
+    if accepted is None:
+        raise InputError(f"round {number} has not been accepted in what is indexed")
+    return accepted.as_of
+
+
+def _state(
+    archive: Archive, unit: Unit, address: Address, as_of: BlockRef
+) -> tuple[Node | None, Peers | None, Rounds]:
+    cursor, rules = unit.cursor.get(), archive.rules
+    if cursor is not None and cursor.number == as_of.number:
+        node = unit.nodes.named([address]).get(address)
+        return node, peers_at(unit.nodes.all(), as_of.time, rules), unit.rounds.load()
+    fold, rounds = folded_up_to(unit, archive.reader, rules, as_of.number)
+    nodes = fold.ledger.nodes
+    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), rounds
+
+
+def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> bytes:
+    if rules.legacy is None:
+        return pool_at(node, time, rules)
+    return bytes(entry.score for entry in scores)
+
+
+def _tasks(unit: Unit, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
+    """Return the tasks whose rounds made the scores; only legacy rules have rounds."""
+    if rules.legacy is None:
+        return {}
+    return unit.tasks.named([entry.task for entry in scores])
+
+
+def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
+    """What came later was not known at the block."""
+    for spell in spells:
+        if spell.opened_at.block <= block:
+            still_open = spell.closed_at is not None and spell.closed_at.block > block
+            yield replace(spell, closed_at=None) if still_open else spell
+
+
+def _on_chain(unit: Unit, rounds: Rounds, node: Address) -> OnChain | None:
+    index = rounds.index_by_node.get(node)
+    if index is None:
+        return None
+    word = rounds.words.get(word_of(index))
+    accepted = None if word is None else unit.rounds.accepted_round(word.round)
+    return OnChain(
+        index, rounds.lane_at(index), word, None if accepted is None else accepted.as_of
+    )
+
+
+def _sent(unit: Unit, rounds: Rounds, node: Address, as_of: int) -> Sent | None:
+    index = rounds.index_by_node.get(node)
+    accepted = unit.rounds.accepted_as_of(as_of)
+    if index is None or accepted is None:
+        return None
+    word = dict(accepted.words).get(word_of(index))
+    return Sent(
+        round=accepted.round,
+        at=accepted.at,
+        transaction=_transactions(unit, [accepted.at]).get(accepted.at),
+        lane=None if word is None else lane_in(word, index),
+    )
+
+
+def _groups(unit: Unit, scores: Iterable[ScoreEntry]) -> dict[Position, tuple[GroupMember, ...]]:
+    results = unit.results.closed_at([entry.at for entry in scores])
+    return {result.closed_at: result.members for result in results}
+
+
+def _transactions(unit: Unit, places: Iterable[Position]) -> dict[Position, Hash]:
+    wanted = set(places)
+    found: dict[tuple[int, int], Hash] = {}
+    for block in {at.block for at in wanted}:
+        for log in unit.logs.between(block, block):
+            found[(block, log.index)] = log.tx_hash
+    return {at: found[(at.block, at.log)] for at in wanted if (at.block, at.log) in found}

@@ -1,0 +1,278 @@
+"""What we answer to programs: JSON of `status` and its kin, the same by command and by HTTP."""
+
+from typing import Any
+
+from oracle import __version__
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.reports.lanes import LOWEST_SCORE
+from oracle.domain.reports.report import RECORD_BYTES
+from oracle.domain.scoring.legacy_factors import Factors
+from oracle.domain.scoring.node_scores import (
+    factors_of,
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+    status_of,
+)
+from oracle.domain.state.node import Membership
+from oracle.queries.contract_view import ChainView
+from oracle.queries.endpoint_view import EndpointView, endpoint_answers
+from oracle.queries.explain import Explanation, OnChain, Sent
+from oracle.queries.legacy_answers import factors_answer, rounds_answer, tally_answer
+from oracle.queries.purse import Purse
+from oracle.queries.status import NodeRow, Overview
+from oracle.queries.status_text import lag_of
+from oracle.store.ops.halts import Latch
+from oracle.store.raw.reorg_repository import Reorg
+from oracle.store.state.rule_set_repository import RuleSet, named_by
+
+
+def status_answer(
+    seen: Overview,
+    dispatcher: Purse | None,
+    endpoints: list[EndpointView],
+    chain: ChainView,
+) -> dict[str, Any]:
+    """Return what `/v1/status` and `status --json` say; `dispatcher` None: nothing is started."""
+    head = None if chain.head is None else chain.head.number
+    return {
+        "version": __version__,
+        "latches": [latch_answer(one) for one in seen.latches],
+        "chain_id": seen.chain_id,
+        "start_block": seen.start_block,
+        "rules": None if seen.rules is None else _rule_set(seen.rules),
+        "folded": None if seen.folded is None else seen.folded._asdict(),
+        "final": seen.final,
+        "head": head,
+        "lag_blocks": lag_of(seen, head),
+        "contract": chain.answer(),
+        "senders": [
+            {
+                "address": account.address,
+                "rests": None if pause is None else pause.kind.value,
+                "reason": None if pause is None else pause.reason,
+            }
+            for account, pause in seen.senders.items()
+        ],
+        "held": [{"period": gate.period, "reason": gate.reason} for gate in seen.held],
+        "unproven": list(seen.unproven),
+        "push_waits": None if seen.push is None else seen.push.error_text,
+        "kickouts_proposed": [
+            {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}
+            for kick in seen.kicks
+        ],
+        "endpoints": endpoint_answers(endpoints),
+        "endpoints_proven_wrong": dict(seen.wrong),
+        "suspect_blocks": seen.suspect,
+        "levels": dict(seen.levels),
+        "refused": None if seen.refusal is None else seen.refusal.words,
+        "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
+        "dead_letters": seen.dead_letters,
+        "anomalies": seen.anomalies,
+        "nodes": dict(sorted(seen.nodes.items())),
+        "kickouts_due": seen.kickouts_due,
+        "round": seen.round,
+        "round_age_seconds": seen.round_age,
+        "reports": [
+            {
+                "period": kept.report.period,
+                "as_of": kept.report.as_of.number,
+                "words": len(kept.report.records) // RECORD_BYTES,
+                "state": kept.state.value,
+                "reason": kept.reason,
+                "round": kept.round,
+            }
+            for kept in seen.reports
+        ],
+        "outbox": [
+            {"kind": kind, "state": state, "count": count}
+            for (kind, state), count in sorted(seen.outbox.items())
+        ],
+        "tasks_waiting": seen.tasks_waiting,
+        "draws_standing": seen.draws_standing,
+        "oldest_draw_block": seen.oldest_draw,
+        "dispatcher": None if dispatcher is None else dispatcher.answer(),
+        "lease": seen.lease,
+    }
+
+
+def latch_answer(one: Latch) -> dict[str, Any]:
+    """Write a latch for programs; times in unix seconds."""
+    evidence, cleared = one.evidence, one.cleared
+    return {
+        "name": one.name,
+        "closed": cleared is None,
+        "since_block": one.since_block,
+        "since_time": one.since_time,
+        "reason": one.reason,
+        "block": None if evidence is None else evidence.block,
+        "our_hash": None if evidence is None else evidence.ours,
+        "their_hash": None if evidence is None else evidence.theirs,
+        "cleared_time": None if cleared is None else cleared.time,
+        "cleared_by": None if cleared is None else cleared.by,
+        "cleared_reason": None if cleared is None else cleared.reason,
+    }
+
+
+def _reorg(one: Reorg) -> dict[str, Any]:
+    return {
+        "time": one.time,
+        "depth": one.depth,
+        "ancestor": one.ancestor,
+        "old_tip": one.old_tip,
+        "old_hash": one.old_hash,
+        "new_tip": one.new_tip,
+        "new_hash": one.new_hash,
+        "endpoints": list(one.endpoints),
+        "logs_orphaned": one.logs_orphaned,
+    }
+
+
+def node_answer(row: NodeRow) -> dict[str, Any]:
+    """Return one node as `nodes --json` says it; fractions as decimal text.
+
+    `legacy` is there under legacy rules alone.
+    """
+    found = row.factors
+    said = {} if found is None else tally_answer(found.tally) | factors_answer(found)
+    return {
+        "node": row.node.address,
+        "rules": _rule_set(row.rules),
+        "status": row.status,
+        "excluded": row.is_excluded,
+        "kickout_due": row.is_kickout_due,
+        "task_scores": len(row.node.pool),
+        "scored_in_all": row.node.scored,
+        "long_term": decimal_text(row.long_term),
+        "reliability": decimal_text(row.reliability),
+        "qos": None if row.qos is None else decimal_text(row.qos),
+        "lane": row.lane,
+        "lane_on_chain": row.lane_on_chain,
+        "index": row.index,
+        **({"legacy": said} if said else {}),
+    }
+
+
+def explain_answer(told: Explanation) -> dict[str, Any]:
+    """Return what `explain --json` says: entries, changes, and the numbers made of them.
+
+    `legacy` is there under legacy rules alone: the window's rounds, and R, P, B, Q.
+    """
+    node, rules, time = told.node, told.rules, told.as_of.time
+    qos = qos_at(node, time, rules, told.peers)
+    found = factors_of(node, time, rules, told.peers)
+    return {
+        "node": node.address,
+        "as_of": told.as_of._asdict(),
+        "rules": rules.name,
+        "rules_version": rules.version,
+        "rules_sha256": named_by(rules).sha256,
+        "status": status_of(node),
+        "pool": {
+            "scores": list(told.pool),
+            "sum": sum(told.pool),
+            "size": rules.pool_size,
+            "entries": [_score(told, entry) for entry in told.scores],
+        },
+        "long_term": decimal_text(long_term(node, rules, time)),
+        "reliability": {
+            "base": decimal_text(node.base),
+            "since": node.since,
+            "at": decimal_text(reliability_at(node, time, rules)),
+            "changes": [_change(told, change) for change in told.changes],
+        },
+        "qos": None if qos is None else decimal_text(qos),
+        "excluded": is_excluded(node, time, rules),
+        "kickout_due": is_kickout_due(node, rules, time),
+        "kickouts": [_spell(spell) for spell in told.kickouts],
+        "lane": told.lane,
+        "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
+        "sent": None if told.sent is None else _sent(told.sent),
+        **({} if found is None else {"legacy": _legacy(told, found)}),
+    }
+
+
+def _legacy(told: Explanation, found: Factors) -> dict[str, Any]:
+    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
+    return {
+        **tally_answer(found.tally),
+        # No member has no share in anything.
+        **factors_answer(found if told.node.membership is Membership.MEMBER else None),
+        "rounds": [rounds_answer(task, told.rules) for task in tasks],
+    }
+
+
+def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
+    return {
+        "seq": entry.seq,
+        "task": entry.task,
+        "group": entry.group,
+        "rank": entry.rank,
+        "elapsed": entry.elapsed,
+        "score": entry.score,
+        "rules": _rule_set(told.scored_by[entry.seq]) if entry.seq in told.scored_by else None,
+        "time": entry.time,
+        **_place(entry.at),
+        "transaction": told.transactions.get(entry.at),
+        "others": [
+            {
+                "task": member.task,
+                "node": member.node,
+                "rank": member.rank,
+                "elapsed": member.elapsed,
+            }
+            for member in told.groups.get(entry.at, ())
+            if member.task != entry.task
+        ],
+    }
+
+
+def _rule_set(rules: RuleSet) -> dict[str, Any]:
+    return {"name": rules.name, "version": rules.version, "sha256": rules.sha256}
+
+
+def _change(told: Explanation, change: ReliabilityChange) -> dict[str, Any]:
+    return {
+        "cause": change.cause.value,
+        "task": change.task,
+        "before": decimal_text(change.before),
+        "after": decimal_text(change.after),
+        "time": change.time,
+        **_place(change.at),
+        "transaction": told.transactions.get(change.at),
+    }
+
+
+def _spell(spell: KickoutDue) -> dict[str, Any]:
+    return {
+        "opened_at": _place(spell.opened_at),
+        "closed_at": None if spell.closed_at is None else _place(spell.closed_at),
+    }
+
+
+def _on_chain(found: OnChain) -> dict[str, Any]:
+    return {
+        "index": found.index,
+        "lane": found.lane,
+        "qos": max(0, found.lane - LOWEST_SCORE),
+        "round": None if found.word is None else found.word.round,
+        "time": None if found.word is None else found.word.time,
+        "as_of": found.as_of,
+    }
+
+
+def _sent(sent: Sent) -> dict[str, Any]:
+    return {
+        "round": sent.round,
+        "lane": sent.lane,
+        **_place(sent.at),
+        "transaction": sent.transaction,
+    }
+
+
+def _place(at: Position) -> dict[str, int]:
+    return {"block": at.block, "log": at.log}

@@ -1,0 +1,203 @@
+"""Counts what became of everything that we sent, for `/metrics` (publishing.md 3.10).
+
+Nonces below the lowest one that is still open never change again: they are counted once and
+remembered, the others anew at each look. So a look costs what is open, and a restart recounts.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.lanes import lanes_of
+from oracle.domain.reports.report import decode
+from oracle.domain.reports.rounds import Kick, KickState, Rounds
+from oracle.errors import TransientError
+from oracle.reporting.giving_up import MOST_TRIES, GivenUp, given_up
+from oracle.store.database import Store, Unit
+from oracle.store.outbox.outbox_stats import Ended
+from oracle.store.outbox.records import Account, IntentKind
+from oracle.telemetry.outbox_metrics import (
+    BLOCKS,
+    BUMPS,
+    SECONDS,
+    AccountFigures,
+    ContractFigures,
+    Distribution,
+    OutboxFigures,
+    ReportFigures,
+    Totals,
+)
+from oracle.txmgr.budget import runway, show
+from oracle.txmgr.client.receipts import nonce_at
+from oracle.txmgr.context import Desk
+
+# Alerts see a zero before the first.
+_KINDS = tuple(one.value for one in IntentKind if one is not IntentKind.ADOPTED)
+_OUTCOMES = ("success", "reverted", "superseded", "foreign")
+_NO_OUTCOME = {(kind, outcome): 0 for kind in _KINDS for outcome in _OUTCOMES}
+
+
+@dataclass(slots=True)
+class OutboxCensus:
+    """Remembers how far the nonces of each account are counted for good."""
+
+    _settled: Totals = field(default_factory=Totals)
+    _counted_below: dict[Account, int] = field(default_factory=dict)
+    # Statements that were given up, and the log has said so.
+    _told: frozenset[Hash] = frozenset()
+
+    def count(self, store: Store, now: int) -> OutboxFigures:
+        """Look at the rows; `now` in unix seconds. Asks no endpoint."""
+        with store.reading() as unit:
+            accounts = unit.outbox.counts.accounts()
+            for account, (_, waiting) in accounts.items():
+                first = self._counted_below.get(account, 0)
+                for ended in unit.outbox.counts.ended(account, first, waiting):
+                    _add(self._settled, ended)
+                self._counted_below[account] = max(first, waiting)
+            totals = _copy(self._settled)
+            for account, (next_nonce, waiting) in accounts.items():
+                for ended in unit.outbox.counts.ended(account, waiting, next_nonce):
+                    _add(totals, ended)
+            superseded = unit.outbox.counts.superseded()
+            totals.outcomes.update({(kind, "superseded"): n for kind, n in superseded.items()})
+            oldest = unit.outbox.counts.oldest()
+            hopeless = given_up(unit)
+            self._tell(hopeless)
+            return OutboxFigures(
+                totals,
+                ages={each: max(0, now - since) for each, since in oldest.items()},
+                attempts=unit.outbox.counts.attempts(),
+                kickouts=_kickouts(unit.rounds.kicks()),
+                report=_report(unit),
+                given_up=len(hopeless),
+            )
+
+    def _tell(self, hopeless: list[GivenUp]) -> None:
+        for one in hopeless:
+            if one.digest not in self._told:
+                structlog.get_logger().error(
+                    "statement_given_up",
+                    round=one.round,
+                    period=one.period,
+                    digest=one.digest,
+                    tries=MOST_TRIES,
+                    last=one.why,
+                    until=one.until,
+                    act="its round was given and taken back by forks: `endpoint probe` shows which"
+                    " endpoint is on another one; the next statement goes after `until`",
+                )
+        self._told = frozenset(one.digest for one in hopeless)
+
+
+def with_accounts(
+    figures: OutboxFigures, desks: Mapping[str, Desk], heads: Heads
+) -> OutboxFigures:
+    """Add what our accounts have, by role; an endpoint that is silent leaves its part out."""
+    return replace(figures, accounts={role: _account(desk, heads) for role, desk in desks.items()})
+
+
+def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
+    """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
+    heartbeat = desk.settings.heartbeat_seconds
+    try:
+        standing, tokens = desk.standing(), desk.contract().kick_tokens()
+    except TransientError:
+        return replace(figures, heartbeat_seconds=heartbeat)
+    head = standing.head
+    contract = ContractFigures(
+        round=head.round,
+        as_of_lag_blocks=max(0, standing.block.number - head.as_of) if head.round else 0,
+        paused_until=head.paused_until,
+        kicks_paused=head.kicks_paused,
+        rules_agree=standing.rules_hash in {desk.rules_hash, ZERO_HASH},
+        kick_tokens=tokens,
+        pushed_at=head.pushed_at,
+    )
+    return replace(figures, contract=contract, heartbeat_seconds=heartbeat)
+
+
+def _account(desk: Desk, heads: Heads) -> AccountFigures:
+    account, lines, now = desk.account, desk.publisher.lines, desk.stamp.at
+    with desk.store.reading() as unit:
+        next_nonce = unit.outbox.senders.next_nonce(account) or 0
+        pause = unit.outbox.senders.paused_because(account)
+        # Whether or not anything is sent now: a window passes by itself.
+        show(unit, desk)
+        seen = AccountFigures(
+            paused=None if pause is None else pause.kind.value,
+            next_nonce=next_nonce,
+            open_slots=unit.outbox.counts.open_slots().get(account.address, 0),
+            reserved_wei=unit.outbox.slots.reserved(account),
+        )
+    try:
+        balance = desk.balance()
+        latest = nonce_at(lines, account.address, "latest")
+        final = nonce_at(lines, account.address, hex(heads.final.number))
+    except TransientError:
+        return seen
+    with desk.store.reading() as unit:
+        left = runway(unit, account, balance, now)
+    return replace(seen, latest=latest, final=final, balance_wei=balance, runway_seconds=left)
+
+
+def _kickouts(kicks: list[Kick]) -> dict[str, int]:
+    counted = Counter(kick.state.value for kick in kicks)
+    return {state.value: counted[state.value] for state in KickState}
+
+
+def _report(unit: Unit) -> ReportFigures | None:
+    newest = unit.reports.latest(1)
+    if not newest:
+        return None
+    words = decode(newest[0].report.records)
+    rounds = unit.rounds.load() if words else Rounds()
+    apart = [
+        abs(wanted - held)
+        for index, word in words
+        for wanted, held in zip(lanes_of(word), lanes_of(_held(rounds, index)), strict=True)
+    ]
+    return ReportFigures(len(words), max(apart, default=0))
+
+
+def _held(rounds: Rounds, index: int) -> int:
+    word = rounds.words.get(index)
+    return 0 if word is None else word.value
+
+
+def _add(totals: Totals, ended: Ended) -> None:
+    kind = ended.kind
+    totals.outcomes[kind, ended.outcome] += 1
+    totals.gas[kind] += ended.gas_used
+    totals.wei[kind] += ended.cost_wei
+    if ended.outcome == "foreign" or ended.mined_at is None:
+        return
+    _spread(totals.to_mined, kind, SECONDS).add(ended.mined_at - ended.opened_at)
+    if ended.finalised_at is not None:
+        _spread(totals.to_final, kind, SECONDS).add(ended.finalised_at - ended.opened_at)
+    if ended.block_number is not None and ended.opened_block:
+        _spread(totals.blocks, kind, BLOCKS).add(ended.block_number - ended.opened_block)
+    _spread(totals.bumps, kind, BUMPS).add(ended.bumps)
+
+
+def _spread(
+    spreads: dict[str, Distribution], kind: str, bounds: tuple[float, ...]
+) -> Distribution:
+    return spreads.setdefault(kind, Distribution(bounds))
+
+
+def _copy(totals: Totals) -> Totals:
+    copied = Totals(Counter(_NO_OUTCOME), Counter(totals.gas), Counter(totals.wei))
+    copied.outcomes.update(totals.outcomes)
+    for mine, its in (
+        (copied.to_mined, totals.to_mined),
+        (copied.to_final, totals.to_final),
+        (copied.blocks, totals.blocks),
+        (copied.bumps, totals.bumps),
+    ):
+        mine.update({kind: spread.copy() for kind, spread in its.items()})
+    return copied

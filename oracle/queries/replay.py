@@ -1,0 +1,146 @@
+"""Scores a file of events from nothing: what anybody can check us by (events.md, `replay`)."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from operator import itemgetter
+
+from oracle.domain.events.jsonl import parse_events
+from oracle.domain.events.jsonl_fields import wire_int
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import Anomaly, ScoreEntry
+from oracle.domain.ids import Address
+from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+    scores_counted,
+    status_of,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import pool_at
+from oracle.domain.state.group import GroupMember, GroupResult
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.queries.legacy_answers import compared, rounds_answer
+
+
+def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None) -> str:
+    """Fold a file of events and return the JSON document of what came of it.
+
+    Args:
+        lines: JSON lines, in any order.
+        rules: how they are scored.
+        close: when groups are scored, `validated` or `terminal`; None: as the rules say.
+        at: the time in seconds at which H and QoS are read, and after which nothing is folded;
+            None: the last event's time.
+
+    Raises:
+        InputError: something is wrong with the file; the line and the field are named.
+        ValueError: there is no such `close`.
+    """
+    rules = rules if close is None else replace(rules, close=close)
+    events = parse_events(lines)
+    time = events[-1].time if at is None else at
+    fold = Fold(rules)
+    fold.many(event for event in events if event.time <= time)
+    changes = fold.drain()
+    block = None if fold.last is None else wire_int(fold.last.at.block)
+    nodes = sorted(fold.ledger.nodes.values(), key=lambda node: node.address)
+    lists = {
+        "nodes": list(_nodes(nodes, changes.scores, time, rules)),
+        "groups": [_group(result) for result in changes.results],
+        "anomalies": [_anomaly(anomaly) for anomaly in changes.anomalies],
+    }
+    if rules.legacy is not None:
+        tasks = fold.ledger.tasks.values()
+        lists["legacy"] = [rounds_answer(task, rules) for task in _ended_in_parts(tasks)]
+    return _document(
+        {"rules": rules.name, "as_of": {"block": block, "time": wire_int(time)}}, lists
+    )
+
+
+def _document(head: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
+    """Write one JSON object, a row of each list on a line of its own."""
+    parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    for key, rows in lists.items():
+        body = ",\n  ".join(json.dumps(row) for row in rows)
+        parts.append(f"{json.dumps(key)}: [" + (f"\n  {body}]" if rows else "]"))
+    return "{" + ",\n ".join(parts) + "}\n"
+
+
+def _ended_in_parts(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that several nodes ran, in the order in which they ended."""
+    ended = [(task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None]
+    return [task for _, task in sorted(ended, key=itemgetter(0))]
+
+
+def _nodes(
+    nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
+) -> Iterator[dict[str, object]]:
+    peers, legacy = peers_at(nodes, time, rules), compared(nodes, time, rules)
+    pools = _pools(nodes, scores, time, rules)
+    for node in nodes:
+        row = _node(node, pools[node.address], time, rules, peers)
+        if node.address in legacy:
+            row["legacy"] = legacy[node.address]
+        yield row
+
+
+def _pools(
+    nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
+) -> dict[Address, list[int]]:
+    """Return the task scores that count; under legacy rules those of the present window."""
+    if rules.legacy is None:
+        return {node.address: list(pool_at(node, time, rules)) for node in nodes}
+    given: dict[Address, list[int]] = {node.address: [] for node in nodes}
+    for entry in scores:
+        given[entry.node].append(entry.score)
+    for node in nodes:
+        counted = scores_counted(node, time, rules)
+        del given[node.address][: node.scored - counted]
+    return given
+
+
+def _node(
+    node: Node, pool: list[int], time: int, rules: Rules, peers: Peers | None
+) -> dict[str, object]:
+    qos = qos_at(node, time, rules, peers)
+    return {
+        "node": node.address,
+        "status": status_of(node),
+        "task_scores": pool,
+        "sum": sum(pool),
+        "count": len(pool),
+        "long_term": decimal_text(long_term(node, rules, time)),
+        "reliability": decimal_text(reliability_at(node, time, rules)),
+        "reliability_base": decimal_text(node.base),
+        "reliability_since": wire_int(node.since),
+        "qos": None if qos is None else decimal_text(qos),
+        "excluded": is_excluded(node, time, rules),
+        "kickout_due": is_kickout_due(node, rules, time),
+    }
+
+
+def _group(result: GroupResult) -> dict[str, object]:
+    members = [_member(member) for member in result.members]
+    return {"group": result.group, "members": members, "scored": result.scored}
+
+
+def _member(member: GroupMember) -> dict[str, object]:
+    return {
+        "task": member.task,
+        "node": member.node,
+        "rank": member.rank,
+        "elapsed": wire_int(member.elapsed),
+        "score": member.score,
+    }
+
+
+def _anomaly(anomaly: Anomaly) -> dict[str, object]:
+    place = {key: wire_int(value) for key, value in anomaly.at._asdict().items()}
+    return {**place, "rule": anomaly.rule, "event": anomaly.event}

@@ -1,0 +1,1 @@
+"""Candidates, weights and draws, for whoever asks."""

@@ -1,0 +1,174 @@
+"""Draws a task's node again from the chain, and compares with what happened (scoring.md 7)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oracle.chain.protocols import Chain, Reader
+from oracle.dispatch.assigner import refuse_other_settings
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.redraw import Headers, Redrawing, Start
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.state.task import Task
+from oracle.errors import InputError
+from oracle.indexer.stored_events import stored_events
+from oracle.store.database import Store, Unit
+from oracle.systems.assignment import Drawing
+
+
+class DrawVerdict(StrEnum):
+    """What came of the comparison."""
+
+    # The node that started the task is the one that was drawn for it.
+    AGREES = "agrees"
+    # Another node started it, or none had been drawn.
+    DIFFERS = "differs"
+    # It started before `dispatch.start_block`, or ended without having started.
+    NOT_DISPATCHED = "not_dispatched"
+    # It has neither started nor ended.
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the daemon wrote down in `draw`; `over_block` None: the draw stands."""
+
+    seed_block: int
+    seed_hash: Hash
+    node: Address
+    over_block: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawCheck:
+    """A task's draw, made again.
+
+    `drawings`: every draw that the chain asks for, oldest first, each with its candidates and
+    numbers; the last one counts, if it is `standing`: just before the task started, or now.
+    `started_by` None: nobody. `recorded`: what the daemon wrote down. `why` says the verdict in a
+    sentence. `as_of`: the last block at whose end was looked.
+    """
+
+    task: TaskKey
+    verdict: DrawVerdict
+    why: str
+    drawings: tuple[Drawing, ...]
+    standing: bool
+    started_by: Address | None
+    started_block: int | None
+    recorded: tuple[Recorded, ...]
+    as_of: BlockRef
+
+
+@dataclass(frozen=True, slots=True)
+class AllDraws:
+    """Every task's draw, made again.
+
+    `started`: how many tasks started after `start_block`; `differing`: those of them that another
+    node started, or one that no draw stood for, oldest first. `as_of`: the last block looked at.
+    """
+
+    started: int
+    differing: tuple[Start, ...]
+    start_block: int
+    as_of: BlockRef
+
+    @property
+    def verdict(self) -> DrawVerdict:
+        """Return what holds for all; where none started there is nothing to compare."""
+        if self.differing:
+            return DrawVerdict.DIFFERS
+        return DrawVerdict.AGREES if self.started else DrawVerdict.NOT_DISPATCHED
+
+
+def verify_draw(
+    chain: Chain, store: Store, reader: Reader, settings: DispatchSettings, task: TaskKey
+) -> DrawCheck:
+    """Fold the stored events from the start, draw from `settings.start_block` on, and compare.
+
+    Block hashes and times are asked of the chain, in batches. `app.chain`, `app.store`,
+    `app.reader` and `app.dispatch_settings` are what it wants.
+
+    Raises:
+        InputError: nothing is indexed, or by other settings, or there is no such task.
+        TransientError: the chain does not answer, or does not have the stored blocks any more.
+    """
+    with store.reading() as unit:
+        refuse_other_settings(unit, settings)
+        cursor, identity = unit.cursor.get(), unit.identity.get()
+        found = unit.tasks.named([task]).get(task)
+        if cursor is None or identity is None:
+            raise InputError("nothing is indexed yet: there is no draw to verify")
+        if found is None or found.created_at is None:
+            raise InputError(f"no task {task} was created up to block {cursor.number}")
+        recorded = tuple(
+            Recorded(one.seed_block, one.seed_hash, one.node, one.void_block)
+            for one in unit.draws.of_task(task)
+        )
+        over = found.started_at or found.ended_at
+        last = cursor.number if over is None else over.block - 1
+        events = list(stored_events(unit, reader, BlockRange(identity.start_block, last + 1)))
+        ours = {block.number: block for block in _stored(unit, settings.start_block, last)}
+    headers = Headers(chain, ours, last)
+    redrawing = Redrawing(settings, headers)
+    told = redrawing.up_to(last, events)
+    drawings = tuple(one for one in told if isinstance(one, Drawing) and one.task == task)
+    standing = redrawing.standing.get(task)
+    verdict, why = _judged(found, standing, settings.start_block)
+    return DrawCheck(
+        task=task,
+        verdict=verdict,
+        why=why,
+        drawings=drawings,
+        standing=standing is not None,
+        started_by=found.node,
+        started_block=None if found.started_at is None else found.started_at.block,
+        recorded=recorded,
+        as_of=headers.at(last),
+    )
+
+
+def verify_all(chain: Chain, store: Store, reader: Reader, settings: DispatchSettings) -> AllDraws:
+    """Do the same for every task that started after `settings.start_block`, in one pass.
+
+    Raises:
+        InputError: nothing is indexed, or by other settings.
+        TransientError: the chain does not answer, or does not have the stored blocks any more.
+    """
+    with store.reading() as unit:
+        refuse_other_settings(unit, settings)
+        cursor, identity = unit.cursor.get(), unit.identity.get()
+        if cursor is None or identity is None:
+            raise InputError("nothing is indexed yet: there is no draw to verify")
+        last = cursor.number
+        events = list(stored_events(unit, reader, BlockRange(identity.start_block, last)))
+        ours = {block.number: block for block in _stored(unit, settings.start_block, last)}
+    headers = Headers(chain, ours, last)
+    starts = [
+        one
+        for one in Redrawing(settings, headers).up_to(last, events)
+        if isinstance(one, Start) and one.block > settings.start_block
+    ]
+    differing = tuple(one for one in starts if one.node is None or one.node != one.drawn)
+    return AllDraws(len(starts), differing, settings.start_block, headers.at(last))
+
+
+def _stored(unit: Unit, first: int, last: int) -> list[BlockRef]:
+    return unit.blocks.between(first, last) if first <= last else []
+
+
+def _judged(task: Task, standing: Address | None, start: int) -> tuple[DrawVerdict, str]:
+    if task.started_at is None:
+        if task.ending is not None:
+            why = f"it ended ({task.ending}) without having started"
+            return DrawVerdict.NOT_DISPATCHED, why
+        who = "nobody is drawn yet" if standing is None else f"{standing} is drawn"
+        return DrawVerdict.WAITING, f"it has not started; {who}"
+    started = f"{task.node} started it in block {task.started_at.block}"
+    if task.started_at.block <= start:
+        why = f"{started}, and nothing is drawn up to dispatch.start_block {start}"
+        return DrawVerdict.NOT_DISPATCHED, why
+    if standing == task.node:
+        return DrawVerdict.AGREES, f"{started}, as drawn"
+    instead = "no draw stood then" if standing is None else f"{standing} was drawn"
+    return DrawVerdict.DIFFERS, f"{started}, and {instead}"

@@ -1,0 +1,68 @@
+"""The record of draws for who asks: which ones stand, and how the last of the others ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oracle.domain.state.task import Task
+from oracle.store.database import Store
+from oracle.store.state.cursor_repository import Cursor
+from oracle.store.state.draw_repository import StoredDraw
+
+
+class Outcome(StrEnum):
+    """Why a draw stands no more."""
+
+    STARTED = "started"
+    STARTED_ELSEWHERE = "started_elsewhere"
+    TASK_ENDED = "task_ended"
+    # Its node could not have the task any more, or a new start block came: drawn anew.
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One draw; `since`: the seed block's time in seconds, None where its header is not kept.
+
+    `outcome` None: it stands.
+    """
+
+    draw: StoredDraw
+    since: int | None
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """As of the cursor, None: nothing is indexed. `standing`: the oldest first; `over`: newest."""
+
+    as_of: Cursor | None
+    standing: Sequence[Told]
+    over: Sequence[Told]
+
+
+def recent_draws(store: Store, last: int) -> Draws:
+    """Return all draws that stand, and the last ones that stand no more."""
+    with store.reading() as unit:
+        standing, over = unit.draws.standing(), unit.draws.over(last)
+        tasks = unit.tasks.named({draw.task for draw in over})
+        seeds = {draw.seed_block for draw in (*standing, *over)}
+        found = {number: unit.blocks.at(number) for number in seeds}
+        times = {number: None if ref is None else ref.time for number, ref in found.items()}
+        return Draws(
+            unit.cursor.get(),
+            [Told(draw, times[draw.seed_block], None) for draw in standing],
+            [
+                Told(draw, times[draw.seed_block], _outcome(draw, tasks.get(draw.task)))
+                for draw in over
+            ],
+        )
+
+
+def _outcome(draw: StoredDraw, task: Task | None) -> Outcome:
+    if task is None:
+        return Outcome.UNDONE
+    if task.started_at is not None and task.started_at.block == draw.void_block:
+        return Outcome.STARTED if task.node == draw.node else Outcome.STARTED_ELSEWHERE
+    is_ended = task.ended_at is not None and task.ended_at.block == draw.void_block
+    return Outcome.TASK_ENDED if is_ended else Outcome.UNDONE

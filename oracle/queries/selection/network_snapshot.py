@@ -1,0 +1,158 @@
+"""The network at a time, for who decides by hand: its nodes, its waiting tasks, what was seen.
+
+Made from a file of events, or from the database: as it was folded where that says enough, else
+by folding the stored events again in memory.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.errors import InputError
+from oracle.indexer.stored_events import stored_events
+from oracle.queries.explain import Archive
+from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.policy import Follower
+
+# Events folded at once; memory stays flat.
+_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The network after `block` (None: before any event) at `time`, in seconds.
+
+    `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
+    `given`: for the groups of those, and the one asked about, the nodes that had a task of it.
+    `drawn`: who is to start a waiting task, by a draw of the daemon that stands; a file knows
+    none.
+    """
+
+    rules: Rules
+    block: int | None
+    time: int
+    nodes: Mapping[Address, Node]
+    waiting: Sequence[Task]
+    given: Mapping[GroupKey, frozenset[Address]]
+    drawn: Mapping[TaskKey, Address] = field(default_factory=dict)
+
+    def given_in(self, group: GroupKey | None) -> frozenset[Address]:
+        """Return the nodes that had a task of the group: they get no other one of it."""
+        return frozenset() if group is None else self.given.get(group, frozenset())
+
+    def taken_from(self, task: Task) -> frozenset[Address]:
+        """Return the nodes that are not for the task, though they look free (scoring.md 7)."""
+        drawn = {node for key, node in self.drawn.items() if key != task.key}
+        return self.given_in(task.group) | drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a survey is for.
+
+    `at`: the time in seconds; later events are left out; None: the last event's, or the
+    cursor's. `follower`: what has to see every event on the way. `group`: one whose nodes are
+    asked for beside those of the waiting tasks.
+    """
+
+    rules: Rules
+    at: int | None = None
+    follower: Follower | None = None
+    group: GroupKey | None = None
+
+
+def survey_events(events: Sequence[DomainEvent], asked: Question) -> Survey:
+    """Fold events, sorted by position, from nothing.
+
+    Raises:
+        InputError: there is no event, and no time is asked for.
+    """
+    if asked.at is None and not events:
+        raise InputError("no events: there is nothing to fold")
+    time = events[-1].time if asked.at is None else asked.at
+    return _folded(events, asked, time)
+
+
+def survey_store(archive: Archive, asked: Question) -> Survey:
+    """Read the network at the database's cursor, or fold what is stored up to a time.
+
+    Folded again are other rules than the database's, an earlier time, and what has to be seen.
+
+    Raises:
+        InputError: nothing is indexed yet.
+    """
+    with archive.store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+        time = cursor.time if asked.at is None else asked.at
+        is_now = time >= cursor.time and asked.rules == archive.rules
+        if not is_now or asked.follower is not None:
+            blocks = BlockRange(0, cursor.number)
+            return _folded(stored_events(unit, archive.reader, blocks), asked, time)
+        waiting = sorted(unit.tasks.waiting(), key=_age)
+        return Survey(
+            rules=asked.rules,
+            block=cursor.number,
+            time=time,
+            nodes={node.address: node for node in unit.nodes.all()},
+            waiting=waiting,
+            given=_given(unit.tasks.of_groups(_groups(waiting, asked))),
+            drawn={each.task: each.node for each in unit.draws.standing()},
+        )
+
+
+def _folded(events: Iterable[DomainEvent], asked: Question, time: int) -> Survey:
+    fold = Fold(asked.rules)
+    for batch in _batches(event for event in events if event.time <= time):
+        fold.many(batch)
+        # What would be written down is not wanted here.
+        fold.drain()
+        if asked.follower is not None:
+            for event in batch:
+                asked.follower.take(event)
+    tasks = fold.ledger.tasks.values()
+    waiting = sorted(filter(is_waiting, tasks), key=_age)
+    groups = _groups(waiting, asked)
+    return Survey(
+        rules=asked.rules,
+        block=None if fold.last is None else fold.last.at.block,
+        time=time,
+        nodes=fold.ledger.nodes,
+        waiting=waiting,
+        # A group that has been scored takes no more tasks.
+        given=_given(task for task in tasks if task.group in groups and not task.scored_in),
+    )
+
+
+def _age(task: Task) -> tuple[Position | tuple[()], TaskKey]:
+    return task.created_at or (), task.key
+
+
+def _groups(waiting: Iterable[Task], asked: Question) -> set[GroupKey]:
+    groups = {task.group for task in waiting} | {asked.group}
+    return {group for group in groups if group is not None}
+
+
+def _given(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Address]]:
+    """Return who had a task of each group."""
+    given: dict[GroupKey, set[Address]] = {}
+    for task in tasks:
+        if task.group is not None:
+            nodes = given.setdefault(task.group, set())
+            nodes.update(run.node for run in task.runs)
+            if task.node is not None:
+                nodes.add(task.node)
+    return {group: frozenset(nodes) for group, nodes in given.items()}
+
+
+def _batches(events: Iterator[DomainEvent]) -> Iterator[list[DomainEvent]]:
+    while batch := list(islice(events, _AT_ONCE)):
+        yield batch

@@ -1,0 +1,168 @@
+"""The tasks that wait: in which groups and order, what a node would take, who would be dropped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership, Node
+from oracle.errors import InputError
+from oracle.queries.selection.network_snapshot import Survey
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, Waiting, room_for
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.legacy.legacy_policy import LegacyPolicy
+from oracle.systems.legacy.legacy_queue import LegacyQueue, Offer as LegacyOffer
+from oracle.systems.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The waiting tasks in the groups of one system, and by what they are valued."""
+
+    queue: TaskQueue | LegacyQueue
+    pricing: Pricing
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many tasks may wait, and who goes when one more comes that is worth more.
+
+    `dropped`: the least valuable first.
+    """
+
+    members: int
+    most: int
+    dropped: Sequence[Waiting]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a group offers a node: its best task that the node can run.
+
+    `why_not` None: this one is taken. `waiting` is the group's first where it can run none.
+    """
+
+    group: QueueGroup
+    waiting: Waiting
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node would take if it were freed now; `unfit`: why it would get nothing at all."""
+
+    node: Address
+    unfit: Out | None
+    heads: Sequence[Head]
+
+    @property
+    def taken(self) -> Head | None:
+        """Return the head that the node would take."""
+        if self.unfit is not None:
+            return None
+        return next((head for head in self.heads if head.why_not is None), None)
+
+
+# Why a head is not taken by a node that has the card for it.
+LESS_VALUABLE = "less_valuable"
+HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
+DRAWN_FOR_ANOTHER = "drawn_for_another"
+
+
+@dataclass(frozen=True, slots=True)
+class TrioOffer:
+    """What a node would take together with two others if it were freed now (legacy system).
+
+    `offers`: one for each group of which three nodes could run a task, the best first, which is
+    taken. `unfit`: why the node would get nothing at all.
+    """
+
+    node: Address
+    unfit: Out | None
+    offers: Sequence[LegacyOffer]
+
+
+def line_up(survey: Survey, policy: Policy, pricing: Pricing) -> Line:
+    """Put the waiting tasks into the groups of a policy's system.
+
+    Raises:
+        InputError: the policy's system has no queue.
+    """
+    if isinstance(policy, LegacyPolicy):
+        return Line(LegacyQueue(pricing.value_of, survey.waiting), pricing)
+    if isinstance(policy, CrynuxPolicy):
+        return Line(TaskQueue(pricing, policy.weighting, survey.waiting), pricing)
+    raise InputError(f"--policy: {policy.name} has no queue")
+
+
+def room_in(line: Line, survey: Survey, alpha: Fraction) -> Room:
+    """Say how many tasks may wait: floor(alpha * members), at least 1 (scoring.md 7).
+
+    Raises:
+        ValueError: alpha is not above 0.
+    """
+    member = Membership.MEMBER
+    members = sum(node.membership is member for node in survey.nodes.values())
+    most = room_for(members, alpha)
+    return Room(members, most, line.queue.overflow(most - 1))
+
+
+def offer_to(line: Line, survey: Survey, address: Address) -> Offer | TrioOffer:
+    """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
+
+    Tasks of a group of which it had one already, and tasks drawn for another, are not for it.
+
+    Raises:
+        InputError: the network never mentioned this node.
+    """
+    node = _freed(survey, address)
+    if isinstance(line.queue, LegacyQueue):
+        return _trio_with(line.queue, survey, node)
+    return _alone(line.queue, survey, node)
+
+
+def _alone(queue: TaskQueue, survey: Survey, node: Node) -> Offer:
+    address = node.address
+    open_to_it = [
+        task
+        for task in survey.waiting
+        if address not in survey.given_in(task.group)
+        and survey.drawn.get(task.key, address) == address
+    ]
+    own = TaskQueue(queue.pricing, queue.weighting, open_to_it)
+    offered, best = own.heads_for(node), own.next_for(node)
+    heads = []
+    for group, entries in queue.groups().items():
+        waiting = offered.get(group)
+        if waiting is None:
+            heads.append(Head(group, entries[0], _why_not(queue, survey, node, entries[0])))
+        else:
+            heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
+    return Offer(address, unavailable(node, survey.time, survey.rules), heads)
+
+
+def _trio_with(queue: LegacyQueue, survey: Survey, node: Node) -> TrioOffer:
+    available = [
+        each
+        for each in survey.nodes.values()
+        if unavailable(each, survey.time, survey.rules) is None
+    ]
+    unfit = unavailable(node, survey.time, survey.rules)
+    return TrioOffer(node.address, unfit, [] if unfit else queue.offers_for(node, available))
+
+
+def _freed(survey: Survey, address: Address) -> Node:
+    known = survey.nodes.get(address)
+    if known is None:
+        raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
+    return replace(known, running=0)
+
+
+def _why_not(queue: TaskQueue, survey: Survey, node: Node, waiting: Waiting) -> str:
+    if survey.drawn.get(waiting.key, node.address) != node.address:
+        return DRAWN_FOR_ANOTHER
+    if queue.can_run(node, waiting.task):
+        return HAD_ONE_OF_ITS_GROUP
+    return misfit(node, requirement_of(waiting.task)) or Out.MODELS_NOT_ON_DISK

@@ -1,0 +1,279 @@
+"""Looks at the database without changing it: what `status`, `/v1/status` and `/metrics` tell."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oracle.chain.verification.refused_blocks import Refusal
+from oracle.daemon.lease.lease_keeper import worker
+from oracle.domain.blocks import BlockRef
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.lanes import lane_of
+from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.scoring.legacy_factors import Factors, Peers, peers_at
+from oracle.domain.scoring.node_scores import (
+    factors_of,
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+    status_of,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+from oracle.indexer.audit.disputes import Dispute, disputes_in
+from oracle.indexer.refused_block import refusal_in
+from oracle.indexer.rules_binding import folded_by
+from oracle.kickouts.kickout_eligibility import due_spells
+from oracle.reporting.sanity_gate import holding
+from oracle.store.database import Store, Unit
+from oracle.store.ops.halts import Latch
+from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState, Pause
+from oracle.store.raw.reorg_repository import Reorg
+from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.report_repository import StoredReport
+from oracle.store.state.rule_set_repository import RuleSet, named_by
+from oracle.telemetry.metrics import Census
+from oracle.txmgr.confirmation.attribution import without_receipt
+
+_STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
+_PLANNED_PUSH = (IntentState.PLANNED, IntentKind.PUSH)
+_NO_INTENTS = {(kind.value, state.value): 0 for kind in IntentKind for state in IntentState}
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The database at its cursor; `nodes` by status, `outbox` by (kind, state).
+
+    `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
+    seconds of block time, None before the first round. `oldest_draw` is the seed block of the draw
+    that stands the longest, None: none does. `lease` names who works on the database,
+    None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
+    counts the blocks read by the level that they reached, `dead_letters` what could not be read.
+    `senders`: who ever sent, and why he rests, where he does. `refusal`: a block that is not taken
+    in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that wait
+    for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
+    `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
+    of them gave and no other was asked about. `unproven`: why calls wait whose nonce is used,
+    while no endpoint shows a receipt.
+    """
+
+    chain_id: int | None
+    start_block: int | None
+    rules: RuleSet | None
+    folded: BlockRef | None
+    final: int | None
+    anomalies: int
+    nodes: Mapping[str, int]
+    kickouts_due: int
+    round: int
+    round_age: int | None
+    reports: tuple[StoredReport, ...]
+    outbox: Mapping[tuple[str, str], int]
+    tasks_waiting: int
+    draws_standing: int
+    oldest_draw: int | None
+    lease: str | None
+    latches: tuple[Latch, ...] = ()
+    reorg: Reorg | None = None
+    levels: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    senders: Mapping[Account, Pause | None] = field(default_factory=dict)
+    refusal: Refusal | None = None
+    disputes: tuple[Dispute, ...] = ()
+    held: tuple[Gate, ...] = ()
+    push: Intent | None = None
+    kicks: tuple[Kick, ...] = ()
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    suspect: int = 0
+    unproven: tuple[str, ...] = ()
+
+
+def overview(store: Store) -> Overview:
+    """Read one snapshot, without looking at nodes but those whose kickout is due."""
+    with store.reading() as unit:
+        identity, cursor = unit.identity.get(), unit.cursor.get()
+        held = unit.lease.current()
+        number, age = _round(unit, cursor.time if cursor else None)
+        standing = unit.draws.standing()
+        return Overview(
+            chain_id=identity.chain_id if identity else None,
+            start_block=identity.start_block if identity else None,
+            rules=folded_by(unit),
+            folded=unit.blocks.at(cursor.number) if cursor else None,
+            final=cursor.final_number if cursor else None,
+            anomalies=unit.anomalies.count(),
+            nodes=_by_status(unit.nodes.counts()),
+            kickouts_due=_due(unit),
+            round=number,
+            round_age=age,
+            reports=tuple(unit.reports.latest(3)),
+            outbox=unit.outbox.intents.counts(),
+            tasks_waiting=unit.tasks.count_waiting(),
+            draws_standing=len(standing),
+            oldest_draw=standing[0].seed_block if standing else None,
+            lease=worker(held),
+            latches=tuple(unit.latches.all_closed()),
+            reorg=next(iter(unit.reorgs.newest(1)), None),
+            levels=_levels(unit),
+            dead_letters=unit.dead_letters.count_open(),
+            senders={
+                account: unit.outbox.senders.paused_because(account)
+                for account in unit.outbox.counts.accounts()
+            },
+            refusal=refusal_in(unit),
+            disputes=tuple(disputes_in(unit)),
+            held=tuple(holding(unit)),
+            push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
+            kicks=tuple(unit.rounds.live_kicks()),
+            wrong=unit.facts.quarantine.reasons(),
+            suspect=_suspect(unit),
+            unproven=tuple(
+                one.error_text or ""
+                for account in unit.outbox.counts.accounts()
+                for one in without_receipt(unit, account)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node at the cursor's time; fractions in units of 10^-18, `qos` None: no member.
+
+    `lane` is what a report would say now, `lane_on_chain` what the contract holds; `index` None:
+    the contract does not know the node.
+    """
+
+    node: Node
+    # Whose score this is.
+    rules: RuleSet
+    status: str
+    long_term: int
+    reliability: int
+    qos: int | None
+    is_excluded: bool
+    is_kickout_due: bool
+    # R, P, B and the window behind `qos`; None but for members under legacy rules.
+    factors: Factors | None
+    lane: int
+    lane_on_chain: int
+    index: int | None
+
+
+def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
+    """Return every node, the best first, those out of the network last."""
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            return []
+        rounds = unit.rounds.load()
+        nodes = list(unit.nodes.all())
+        peers = peers_at(nodes, cursor.time, rules)
+        seen = _Seen(cursor.time, rules, named_by(rules), peers, rounds)
+        rows = [_row(node, seen) for node in nodes]
+    return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a row is read by; `peers` under legacy rules alone."""
+
+    time: int
+    rules: Rules
+    named: RuleSet
+    peers: Peers | None
+    rounds: Rounds
+
+
+def _row(node: Node, seen: _Seen) -> NodeRow:
+    time, rules, rounds = seen.time, seen.rules, seen.rounds
+    qos = qos_at(node, time, rules, seen.peers)
+    return NodeRow(
+        node=node,
+        rules=seen.named,
+        status=status_of(node),
+        long_term=long_term(node, rules, time),
+        reliability=reliability_at(node, time, rules),
+        qos=qos,
+        is_excluded=is_excluded(node, time, rules),
+        is_kickout_due=is_kickout_due(node, rules, time),
+        factors=None if qos is None else factors_of(node, time, rules, seen.peers),
+        lane=lane_of(node, time, rules, seen.peers),
+        lane_on_chain=rounds.lane_of_node(node.address),
+        index=rounds.index_by_node.get(node.address),
+    )
+
+
+def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None:
+    """Count everything that the metrics tell, as of the cursor's time; None: no block yet."""
+    with store.reading() as unit:
+        cursor = unit.cursor.get()
+        if cursor is None:
+            return None
+        # Alerts see a zero before the first of a kind.
+        statuses = Counter(dict.fromkeys(_STATUSES, 0))
+        members = []
+        for node in unit.nodes.all():
+            statuses[status_of(node)] += 1
+            if node.membership is Membership.MEMBER:
+                members.append(node)
+        peers = peers_at(members, cursor.time, rules)
+        number, age = _round(unit, cursor.time)
+        gas_used, spent_wei = unit.outbox.slots.gas_spent()
+        kicked = statuses[Membership.KICKED_OUT.value]
+        return Census(
+            nodes=statuses,
+            excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
+            long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
+            reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
+            qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
+            kickouts={"due": len(due_spells(unit, rules)), "done": kicked},
+            round=number,
+            round_age=age,
+            outbox=_NO_INTENTS | unit.outbox.intents.counts(),
+            anomalies=unit.anomalies.count(),
+            gas_used=gas_used,
+            spent_wei=spent_wei,
+            balance_wei=balance_wei,
+        )
+
+
+def _levels(unit: Unit) -> dict[str, int]:
+    scope = unit.coverage.current()
+    levels = {} if scope is None else unit.coverage.blocks_by_level(scope.id)
+    return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
+
+
+def _suspect(unit: Unit) -> int:
+    scope = unit.coverage.current()
+    return 0 if scope is None else unit.facts.quarantine.blocks(scope.id)
+
+
+def _due(unit: Unit) -> int:
+    """Count the kickouts that are due, by the rules that folded what is stored."""
+    folded = folded_by(unit)
+    rules = None if folded is None else unit.rule_sets.with_digest(folded.sha256)
+    # Older databases did not keep the rules whole; there were none with windows then.
+    return len(unit.kickouts.open() if rules is None else due_spells(unit, rules))
+
+
+def _round(unit: Unit, now: int | None) -> tuple[int, int | None]:
+    """Return the last accepted round and its age; round 0 has none."""
+    newest = unit.rounds.accepted(1)
+    if not newest or now is None:
+        return 0, None
+    return newest[-1].round, now - newest[-1].time
+
+
+def _by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
+    """Name the statuses as `views.status_of` does."""
+    statuses: Counter[str] = Counter()
+    for (membership, paused, running), count in counts.items():
+        if membership is not Membership.MEMBER:
+            statuses[membership.value] += count
+        elif paused:
+            statuses["paused"] += count
+        else:
+            statuses["busy" if running else "available"] += count
+    return dict(statuses)

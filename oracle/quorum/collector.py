@@ -1,0 +1,60 @@
+"""Gathers what a push or a proposal needs: the signatures of a quorum of the signers."""
+
+from collections.abc import Collection
+
+from oracle.bindings.membership import signers_of
+from oracle.bindings.qos_oracle import Standing
+from oracle.domain.ids import Address
+from oracle.quorum.gatherer import ask_peers
+from oracle.store.database import Unit
+from oracle.store.outbox.records import SignedStatement
+from oracle.txmgr.context import Desk
+
+
+def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes | None:
+    """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
+
+    Counted are our own signature and those that peers told us, of exactly `record.digest`, by
+    those who are the contract's signers at this moment: one that was removed counts no more.
+    Peers are asked as long as there are too few of these.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+    """
+    signers = signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block)
+    counted = _counted(desk, record, signers)
+    if len(counted) < standing.head.quorum and ask_peers(desk, record, standing):
+        counted = _counted(desk, record, signers)
+    if len(counted) < standing.head.quorum:
+        return None
+    return b"".join(counted[signer] for signer in sorted(counted)[: standing.head.quorum])
+
+
+def why_not_counted(desk: Desk, standing: Standing) -> str | None:
+    """Tell why nobody counts what our signer signs; None: it is one of the contract's.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+    """
+    ours = desk.publisher.signer.address
+    if ours in signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block):
+        return None
+    return f"our signer {ours} is none of the contract's signers: what it signs counts for nothing"
+
+
+def _counted(
+    desk: Desk, record: SignedStatement, signers: Collection[Address]
+) -> dict[Address, bytes]:
+    with desk.store.reading() as unit:
+        found = gathered(unit, record)
+    return {signer: found[signer] for signer in found if signer in signers}
+
+
+def gathered(unit: Unit, record: SignedStatement) -> dict[Address, bytes]:
+    """Return every signature of this digest that we hold, by signer."""
+    about = (record.contract, record.kind, record.round, record.subject)
+    said = [
+        *unit.outbox.peers.of(*about),
+        *(one for one in unit.outbox.signatures.of_round(*about) if one.dead_why is None),
+    ]
+    return {one.signer: one.signature for one in said if one.digest == record.digest}

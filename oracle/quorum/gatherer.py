@@ -1,0 +1,155 @@
+"""Asks the other reporters for their statements, and keeps those of the contract's signers."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from oracle.bindings.membership import signers_of
+from oracle.bindings.qos_oracle import Standing
+from oracle.domain.ids import Address, Hash
+from oracle.quorum.board import place_of
+from oracle.quorum.statement_tally import compare
+from oracle.quorum.statements import KICK, REPORT, kick_subject
+from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
+from oracle.store.database import Unit
+from oracle.store.outbox.records import SignedStatement
+from oracle.txmgr.context import Desk
+
+
+class Heard(NamedTuple):
+    """What a host told, as it told it, and as it is written down."""
+
+    host: str
+    told: Told
+    said: SignedStatement
+
+
+def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
+    """Ask what others signed of this round and subject; return how much of it was new.
+
+    Kept is what is genuine, about the same contract, round and subject, by one who is a signer
+    of the contract at this moment; whatever it says, but not more of one signer about one round
+    in a report's time to live than an answer holds. What is ahead of us is left for later.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+        FatalError: another process has taken over the lease.
+    """
+    if desk.peers is None:
+        return 0
+    place = _place(desk, about)
+    return _take_in(desk, about, desk.peers.ask(f"/v1/{place}"), lambda: standing)
+
+
+def ask_again(desk: Desk, about: SignedStatement) -> int:
+    """Ask about what is settled here, a few times: who says otherwise may say so later.
+
+    Only where something is new the contract is asked. Raises as `ask_peers` does.
+    """
+    if desk.peers is None:
+        return 0
+    heard = desk.peers.ask_again(f"/v1/{_place(desk, about)}")
+    return _take_in(desk, about, heard, desk.standing)
+
+
+def _take_in(
+    desk: Desk,
+    about: SignedStatement,
+    answers: list[tuple[str, Told]],
+    look: Callable[[], Standing],
+) -> int:
+    place = _place(desk, about)
+    new = _unknown(
+        desk,
+        [
+            Heard(host, told, _statement(told, about))
+            for host, told in answers
+            if place_of(told) == place and _is_here(told, about)
+        ],
+    )
+    if not new:
+        return 0
+    standing = look()
+    signers = signers_of(desk.publisher.lines, about.contract, standing.block)
+    _tell_of_strangers(desk, [one for one in new if one.said.signer not in signers])
+    theirs = [one for one in new if one.said.signer in signers]
+    return _kept(desk, theirs, standing, about.digest)
+
+
+def _tell_of_strangers(desk: Desk, strangers: list[Heard]) -> None:
+    for one in strangers:
+        if desk.peers is not None and desk.peers.is_news(one.host, one.said.signer):
+            structlog.get_logger().warning(
+                "stranger_signed", host=one.host, signer=one.said.signer
+            )
+
+
+def _unknown(desk: Desk, heard: list[Heard]) -> list[Heard]:
+    """Return what we have not kept yet, and have come far enough to judge; our own not."""
+    with desk.store.reading() as unit:
+        cursor = unit.cursor.get()
+        height = -1 if cursor is None else cursor.number
+        return [
+            one
+            for one in heard
+            if (one.said.as_of_block or 0) < height
+            and all(
+                (known.signer, known.digest) != (one.said.signer, one.said.digest)
+                for known in _known(unit, one.said)
+            )
+        ]
+
+
+def _known(unit: Unit, said: SignedStatement) -> list[SignedStatement]:
+    about = (said.contract, said.kind, said.round, said.subject)
+    return [*unit.outbox.peers.of(*about), *unit.outbox.signatures.of_round(*about)]
+
+
+def _kept(desk: Desk, new: list[Heard], standing: Standing, ours: Hash) -> int:
+    """Keep what is new, and count it; of a signer that says more and more only what we say too."""
+    if not new:
+        return 0
+    kept, since = 0, desk.stamp.at - desk.settings.ttl_seconds
+    with desk.writing() as unit:
+        for host, told, said in new:
+            is_much = unit.outbox.peers.told_since(said, since) >= MOST_STATEMENTS
+            if is_much and said.digest != ours:
+                continue
+            # Before it is kept: what its signer said until now.
+            compare(desk, unit, (said, told), standing)
+            unit.outbox.peers.add(said, host, desk.stamp)
+            kept += 1
+    return kept
+
+
+def _place(desk: Desk, about: SignedStatement) -> str:
+    if about.kind == REPORT:
+        return f"report/{about.round}"
+    with desk.store.reading() as unit:
+        return f"kick/{unit.rounds.node_at(int(about.subject.removeprefix(kick_subject(''))))}"
+
+
+def _is_here(told: Told, about: SignedStatement) -> bool:
+    """Tell whether it is about our contract, round and subject."""
+    subject = "" if isinstance(told, ToldReport) else kick_subject(told.index)
+    here = (told.chain_id, told.contract, told.round, subject)
+    return here == (about.chain_id, about.contract, about.round, about.subject)
+
+
+def _statement(told: Told, about: SignedStatement) -> SignedStatement:
+    is_report = isinstance(told, ToldReport)
+    return SignedStatement(
+        chain_id=told.chain_id,
+        contract=Address(told.contract),
+        signer=Address(told.signer),
+        kind=REPORT if is_report else KICK,
+        round=told.round,
+        subject=about.subject,
+        digest=Hash(told.digest),
+        signature=bytes.fromhex(told.signature[2:]),
+        expires_at=told.deadline,
+        prev_digest=Hash(told.prev if isinstance(told, ToldReport) else told.report),
+        as_of_block=told.as_of if isinstance(told, ToldReport) else None,
+        as_of_hash=Hash(told.as_of_hash) if isinstance(told, ToldReport) else None,
+    )

@@ -1,0 +1,51 @@
+"""Shows what we signed to the other reporters: all that is signed of it, and our signature."""
+
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.quorum.wire_format import Told, ToldKick, ToldReport
+from oracle.signing.signer import Statement
+from oracle.signing.typed_data import ReportStatement
+from oracle.store.outbox.records import SignedStatement
+from oracle.txmgr.context import Desk
+
+
+def offer(desk: Desk, statement: Statement, signed: SignedStatement) -> None:
+    """Show a statement that is stored; nothing happens where nobody serves what is shown."""
+    if desk.board is not None:
+        desk.board.put(_told(desk, statement, signed))
+
+
+def _told(desk: Desk, statement: Statement, signed: SignedStatement) -> Told:
+    signature = "0x" + signed.signature.hex()
+    if isinstance(statement, ReportStatement):
+        return ToldReport(
+            chain_id=signed.chain_id,
+            contract=signed.contract,
+            round=statement.round,
+            rules=statement.rules,
+            rules_hash=statement.rules_hash,
+            prev=statement.prev,
+            as_of=statement.as_of,
+            as_of_hash=statement.as_of_hash,
+            deadline=statement.deadline,
+            data_hash=statement.data_hash,
+            period=(statement.deadline - desk.settings.ttl_seconds)
+            // desk.settings.period_seconds,
+            digest=signed.digest,
+            signer=signed.signer,
+            signature=signature,
+        )
+    with desk.store.reading() as unit:
+        node = unit.rounds.node_at(statement.index)
+    return ToldKick(
+        chain_id=signed.chain_id,
+        contract=signed.contract,
+        round=statement.round,
+        report=statement.report,
+        index=statement.index,
+        evidence=statement.evidence,
+        deadline=statement.deadline,
+        node=node or ZERO_ADDRESS,
+        digest=signed.digest,
+        signer=signed.signer,
+        signature=signature,
+    )

@@ -1,0 +1,46 @@
+"""Goes on comparing after a round has its quorum: who disagrees may come late."""
+
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.quorum.gatherer import ask_again
+from oracle.quorum.statements import REPORT
+from oracle.store.outbox.records import SignedStatement
+from oracle.store.reports.report_repository import ReportState, StoredCut
+from oracle.txmgr.context import Desk
+
+# Rounds that are asked about again.
+_ROUNDS = 2
+
+
+def review(desk: Desk, cuts: list[StoredCut]) -> None:
+    """Ask the other reporters about the newest rounds that were signed or accepted.
+
+    A few times each and slowly, whether we transmit or only sign.
+
+    Raises:
+        TransientError: they told something new, and no endpoint answers.
+        FatalError: another process has taken over the lease.
+    """
+    if desk.peers is None:
+        return
+    rounds = {
+        one.cut.head_round + 1
+        for one in cuts
+        if one.digest is not None or one.state is ReportState.LANDED
+    }
+    for number in sorted(rounds)[-_ROUNDS:]:
+        ask_again(desk, _about(desk, number))
+
+
+def _about(desk: Desk, number: int) -> SignedStatement:
+    """Return what names a round; the rest is empty."""
+    return SignedStatement(
+        chain_id=desk.publisher.domain.chain_id,
+        contract=desk.publisher.domain.contract,
+        signer=ZERO_ADDRESS,
+        kind=REPORT,
+        round=number,
+        subject="",
+        digest=ZERO_HASH,
+        signature=b"",
+        expires_at=0,
+    )

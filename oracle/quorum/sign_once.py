@@ -1,0 +1,103 @@
+"""One round, one signature (I11): a second one only when the first can no longer land."""
+
+from dataclasses import replace
+
+import structlog
+
+from oracle.bindings.qos_oracle import Standing
+from oracle.errors import TransientError
+from oracle.quorum.dying import why_dead
+from oracle.quorum.offering import offer
+from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
+from oracle.store.database import Unit
+from oracle.store.outbox.records import SignedStatement
+from oracle.telemetry import quorum_metrics
+from oracle.txmgr.context import Desk
+
+
+def sign_once(
+    desk: Desk, statement: Statement, record: SignedStatement, now: Standing
+) -> SignedStatement | None:
+    """Return our signed statement, which is stored before anybody sees it.
+
+    The same statement again is the one that is stored: nothing is signed twice. `record` says
+    what is written down of it (`records`), `now` how the contract stands. None: an earlier
+    statement of this round may still land, or the signer keeps quiet because its database was
+    lost, or rests because it refused. Ask it outside of transactions: it may be another machine.
+
+    Raises:
+        InputError: there is no signer.
+        TransientError: it cannot be reached now, refused, or its answer is not its signature.
+        FatalError: the lease was lost.
+    """
+    with desk.store.reading() as unit:
+        earlier = unit.outbox.signatures.live(record)
+        is_signed = earlier is not None and earlier.digest == record.digest
+        if not is_signed and not _may_sign(unit, record, earlier, now):
+            return None
+    if earlier is not None and is_signed:
+        offer(desk, statement, earlier)
+        return earlier
+    if desk.publisher.signer_rest.left() > 0:
+        return None
+    desk.publisher.lines.check_chain(record.chain_id)
+    signature = _asked(desk, statement)
+    signed = replace(record, signer=desk.publisher.signer.address, signature=signature)
+    with desk.writing() as unit:
+        # Looked at once more, in the commit that makes it known.
+        earlier = unit.outbox.signatures.live(record)
+        if not _may_sign(unit, record, earlier, now):
+            return None
+        if earlier is not None:
+            reason = why_dead(unit, earlier, now) or "expired"
+            unit.outbox.signatures.bury(earlier.digest, reason, desk.stamp)
+        unit.outbox.signatures.add(signed, desk.stamp)
+    offer(desk, statement, signed)
+    return signed
+
+
+def _asked(desk: Desk, statement: Statement) -> bytes:
+    """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
+    rest = desk.publisher.signer_rest
+    try:
+        signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
+    except (SignerRefusedError, WrongSignatureError) as error:
+        rest.begin(None)
+        seconds = f"asked again in {rest.left():.0f} s"
+        raise TransientError(f"nothing is signed: {error}; {seconds}") from error
+    rest.end()
+    return signature
+
+
+def _may_sign(
+    unit: Unit, record: SignedStatement, earlier: SignedStatement | None, now: Standing
+) -> bool:
+    quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    cursor = unit.cursor.get()
+    if quiet is not None and (cursor is None or cursor.time < quiet):
+        return False
+    about = (record.contract, record.kind, record.round, record.subject)
+    # What our key signed in another process, as a peer shows it, is ours to the contract too.
+    elsewhere = [
+        one
+        for one in unit.outbox.peers.of(*about)
+        if one.signer == record.signer and one.digest != record.digest
+    ]
+    for said in [*elsewhere, *([] if earlier is None else [earlier])]:
+        if why_dead(unit, said, now) is None:
+            _refuse(record, said)
+            return False
+    return True
+
+
+def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
+    """Tell of a second statement that was asked for while the first may land (case F61)."""
+    quorum_metrics.REFUSED.labels(record.kind).inc()
+    structlog.get_logger().warning(
+        "second_statement_refused",
+        kind=record.kind,
+        round=record.round,
+        subject=record.subject,
+        signed=earlier.digest,
+        asked=record.digest,
+    )

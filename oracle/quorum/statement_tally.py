@@ -1,0 +1,200 @@
+"""Compares what others signed with what we would: disagreement, equivocation, and when to stop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import structlog
+
+from oracle.bindings.membership import signers_of
+from oracle.bindings.qos_oracle import Standing
+from oracle.domain.ids import Address, Hash
+from oracle.quorum.dying import why_dead
+from oracle.quorum.statements import REPORT, statement_of
+from oracle.quorum.wire_format import Told, ToldReport
+from oracle.store.database import Unit
+from oracle.store.outbox.records import About, SignedStatement
+from oracle.store.reports.hold_repository import DISPUTED
+from oracle.store.reports.report_repository import StoredReport
+from oracle.telemetry import quorum_metrics
+from oracle.txmgr.context import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Who of the contract's signers said what about one round, as far as it can still land."""
+
+    signers: tuple[Address, ...]
+    quorum: int
+    ours: frozenset[Address]
+    others: dict[Hash, frozenset[Address]]
+    # Those whose statements say something else, dead ones and of other blocks too.
+    elsewhere: frozenset[Address] = frozenset()
+
+    @property
+    def why_hopeless(self) -> str | None:
+        """Tell why our statement cannot get a quorum; None: it has one, or still may."""
+        for digest, signers in self.others.items():
+            if len(signers) >= self.quorum:
+                return f"{DISPUTED}{_named(signers)} signed {digest}, which is a quorum"
+        said = self.ours.union(*self.others.values())
+        silent = len([signer for signer in self.signers if signer not in said])
+        if len(self.ours) + silent >= self.quorum:
+            return None
+        against = frozenset[Address]().union(*self.others.values())
+        return f"{DISPUTED}{_named(against)} signed otherwise; no quorum of {self.quorum} is left"
+
+    def what_lacks(self, number: int) -> str:
+        """Tell how many signatures a round has, and who else signed something, or nothing."""
+        rest = frozenset(self.signers) - self.ours
+        parts = {
+            "nothing came of": rest - self.elsewhere,
+            "something else of": rest & self.elsewhere,
+        }
+        told = "; ".join(f"{what} {_named(who)}" for what, who in parts.items() if who)
+        return f"round {number} has {len(self.ours)} of {self.quorum} signatures: {told}"
+
+
+def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
+    """Count what is known of the statements about the record's round.
+
+    Raises:
+        TransientError: no endpoint says who the signers are.
+    """
+    signers = signers_of(desk.publisher.lines, record.contract, standing.block)
+    about = (record.contract, record.kind, record.round, record.subject)
+    ours: set[Address] = set()
+    others: dict[Hash, set[Address]] = {}
+    elsewhere: set[Address] = set()
+    with desk.store.reading() as unit:
+        own = [one for one in unit.outbox.signatures.of_round(*about) if one.dead_why is None]
+        for said in [*own, *unit.outbox.peers.of(*about)]:
+            if said.signer not in signers:
+                continue
+            if said.digest == record.digest:
+                ours.add(said.signer)
+                continue
+            elsewhere.add(said.signer)
+            if differs(desk, unit, said, standing):
+                others.setdefault(said.digest, set()).add(said.signer)
+    quorum_metrics.know(signers)
+    for signer in signers:
+        quorum_metrics.SIGNATURES.labels(signer).set(signer in ours)
+    held = {digest: frozenset(found) for digest, found in others.items()}
+    return Tally(signers, standing.head.quorum, frozenset(ours), held, frozenset(elsewhere))
+
+
+def differs(desk: Desk, unit: Unit, said: SignedStatement, standing: Standing) -> bool:
+    """Tell whether a report's statement could land and is none of those that we cut.
+
+    One that we cut ourselves says what we say, at another moment; one of a time from which we
+    did not cut every report says nothing that we could judge.
+    """
+    if said.kind != REPORT or why_dead(unit, said, standing) is not None:
+        return False
+    as_of, period = said.as_of_block or 0, _period_of(desk, unit, said)
+    cut = unit.reports.between(as_of, as_of)
+    if not cut and period < unit.reports.complete_from():
+        return False
+    return all(_digest_of(desk, one, standing) != said.digest for one in cut)
+
+
+def has_differed(desk: Desk, unit: Unit, said: SignedStatement, standing: Standing) -> bool:
+    """Tell whether a statement that can no longer land said otherwise than we, of the same block.
+
+    One on top of another report than ours, or of a block of another fork, says nothing of us.
+    """
+    as_of = said.as_of_block or 0
+    for one in unit.reports.between(as_of, as_of) if said.kind == REPORT else ():
+        ours = (one.report.as_of.hash, one.report.prev, one.report.head_round + 1)
+        digest = _digest_of(desk, one, standing)
+        # Under rules that were changed since, ours would be another one too.
+        is_ours = one.digest in {None, digest}
+        if ours == (said.as_of_hash, said.prev_digest, said.round) and is_ours:
+            return digest != said.digest
+    return False
+
+
+def compare(
+    desk: Desk, unit: Unit, heard: tuple[SignedStatement, Told], standing: Standing
+) -> None:
+    """Tell of a statement that is not ours, or not its signer's only one; none is kept yet."""
+    said = heard[0]
+    earlier = [
+        one
+        for one in unit.outbox.peers.of(said.contract, said.kind, said.round, said.subject)
+        if one.signer == said.signer and one.digest != said.digest
+    ]
+    is_alive = why_dead(unit, said, standing) is None
+    if desk.publisher.has_signer and said.signer == desk.publisher.signer.address:
+        quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
+        _note(desk, unit, "our_key_signed_elsewhere", heard)
+    elif is_alive and any(why_dead(unit, one, standing) is None for one in earlier):
+        quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
+        _note(desk, unit, "equivocation", heard, {"ours": earlier[0].digest})
+    if differs(desk, unit, said, standing) or has_differed(desk, unit, said, standing):
+        quorum_metrics.DISAGREEMENT.labels(said.signer).inc()
+        _note(desk, unit, "disagreement", heard, _ours(desk, unit, said, standing))
+
+
+def _digest_of(desk: Desk, stored: StoredReport, standing: Standing) -> Hash:
+    statement = statement_of(stored.report, standing)
+    # Its own round, should another have followed.
+    statement = replace(statement, round=stored.report.head_round + 1)
+    return statement.digest(desk.publisher.domain)
+
+
+def _period_of(desk: Desk, unit: Unit, said: SignedStatement) -> int:
+    """Return the period that a statement is of, where it was made by our settings."""
+    block = unit.blocks.at(said.as_of_block or 0)
+    time = said.expires_at - desk.settings.ttl_seconds if block is None else block.time
+    return time // desk.settings.period_seconds
+
+
+def _ours(
+    desk: Desk, unit: Unit, said: SignedStatement, standing: Standing
+) -> dict[str, str | int]:
+    """Return what we say as of the same block; nothing: no period ended there."""
+    as_of = said.as_of_block or 0
+    cut = unit.reports.between(as_of, as_of)
+    if not cut:
+        return {}
+    return {
+        "ours": _digest_of(desk, cut[0], standing),
+        "our_period": cut[0].report.period,
+        "our_data_hash": statement_of(cut[0].report, standing).data_hash,
+    }
+
+
+def _note(
+    desk: Desk,
+    unit: Unit,
+    event: str,
+    heard: tuple[SignedStatement, Told],
+    ours: Mapping[str, str | int] = MappingProxyType({}),
+) -> None:
+    said, told = heard
+    instead = ours.get("ours", "anything of ours")
+    detail = f"{said.signer} signed {said.digest} for {said.kind} {said.round}, not {instead}"
+    unit.outbox.journal.write(event, desk.stamp, About(), detail)
+    theirs = (
+        {"period": told.period, "data_hash": told.data_hash}
+        if isinstance(told, ToldReport)
+        else {}
+    )
+    structlog.get_logger().error(
+        event,
+        signer=said.signer,
+        kind=said.kind,
+        round=said.round,
+        theirs=said.digest,
+        as_of=said.as_of_block,
+        as_of_hash=said.as_of_hash,
+        deadline=said.expires_at,
+        **theirs,
+        **{"ours": "", **ours},
+    )
+
+
+def _named(signers: frozenset[Address]) -> str:
+    return ", ".join(sorted(signers))

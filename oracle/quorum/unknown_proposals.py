@@ -1,0 +1,174 @@
+"""Proposals of kickouts on chain whose signatures are ours, and that this database never signed.
+
+What was signed is in the input of the transaction, which nobody reads while he indexes: each new
+proposal is asked for once, where it is found at the head (decision 0111).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from oracle.bindings.membership import signers_of
+from oracle.bindings.qos_oracle import proposal_in
+from oracle.chain.decode.abi_tails import MalformedError
+from oracle.chain.decode.oracle_logs import proposed_signatures
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.rounds import Kick
+from oracle.errors import TransientError
+from oracle.kickouts.signing_round import RECENT_ROUNDS
+from oracle.quorum.statements import KICK, kick_subject
+from oracle.rpc.fanout import RefusedError
+from oracle.rpc.understanding import understood
+from oracle.signing.signature_checks import is_signed_by
+from oracle.signing.typed_data import KickStatement
+from oracle.store.database import Unit
+from oracle.store.outbox.records import SignedStatement
+from oracle.txmgr.context import Desk
+
+# Block of the first look, and the proposals that were looked at.
+_SEEN = "own_key_seen_kicks"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A kickout that the contract took: the transaction, its block's time, and what we signed.
+
+    `ours`: our statements about that lane on the rounds that it may have been signed on, whatever
+    became of them.
+    """
+
+    kick: Kick
+    tx_hash: Hash
+    time: int
+    ours: Sequence[SignedStatement]
+
+    def is_of(self, desk: Desk, ours: SignedStatement) -> bool:
+        """Tell whether a statement of ours is of the evidence that the log names."""
+        kick, report = self.kick, ours.prev_digest or ZERO_HASH
+        said = KickStatement(ours.round, report, kick.index, kick.evidence, ours.expires_at)
+        return said.digest(desk.publisher.domain) == ours.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Proposals that nobody has looked at yet; `seen`: what to write down once somebody has."""
+
+    fresh: Sequence[Proposal]
+    seen: str | None
+
+    def done(self, unit: Unit) -> None:
+        """Note that they were looked at."""
+        if self.seen is not None:
+            unit.progress.set(_SEEN, self.seen)
+
+
+def unseen(desk: Desk, unit: Unit, heads: Heads) -> Look:
+    """Return the proposals since the last look; the first look, at the head, sees none."""
+    told, newest = unit.progress.get(_SEEN), unit.rounds.newest_kicks()
+    if told is None:
+        cursor = unit.cursor.get()
+        is_first = cursor is not None and desk.is_at_head(unit, heads)
+        return Look((), f"{cursor.number}" if cursor is not None and is_first else None)
+    since, *names = told.split(" ")
+    later = [kick for kick in newest if kick.proposed_at.block > int(since)]
+    fresh = [kick for kick in later if _name(kick) not in names]
+    if not fresh:
+        return Look((), None)
+    found = (_proposal(desk, unit, kick) for kick in fresh)
+    return Look([one for one in found if one is not None], " ".join([since, *map(_name, later)]))
+
+
+def is_strange(desk: Desk, proposal: Proposal) -> bool:
+    """Tell whether our key has signed it, and not here.
+
+    One that came by way of another contract does not show its signatures: it is ours where all of
+    the contract's signers have to sign, and else nobody knows.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    said = _said(desk, proposal)
+    if said is None:
+        return _is_hidden(desk, proposal)
+    digest, signatures = said
+    is_known = any(one.digest == digest for one in proposal.ours)
+    return not is_known and is_signed_by(desk.publisher.signer.address, digest, signatures)
+
+
+def _name(kick: Kick) -> str:
+    """After a reorg another proposal may stand in the same place."""
+    at = kick.proposed_at
+    return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
+
+
+def _proposal(desk: Desk, unit: Unit, kick: Kick) -> Proposal | None:
+    at, domain = kick.proposed_at, desk.publisher.domain
+    logs = (log for log in unit.logs.between(at.block, at.block) if log.index == at.log)
+    log = next(logs, None)
+    if log is None:
+        return None
+    signer, subject = desk.publisher.signer.address, kick_subject(kick.index)
+    signed = [
+        one
+        for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
+        for one in unit.outbox.signatures.of_round(domain.contract, KICK, around, subject)
+    ]
+    return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
+
+
+def _said(desk: Desk, proposal: Proposal) -> tuple[Hash, bytes] | None:
+    """Return the digest that was signed, and the signatures; None: the input does not say."""
+    calldata = _input_of(desk, proposal.tx_hash)
+    if calldata is None:
+        return None
+    try:
+        signatures = proposed_signatures(calldata)
+    except MalformedError:
+        return None
+    return proposal_in(calldata).digest(desk.publisher.domain), signatures
+
+
+def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
+    """Return the input of a transaction to the contract; None: it called another, or none has it.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    silence: TransientError | None = TransientError("no endpoint is configured")
+    for line in desk.publisher.lines.all:
+        try:
+            sent = line.ask("eth_getTransactionByHash", tx_hash)
+        except RefusedError:
+            silence = None
+            continue
+        except TransientError as error:
+            silence = silence and error
+            continue
+        silence = None
+        with understood("a transaction"):
+            if sent is not None and sent["hash"] == tx_hash:
+                is_direct = (sent["to"] or "").lower() == desk.publisher.domain.contract
+                return str(sent["input"]) if is_direct else None
+    if silence is not None:
+        raise silence
+    return None
+
+
+def _is_hidden(desk: Desk, proposal: Proposal) -> bool:
+    if any(proposal.is_of(desk, one) for one in proposal.ours):
+        return False
+    publisher, kick = desk.publisher, proposal.kick
+    standing = desk.standing()
+    signers = signers_of(publisher.lines, publisher.domain.contract, standing.block)
+    is_ours = publisher.signer.address in signers and standing.head.quorum >= len(signers)
+    if not is_ours:
+        structlog.get_logger().warning(
+            "proposal_unread",
+            node=kick.node,
+            round=kick.round,
+            transaction=proposal.tx_hash,
+            act="it shows no signatures; whether our key signed it is not known",
+        )
+    return is_ours

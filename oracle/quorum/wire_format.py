@@ -1,0 +1,123 @@
+"""A signed statement as reporters tell each other, strictly read; and whose signature it bears."""
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError
+from oracle.signing.signature_checks import Signature
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
+
+# Statements about one round that a reporter tells of at most.
+MOST_STATEMENTS = 8
+
+_Address = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{40}$")]
+_Hash = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{64}$")]
+_Signature = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{130}$")]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Short = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
+_Round = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
+
+
+class ToldReport(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="report", tag_field="kind"
+):
+    """A report's statement; `period` is told for people, the rest is what is signed."""
+
+    chain_id: _Number
+    contract: _Address
+    round: _Round
+    rules: _Short
+    rules_hash: _Hash
+    prev: _Hash
+    as_of: _Time
+    as_of_hash: _Hash
+    deadline: _Time
+    data_hash: _Hash
+    period: _Number
+    digest: _Hash
+    signer: _Address
+    signature: _Signature
+
+    def recomputed(self) -> Hash:
+        """Return the digest of what it says."""
+        statement = ReportStatement(
+            round=self.round,
+            rules=self.rules,
+            rules_hash=Hash(self.rules_hash),
+            prev=Hash(self.prev),
+            as_of=self.as_of,
+            as_of_hash=Hash(self.as_of_hash),
+            deadline=self.deadline,
+            records=b"",
+        )
+        return statement.digest(_domain(self), Hash(self.data_hash))
+
+
+class ToldKick(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="kick", tag_field="kind"
+):
+    """A kickout's statement; `node` is told for people, the rest is what is signed."""
+
+    chain_id: _Number
+    contract: _Address
+    round: _Round
+    report: _Hash
+    index: _Number
+    evidence: _Hash
+    deadline: _Time
+    node: _Address
+    digest: _Hash
+    signer: _Address
+    signature: _Signature
+
+    def recomputed(self) -> Hash:
+        """Return the digest of what it says."""
+        evidence, report = Hash(self.evidence), Hash(self.report)
+        statement = KickStatement(self.round, report, self.index, evidence, self.deadline)
+        return statement.digest(_domain(self))
+
+
+Told: TypeAlias = ToldReport | ToldKick
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `/v1/report/{round}` and `/v1/kick/{node}` say, the newest first."""
+
+    statements: Annotated[
+        list[ToldReport | ToldKick], msgspec.Meta(min_length=1, max_length=MOST_STATEMENTS)
+    ]
+
+
+def read(body: bytes) -> list[Told]:
+    """Read an answer.
+
+    Raises:
+        ValueError: it is not of this form.
+    """
+    try:
+        return msgspec.json.decode(body, type=Answer).statements
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def written(statements: list[Told]) -> bytes:
+    """Write an answer."""
+    return msgspec.json.encode(Answer(statements))
+
+
+def is_genuine(told: Told) -> bool:
+    """Tell whether the digest is of what it says, and the signature its signer's."""
+    if told.recomputed() != told.digest:
+        return False
+    try:
+        signature = Signature.of(bytes.fromhex(told.signature[2:]))
+    except FatalError:
+        return False
+    return signature.is_low and signature.account(bytes.fromhex(told.digest[2:])) == told.signer
+
+
+def _domain(told: Told) -> Domain:
+    return Domain(told.chain_id, Address(told.contract))

@@ -1,0 +1,1 @@
+"""Reports: cut, planned, weighed, pushed."""

@@ -1,0 +1,88 @@
+"""Computes the report of any period anew, in memory, from the stored logs alone (decision 8)."""
+
+from itertools import groupby
+
+from oracle.chain.protocols import Chain, Reader
+from oracle.domain.blocks import BlockRef
+from oracle.domain.fold.fold import Fold
+from oracle.domain.logs import Call, Log
+from oracle.domain.reports.report import Report, ReportSettings, cut, wanted_words
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import InputError, TransientError
+from oracle.store.database import Store, Unit
+from oracle.store.reports.report_repository import ReportState
+
+# Logs read and folded at a time.
+_LOGS_AT_ONCE = 5_000
+
+
+def recall(
+    store: Store, reader: Reader, rules: Rules, settings: ReportSettings, as_of: BlockRef
+) -> Report:
+    """Return the report as of a block, as any reporter with the same rules id would.
+
+    Nothing folded is used and nothing is written.
+    """
+    with store.reading() as unit:
+        fold, rounds = folded_up_to(unit, reader, rules, as_of.number)
+    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, rules)
+    return cut(as_of, rounds, wanted, settings)
+
+
+def folded_up_to(unit: Unit, reader: Reader, rules: Rules, last: int) -> tuple[Fold, Rounds]:
+    """Return the state after block `last`, folded in memory from the stored logs alone."""
+    fold, rounds = Fold(rules), Rounds()
+    calls = list(unit.calls.between(0, last))
+    batch: list[Log] = []
+    for _, logs in groupby(unit.logs.between(0, last), key=lambda log: log.block):
+        batch.extend(logs)
+        if len(batch) >= _LOGS_AT_ONCE:
+            _fold(reader, fold, rounds, batch, calls)
+            batch = []
+    if batch:
+        _fold(reader, fold, rounds, batch, calls)
+    return fold, rounds
+
+
+def last_block_of(chain: Chain, store: Store, period: int, length: int) -> BlockRef:
+    """Return the last block of a period: the one that its report speaks of.
+
+    Where the report was cut, that is its block, unless it was missed: that block may have left
+    the chain. Else the chain is asked, by halving.
+
+    Raises:
+        InputError: the period has not ended in what is indexed, or lies before the start block.
+        TransientError: the chain does not give a block that it must have.
+    """
+    with store.reading() as unit:
+        stored = unit.reports.at(period)
+        cursor, identity = unit.cursor.get(), unit.identity.get()
+    if stored is not None and stored.state is not ReportState.MISSED:
+        return stored.report.as_of
+    end = (period + 1) * length
+    if cursor is None or identity is None or cursor.time < end:
+        raise InputError(f"period {period} has not ended in what is indexed")
+    low, high = identity.start_block, cursor.number
+    if _header(chain, low).time >= end:
+        raise InputError(f"period {period} lies before the start block {low}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _header(chain, middle).time >= end else (middle, high)
+    return _header(chain, low)
+
+
+def _fold(reader: Reader, fold: Fold, rounds: Rounds, logs: list[Log], calls: list[Call]) -> None:
+    said = reader.read(logs, calls)
+    fold.many(said.events)
+    rounds.block(logs[-1].block, said.contract_events, journal=False)
+    # What would be written down is not wanted here.
+    fold.drain()
+    rounds.drain()
+
+
+def _header(chain: Chain, number: int) -> BlockRef:
+    block = chain.header(number)
+    if block is None:
+        raise TransientError(f"the chain does not give block {number} now")
+    return block

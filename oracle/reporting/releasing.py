@@ -1,0 +1,31 @@
+"""Lets a held report go: a human has looked at it, and later ones are compared with it."""
+
+from oracle.errors import InputError
+from oracle.reporting.sanity_gate import holding, show
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Stamp
+from oracle.store.reports.hold_repository import Gate
+
+
+def release(unit: Unit, period: int, stamp: Stamp) -> Gate:
+    """Let the report of a period be signed, as far as the contract still takes it.
+
+    Whatever becomes of it, later reports are held only for what they change on top of its words.
+
+    Raises:
+        InputError: nothing is held of this period.
+    """
+    gate = held_at(unit, period)
+    unit.gates.release(period, stamp)
+    show(holding(unit))
+    return gate
+
+
+def held_at(unit: Unit, period: int) -> Gate:
+    """Return what is held of a period. Raises InputError: nothing is."""
+    gate = unit.gates.at(period)
+    if gate is None or gate.released_at is not None:
+        held = ", ".join(str(one.period) for one in holding(unit)) or "none"
+        state = "was released already" if gate is not None else "is not held"
+        raise InputError(f"the report of period {period} {state}; held are: {held}")
+    return gate

@@ -1,0 +1,46 @@
+"""A statement whose transaction ran out of gas goes again, with a fresh estimate (case F24)."""
+
+from dataclasses import replace
+
+from oracle.chain.heads import Heads
+from oracle.store.outbox.records import Intent, IntentKind, IntentState
+from oracle.store.reports.report_repository import ReportState
+from oracle.txmgr.context import Desk, Step
+
+# As `confirming` notes it.
+OUT_OF_GAS = "out_of_gas"
+# The other calls are planned anew by whoever wants them.
+_STATEMENTS = frozenset({IntentKind.PUSH, IntentKind.PROPOSE_KICK})
+_LOOKED_AT = 50
+_AGAIN = ":again"
+_TRIES = 3
+
+
+def retry_next(desk: Desk, heads: Heads) -> Step | None:
+    """Plan the same statement again where only the gas was too little; None: nothing to plan.
+
+    Whether it is still wanted, and still works, is looked at when it is made ready.
+    """
+    with desk.store.reading() as unit:
+        failed = unit.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
+    for intent in failed:
+        if _may_go_again(desk, intent, heads):
+            wish = replace(intent.wish, dedup_key=intent.wish.dedup_key + _AGAIN, not_before=None)
+            with desk.writing() as unit:
+                added = unit.outbox.intents.add(wish, desk.stamp)
+                if added is not None and wish.period is not None:
+                    unit.reports.mark(wish.period, ReportState.DUE)
+            if added is not None:
+                return Step(f"{wish.kind} again", added, f"intent {intent.id} ran out of gas")
+    return None
+
+
+def _may_go_again(desk: Desk, intent: Intent, heads: Heads) -> bool:
+    wish = intent.wish
+    return (
+        wish.account == desk.account
+        and wish.kind in _STATEMENTS
+        and intent.error_class == OUT_OF_GAS
+        and wish.dedup_key.count(_AGAIN) < _TRIES
+        and (wish.deadline is None or heads.latest.time <= wish.deadline)
+    )

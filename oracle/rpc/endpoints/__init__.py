@@ -1,0 +1,1 @@
+"""What is remembered of one endpoint: circuit breaker, rate limit, status, capabilities."""

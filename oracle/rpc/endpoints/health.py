@@ -1,0 +1,177 @@
+"""How one endpoint is: by method its breaker and its speed, and how much it bears (chain.md 3.8).
+
+Hears of every question to the endpoint; refuses those that are known to be in vain.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from oracle.rpc.endpoints.circuit_breaker import Breaker, State
+from oracle.rpc.endpoints.rate_limiter import Bucket
+from oracle.rpc.endpoints.retry_budget import RetryBudget
+from oracle.rpc.rpc_errors import BLAMELESS, EndpointError, Kind
+from oracle.telemetry import rpc_metrics as metrics
+
+T = TypeVar("T")
+
+# Weight of the newest answer in the running means.
+_NEWEST = 0.3
+# For so long a method is not asked for that the endpoint said it does not have.
+_OFF_SECONDS = 3600.0
+# What counts against a method. Others are answers to a question that may be cut in two, again
+# and again, and must not end that.
+_BREAKING = {Kind.UNREACHABLE, Kind.SLOW, Kind.INVALID, Kind.REFUSED}
+# Who is asked alone, and wants to be left alone for no longer, is waited for in place; seconds.
+LONGEST_WAIT_IN_PLACE = 2.0
+# Where another endpoint may be asked, it is asked at once.
+_ALONE = {Kind.THROTTLED, Kind.NOT_THERE}
+
+
+@dataclass(slots=True)
+class Speed:
+    """Running mean of what answers take, in seconds; None before the first."""
+
+    seconds: float | None = None
+
+    def took(self, seconds: float) -> None:
+        """Take in one answer."""
+        mean = self.seconds
+        self.seconds = seconds if mean is None else mean + _NEWEST * (seconds - mean)
+
+
+@dataclass(slots=True)
+class Health:
+    """Of the endpoint of this name; `label` is what metrics call it, `clock` counts seconds."""
+
+    name: str
+    label: str
+    clock: Callable[[], float]
+    bucket: Bucket
+    breakers: dict[str, Breaker] = field(default_factory=dict)
+    speeds: dict[str, Speed] = field(default_factory=dict)
+    # What was said when a method failed last.
+    last_words: dict[str, str] = field(default_factory=dict)
+    # Until when a method counts as not there.
+    off_until: dict[str, float] = field(default_factory=dict)
+    # What may be asked again at once, and how that is waited for.
+    retries: RetryBudget = field(default_factory=RetryBudget)
+    pause: Callable[[float], None] = time.sleep
+    # Whether there is nobody else to be asked while this one wants us to wait.
+    is_alone: bool = False
+
+    def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
+        """Watch over one question, which is asked again a few times where it fails at once.
+
+        Its breaker and its speed hear of the question and not of each try.
+
+        Raises:
+            EndpointError: it is not asked: the method failed too often, or is not there; or it
+                was, and failed.
+        """
+        self._admit(method)
+        began, tries = self.clock(), 0
+        while True:
+            tried = self.clock()
+            self.bucket.spend(calls)
+            try:
+                answer = ask()
+            except EndpointError as error:
+                metrics.CALLS.labels(self.label, method, error.kind.value).inc()
+                self._note_refusal(error)
+                pause = self._pause(error, tries, self.clock() - tried)
+                if pause is None:
+                    self._failed(method, error, self.clock() - began)
+                    raise
+                tries += 1
+                self.pause(pause)
+            else:
+                self.retries.succeeded()
+                self.bucket.answered(calls)
+                self._answered(method, self.clock() - tried)
+                return answer
+
+    def _pause(self, error: EndpointError, tries: int, took: float) -> float | None:
+        """Return after how many seconds to ask the same once more; None: not here and now."""
+        pause = self.retries.pause(error, tries, took)
+        if pause is None or error.kind not in _ALONE:
+            return pause
+        wait = max(pause, self.bucket.wait())
+        is_bearable = self.is_alone and not error.of_batch and wait <= LONGEST_WAIT_IN_PLACE
+        return wait if is_bearable else None
+
+    def bear(self) -> None:
+        """Wait until it may be asked, where there is nobody else and that is soon."""
+        wait = self.bucket.wait()
+        if self.is_alone and 0 < wait <= LONGEST_WAIT_IN_PLACE:
+            self.pause(wait)
+
+    def _note_refusal(self, error: EndpointError) -> None:
+        if error.kind is Kind.THROTTLED:
+            self.bucket.refused(error.retry_after)
+
+    def has(self, method: str) -> bool:
+        """Tell whether the endpoint has the method, as far as it is known."""
+        return self.clock() >= self.off_until.get(method, -math.inf)
+
+    def slower_than(self, other: "Health") -> float:
+        """Return by how much this one is slower at what both were asked; seconds of an answer."""
+        # Copies: meanwhile other threads learn, and forget.
+        mine, theirs = self.speeds.copy(), other.speeds.copy()
+        shared = mine.keys() & theirs.keys()
+        pairs = [(mine[m].seconds or 0, theirs[m].seconds or 0) for m in shared]
+        return max((ours - others for ours, others in pairs), default=0.0)
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Let one question of each method pass so long after its last failure."""
+        for breaker in list(self.breakers.values()):
+            breaker.wait_at_most(seconds)
+
+    def forget_speed(self) -> None:
+        """Let the next answers say anew how fast it is."""
+        self.speeds.clear()
+
+    def _admit(self, method: str) -> None:
+        if not self.has(method):
+            raise EndpointError(self.name, Kind.UNSUPPORTED, f"{method}: it said so before")
+        breaker = self.breakers.get(method)
+        if breaker is not None and not breaker.admit(self.clock()):
+            last = self.last_words.get(method, "")
+            words = f"{method} failed too often, the last time: {last}"
+            raise EndpointError(self.name, Kind.RESTING, words)
+
+    def _answered(self, method: str, seconds: float) -> None:
+        self._breaker(method).succeeded()
+        speed = self.speeds.setdefault(method, Speed())
+        speed.took(seconds)
+        metrics.CALLS.labels(self.label, method, "answered").inc()
+        metrics.LATENCY.labels(self.label, method).set(speed.seconds or 0.0)
+        self._show(method)
+
+    def _failed(self, method: str, error: EndpointError, seconds: float) -> None:
+        if error.of_batch or error.kind is Kind.THROTTLED:
+            # It minds the size of the batch, a smaller one follows; or it is for the bucket.
+            pass
+        elif error.kind is Kind.UNSUPPORTED and method not in self.speeds:
+            # What has answered before is there: then it is a parameter that is not known.
+            self.off_until[method] = self.clock() + _OFF_SECONDS
+        elif error.kind in _BREAKING:
+            self._breaker(method).failed(self.clock())
+            self.last_words[method] = error.words
+            if error.kind is Kind.SLOW:
+                self.speeds.setdefault(method, Speed()).took(seconds)
+        elif error.kind in BLAMELESS:
+            self._breaker(method).succeeded()
+        self._show(method)
+
+    def _breaker(self, method: str) -> Breaker:
+        return self.breakers.setdefault(method, Breaker())
+
+    def _show(self, method: str) -> None:
+        breaker = self.breakers.get(method)
+        state = State.CLOSED if breaker is None else breaker.state(self.clock())
+        metrics.BREAKER.labels(self.label, method).set(state)
+        rate = self.bucket.rate
+        metrics.RATE_LIMIT.labels(self.label).set(0 if rate == math.inf else rate)

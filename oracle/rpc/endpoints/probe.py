@@ -1,0 +1,132 @@
+"""Finds out what an endpoint is and can: at the start, every hour, and by hand (chain.md 3.8)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.client import TAGS, Endpoint
+from oracle.rpc.endpoints.batch_size import BATCH
+from oracle.rpc.endpoints.capabilities import EndpointFacts
+from oracle.rpc.endpoints.checkpoints import Anchor, fault_in
+from oracle.rpc.headers import header
+from oracle.rpc.responses import Quantity, number
+from oracle.rpc.rpc_errors import EndpointError, Kind
+
+T = TypeVar("T")
+
+_BATCHES = (BATCH, 50, 20)
+# Of no block: who gives logs by block hash must not say that it has none.
+_INVENTED = "0x" + "1234abcd" * 8
+# They say nothing about what was asked.
+_NO_ANSWER = {Kind.UNREACHABLE, Kind.SLOW, Kind.THROTTLED, Kind.REFUSED, Kind.RESTING}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an endpoint must have to be of use: our chain, and logs like these from `first` on.
+
+    `logs` are the members `address` and `topics` of a filter of `eth_getLogs`.
+    """
+
+    chain_id: int
+    anchors: Sequence[Anchor]
+    logs: dict[str, Any]
+    first: int
+
+
+def probe(endpoint: Endpoint, wanted: Wanted, known: EndpointFacts | None = None) -> EndpointFacts:
+    """Ask the endpoint what it is and can; about twenty requests.
+
+    `known` are facts of before: what is costly to find out, the size of batches and the oldest
+    logs, is taken from there.
+
+    Raises:
+        EndpointError: it does not answer at all.
+    """
+    chain_id = number(endpoint.name, endpoint.call("eth_chainId", [], Quantity))
+    if chain_id != wanted.chain_id:
+        words = f"is on chain {chain_id}, [chain] id says {wanted.chain_id}"
+        return EndpointFacts(chain_id=chain_id, fault=words)
+    anchor, fault = _anchored(endpoint, wanted.anchors)
+    head = header(endpoint, "latest")
+    if head is None:
+        raise EndpointError(endpoint.name, Kind.NOT_THERE, "no latest block")
+    has_receipts = _is_list(endpoint, "eth_getBlockReceipts", [head.hash])
+    return EndpointFacts(
+        chain_id=chain_id,
+        client=_told(lambda: endpoint.call("web3_clientVersion", [], str)),
+        head=head,
+        tags=tuple(tag for tag in TAGS if _told(lambda tag=tag: header(endpoint, tag))),  # type: ignore[misc]  # mypy cannot infer it
+        has_logs_by_hash=_gives_logs_by_hash(endpoint, wanted, head),
+        has_block_receipts=has_receipts,
+        batch=_batch(endpoint) if known is None else endpoint.batch_limit,
+        oldest_logs=_oldest(endpoint, wanted, head) if known is None else known.oldest_logs,
+        anchor=anchor,
+        fault=fault,
+    )
+
+
+def _anchored(endpoint: Endpoint, anchors: Sequence[Anchor]) -> tuple[bool | None, str | None]:
+    """Return whether it shows our anchors (None: it reaches none), and why it must not be used."""
+    blocks = [(header(endpoint, anchor.number), anchor) for anchor in anchors]
+    fault = next((fault for block, anchor in blocks if (fault := fault_in(block, anchor))), None)
+    if fault is not None:
+        return False, fault
+    return (True if any(block is not None for block, _ in blocks) else None), None
+
+
+def _gives_logs_by_hash(endpoint: Endpoint, wanted: Wanted, head: BlockRef) -> bool:
+    """An endpoint that has no logs of a block that nobody has would hide those of real ones."""
+    asked = [{**wanted.logs, "blockHash": block_hash} for block_hash in (head.hash, _INVENTED)]
+    if not _is_list(endpoint, "eth_getLogs", [asked[0]]):
+        return False
+    return not _is_list(endpoint, "eth_getLogs", [asked[1]])
+
+
+def _is_list(endpoint: Endpoint, method: str, params: Sequence[object]) -> bool:
+    return _told(lambda: endpoint.call(method, params, list[object])) is not None
+
+
+def _batch(endpoint: Endpoint) -> int:
+    """Return the largest batch that it takes, of a few sizes and the halves of the last one."""
+    for size in _BATCHES:
+        endpoint.learn_batch(size)
+        _told(lambda size=size: endpoint.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
+        if endpoint.batch_limit == size:
+            break
+    return endpoint.batch_limit
+
+
+def _oldest(endpoint: Endpoint, wanted: Wanted, head: BlockRef) -> int | None:
+    """Return the oldest block from `first` on whose logs it gives; None: it gives none.
+
+    One question where it has all we want, else one for each halving of the chain.
+    """
+    if wanted.first > head.number or _has_logs(endpoint, wanted, wanted.first):
+        return wanted.first
+    missing, there = wanted.first, head.number
+    if not _has_logs(endpoint, wanted, there):
+        return None
+    while there - missing > 1:
+        middle = (missing + there) // 2
+        if _has_logs(endpoint, wanted, middle):
+            there = middle
+        else:
+            missing = middle
+    return there
+
+
+def _has_logs(endpoint: Endpoint, wanted: Wanted, block: int) -> bool:
+    asked = {**wanted.logs, "fromBlock": hex(block), "toBlock": hex(block)}
+    return header(endpoint, block) is not None and _is_list(endpoint, "eth_getLogs", [asked])
+
+
+def _told(ask: Callable[[], T]) -> T | None:
+    """Return the answer; None where the endpoint says that it has none."""
+    try:
+        return ask()
+    except EndpointError as error:
+        if error.kind in _NO_ANSWER:
+            raise
+        return None

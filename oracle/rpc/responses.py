@@ -1,0 +1,111 @@
+"""What endpoints answer, as typed structs: a field that is missing or misshapen never gets in."""
+
+import re
+from typing import Annotated
+
+from msgspec import Meta, Raw, Struct
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.rpc.rpc_errors import EndpointError, Kind
+
+# `0x` and 32 or 20 bytes.
+Hex32 = Annotated[str, Meta(min_length=66, max_length=66)]
+Hex20 = Annotated[str, Meta(min_length=42, max_length=42)]
+Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
+Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
+
+
+# None of them can be part of a circle: keeping them from the garbage collector is worth a tenth
+# of the whole way of a log.
+class LogAnswer(Struct, gc=False, rename="camel"):
+    """An entry of `eth_getLogs`; a pending one, without a block, does not fit."""
+
+    address: Hex20
+    topics: Topics
+    data: str
+    block_number: Quantity
+    block_hash: Hex32
+    transaction_hash: Hex32
+    transaction_index: Quantity
+    log_index: Quantity
+    removed: bool | None = False
+    # Not every endpoint says it, and some write it otherwise than headers do.
+    block_timestamp: object = None
+
+
+class BlockAnswer(Struct, gc=False, rename="camel"):
+    """What we keep of `eth_getBlockByNumber`."""
+
+    number: Quantity
+    hash: Hex32
+    parent_hash: Hex32
+    timestamp: Quantity
+
+
+class SealedAnswer(BlockAnswer, gc=False, rename="camel"):
+    """A header of whatever chain: what it lacks, or writes otherwise, cannot prove anything."""
+
+    receipts_root: object = None
+    transactions_root: object = None
+    logs_bloom: object = None
+    sha3_uncles: object = None
+    miner: object = None
+    state_root: object = None
+    difficulty: object = None
+    gas_limit: object = None
+    gas_used: object = None
+    extra_data: object = None
+    mix_hash: object = None
+    nonce: object = None
+    base_fee_per_gas: object = None
+    withdrawals_root: object = None
+    blob_gas_used: object = None
+    excess_blob_gas: object = None
+    parent_beacon_block_root: object = None
+    requests_hash: object = None
+    # Hashes, read only where receipts must be asked for one by one.
+    transactions: Raw = Raw(b"[]")
+
+
+class TransactionAnswer(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):
+    """What we keep of `eth_getTransactionByHash`; `to` is None for a creation."""
+
+    hash: Hex32
+    block_hash: Hex32 | None
+    sender: Hex20
+    to: Hex20 | None
+    value: Quantity
+    input: str
+
+
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
+_HASH = re.compile(r"0x[0-9a-f]{64}")
+
+
+def number(endpoint: str, written: str | None) -> int:
+    """Read a quantity that the endpoint of this name gave.
+
+    Raises:
+        EndpointError: it is not `0x` and hex digits.
+    """
+    if written is None or _QUANTITY.fullmatch(written) is None:
+        raise EndpointError(endpoint, Kind.INVALID, f"{written!r} is no number")
+    return int(written, 16)
+
+
+def block_ref(endpoint: str, answer: BlockAnswer) -> BlockRef:
+    """Read the header of a block that the endpoint of this name gave.
+
+    Raises:
+        EndpointError: a number or a hash in it is none.
+    """
+    own, parent = answer.hash.lower(), answer.parent_hash.lower()
+    if _HASH.fullmatch(own) is None or _HASH.fullmatch(parent) is None:
+        raise EndpointError(endpoint, Kind.INVALID, "a block hash is no hash")
+    return BlockRef(
+        number(endpoint, answer.number),
+        Hash(own),
+        Hash(parent),
+        number(endpoint, answer.timestamp),
+    )

@@ -1,1 +1,0 @@
-"""One file a verb, one function a step: what the daemon does."""

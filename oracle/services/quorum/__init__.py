@@ -1,1 +1,0 @@
-"""Several reporters, one answer: each signs once, and any transmitter gathers a quorum of them."""

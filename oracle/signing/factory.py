@@ -1,0 +1,85 @@
+"""Opens a key wherever it lies, and makes sure that it is the one that is meant (F69)."""
+
+import os
+import re
+from urllib.parse import urlsplit
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.signing.key_locations import (
+    DEVELOPMENT_CHAINS,
+    KeyFiles,
+    KeyPlace,
+    KmsKey,
+    RemoteKey,
+    VariableKey,
+)
+from oracle.signing.kms import KmsSigner
+from oracle.signing.local import KeySigner
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import Signer
+
+_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+
+
+def open_signer(
+    place: KeyPlace, *, role: str, chain_id: int, expected: Address | None = None
+) -> Signer:
+    """Return the key of a role ("signer", …), which must be of the `expected` address if given.
+
+    Raises:
+        InputError: it cannot be opened, is another account's, or lies where keys of this chain
+            must not lie.
+        TransientError: the KMS does not answer.
+    """
+    signer = _opened(place, role, chain_id)
+    if expected is not None and signer.address != expected.lower():
+        raise InputError(
+            f"keys.{role}_address: is {expected}, and the key that was opened is of "
+            f"{signer.address}: one of the two is wrong; nothing was signed"
+        )
+    return signer
+
+
+def whereabouts(place: KeyPlace) -> str:
+    """Say where a key lies, for people: of a URL its host alone."""
+    match place:
+        case KeyFiles():
+            return f"keystore {place.keystore}"
+        case KmsKey():
+            return f"KMS key {place.key_id}"
+        case RemoteKey():
+            return f"remote signer at {urlsplit(place.url).hostname}"
+        case VariableKey():
+            return f"environment variable {place.variable}"
+
+
+def _opened(place: KeyPlace, role: str, chain_id: int) -> Signer:
+    match place:
+        case KeyFiles():
+            return KeySigner.open(*place)
+        case KmsKey():
+            return KmsSigner.open(place)
+        case RemoteKey():
+            return RemoteSigner(place)
+        case VariableKey():
+            return _from_variable(place.variable, role, chain_id)
+
+
+def _from_variable(name: str, role: str, chain_id: int) -> KeySigner:
+    if chain_id not in DEVELOPMENT_CHAINS:
+        raise InputError(
+            f"keys.{role}_env: a key in the environment is for development chains only "
+            f"({', '.join(map(str, sorted(DEVELOPMENT_CHAINS)))}), not for chain {chain_id}: "
+            "use a keystore, a KMS or a remote signer"
+        )
+    written = os.environ.get(name)
+    if written is None:
+        raise InputError(f"keys.{role}_env: there is no environment variable {name}")
+    # What stands there is not repeated: it may be a key with one digit too many.
+    if _KEY.fullmatch(written) is None:
+        raise InputError(f"keys.{role}_env: the variable {name} does not hold 64 hex digits")
+    try:
+        return KeySigner(bytes.fromhex(written.removeprefix("0x")))
+    except ValueError:
+        raise InputError(f"keys.{role}_env: the variable {name} holds no key") from None

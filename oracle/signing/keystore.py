@@ -1,0 +1,130 @@
+"""Key files: encrypted keystores (Web3 V3, EIP-2335) and their password files; new and old ones.
+
+Neither a key nor a password ever stands in a message: what the libraries say is not repeated.
+"""
+
+import json
+import os
+import re
+import secrets
+from pathlib import Path
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.signing.accounts import accounts
+from oracle.telemetry.logging_setup import hide
+
+_OTHERS = 0o077
+_OWNER_ONLY = 0o600
+_FOLDER_OF_OWNER = 0o700
+_PASSWORD_BYTES = 32
+_KEY_BYTES = 32
+# A shorter one would black out words of every line; nobody is helped by hiding it.
+_SHORTEST_HIDDEN = 8
+
+
+def create_keystore(
+    keystore: Path, password_file: Path, *, iterations: int | None = None
+) -> Address:
+    """Make a new key and its random password; return the address.
+
+    `iterations` of PBKDF2: only throw-away chains take fewer than the library's own.
+
+    Raises:
+        InputError: one of the files is there already, or cannot be written.
+    """
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    account = accounts().create(secrets.token_hex(_KEY_BYTES))
+    written = accounts().encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
+    # The password first: a keystore without its password would be a lost key.
+    _write_new(password_file, password + "\n")
+    try:
+        _write_new(keystore, json.dumps(written) + "\n")
+    except InputError:
+        # Of a key that there is not; it would be in the way of the next try.
+        password_file.unlink(missing_ok=True)
+        raise
+    return Address(account.address.lower())
+
+
+def address_in(keystore: Path) -> Address | None:
+    """Return the address that a keystore says it is of, without its password; None: it says none.
+
+    Raises:
+        InputError: the file is missing, readable by others, or no keystore.
+    """
+    try:
+        told = json.loads(read_secret(keystore))
+    except json.JSONDecodeError:
+        raise InputError(f"{keystore}: is no keystore (no JSON)") from None
+    digits = told.get("address") if isinstance(told, dict) else None
+    if not isinstance(digits, str) or re.fullmatch(r"(0x)?[0-9a-fA-F]{40}", digits) is None:
+        return None
+    return Address("0x" + digits.lower().removeprefix("0x"))
+
+
+def unlock(keystore: Path, password_file: Path) -> bytes:
+    """Return the private key of a keystore.
+
+    Raises:
+        InputError: a file is missing, readable by others, no keystore, or the password is wrong.
+    """
+    written = read_secret(keystore)
+    password = read_secret(password_file).rstrip("\r\n")
+    if len(password) >= _SHORTEST_HIDDEN:
+        hide(password)
+    try:
+        key = bytes(accounts().decrypt(json.loads(written), password))
+    except json.JSONDecodeError:
+        raise InputError(f"{keystore}: is no keystore (no JSON)") from None
+    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+        # "MAC mismatch" of version 3, "Checksum mismatch" of EIP-2335.
+        if "mismatch" in str(error):
+            raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
+        raise InputError(f"{keystore}: is no keystore of version 3 or EIP-2335") from None
+    if len(key) != _KEY_BYTES:
+        raise InputError(f"{keystore}: holds something else than a key of {_KEY_BYTES} bytes")
+    return key
+
+
+def read_secret(path: Path) -> str:
+    """Read a file that nobody but its owner may read.
+
+    Raises:
+        InputError: it is missing or unreadable, or others may read it.
+    """
+    try:
+        mode = path.stat().st_mode
+        if mode & _OTHERS:
+            raise InputError(f"{path}: can be read by others; run chmod 600 on it")
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such key file") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet; it is on the disk then, or nothing of it is left."""
+    try:
+        opened = _opened(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _opened(path: Path) -> int:
+    path.parent.mkdir(mode=_FOLDER_OF_OWNER, parents=True, exist_ok=True)
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    except FileExistsError:
+        raise InputError(f"{path}: is there already; a key is never overwritten") from None

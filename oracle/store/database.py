@@ -1,0 +1,201 @@
+"""The store: one transaction over everything, committed where the story ends (house.md 3.7)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from oracle.domain.fold.working_set import Changes
+from oracle.errors import InputError, TransientError
+from oracle.store.db_errors import translated
+from oracle.store.engine import parsed, reading_engine, writing_engine
+from oracle.store.ops.endpoint_facts import FactRoom
+from oracle.store.ops.halts import LatchRoom
+from oracle.store.ops.identity import IdentityRoom
+from oracle.store.ops.lease_repository import Lease
+from oracle.store.ops.progress import ProgressRoom
+from oracle.store.outbox.outbox import Outbox
+from oracle.store.raw.block_repository import BlockRoom
+from oracle.store.raw.calls import CallRoom
+from oracle.store.raw.coverage_repository import CoverageRoom
+from oracle.store.raw.dead_letter_repository import DeadLetterRoom
+from oracle.store.raw.logs import LogRoom
+from oracle.store.raw.reorg_repository import ReorgRoom
+from oracle.store.raw.verified_blocks import VerifiedBlockRoom
+from oracle.store.reports.hold_repository import GateRoom
+from oracle.store.reports.report_repository import ReportRoom
+from oracle.store.schema import check_schema
+from oracle.store.state.cursor_repository import CursorRoom
+from oracle.store.state.draw_repository import DrawRoom
+from oracle.store.state.group_repository import GroupRoom
+from oracle.store.state.history_repository import AnomalyRoom, ReliabilityRoom, ScoreRoom
+from oracle.store.state.kickouts import KickoutRoom
+from oracle.store.state.last_event import LastEventRoom
+from oracle.store.state.node_repository import NodeRoom
+from oracle.store.state.projections import ProjectionRoom
+from oracle.store.state.results import ResultRoom
+from oracle.store.state.round_repository import RoundRoom
+from oracle.store.state.rule_set_repository import RuleSetRoom
+from oracle.store.state.task_repository import TaskRoom
+from oracle.store.state.undo_journal import UndoRoom
+
+
+class Unit:
+    """One transaction; each room has the verbs that are used, and none commits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.identity = IdentityRoom(connection)
+        self.cursor = CursorRoom(connection)
+        self.blocks = BlockRoom(connection)
+        self.logs = LogRoom(connection)
+        self.calls = CallRoom(connection)
+        self.nodes = NodeRoom(connection)
+        self.tasks = TaskRoom(connection)
+        self.groups = GroupRoom(connection)
+        self.results = ResultRoom(connection)
+        self.scores = ScoreRoom(connection)
+        self.reliability = ReliabilityRoom(connection)
+        self.anomalies = AnomalyRoom(connection)
+        self.kickouts = KickoutRoom(connection)
+        self.last_event = LastEventRoom(connection)
+        self.rounds = RoundRoom(connection)
+        self.reports = ReportRoom(connection)
+        self.undo = UndoRoom(connection)
+        self.projections = ProjectionRoom(connection)
+        self.progress = ProgressRoom(connection)
+        self.rule_sets = RuleSetRoom(connection)
+        self.draws = DrawRoom(connection)
+        self.outbox = Outbox(connection)
+        self.gates = GateRoom(connection, self.outbox.journal)
+        self.lease = Lease(connection)
+        self.coverage = CoverageRoom(connection)
+        self.verified_blocks = VerifiedBlockRoom(connection)
+        self.dead_letters = DeadLetterRoom(connection)
+        self.facts = FactRoom(connection)
+        self.latches = LatchRoom(connection)
+        self.reorgs = ReorgRoom(connection)
+
+    def uncover_above(self, number: int) -> None:
+        """Forget how well the blocks above `number` were read; part of every way back."""
+        self.coverage.cut_above(number)
+        self.verified_blocks.forget_above(number)
+        self.dead_letters.orphan_above(number)
+
+    def changes(self, changes: Changes, rule_set: int) -> None:
+        """Write everything that a fold drained, in bulk; its pre-images into the journal.
+
+        `rule_set` is the number of the rules that it was folded by.
+        """
+        self.nodes.save(changes.nodes.values())
+        self.tasks.save(changes.tasks.values())
+        self.groups.save(changes.groups.values())
+        self.scores.append(changes.scores, rule_set)
+        self.reliability.append(changes.reliability)
+        self.results.append(changes.results)
+        self.anomalies.append(changes.anomalies)
+        self.kickouts.write(changes.kickouts)
+        if changes.last is not None:
+            self.last_event.set(changes.last)
+        self.undo.write(changes.pre_images)
+
+
+class Store:
+    """A database whose tables are the code's; made by `open`, closed by `close` or a `with`."""
+
+    def __init__(self, url: URL) -> None:
+        """Use `open`, which checks what it opens."""
+        self._url = url
+        # Whether this process has ever written to it.
+        self._was_written = False
+        self._epoch: int | None = None
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = False) -> "Store":
+        """Open `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
+
+        `create` makes the tables in an empty database; an older one is never migrated here.
+
+        Raises:
+            InputError: unreachable, unwritable, wrong password, tables older or newer than the
+                code or missing; one line that says what to do.
+        """
+        check_schema(url, create=create)
+        return cls(parsed(url))
+
+    def fence(self, epoch: int) -> None:
+        """Write from now on only as the holder of the lease that has this epoch.
+
+        What a process had fetched before it stalled is not written once another has taken over.
+        """
+        self._epoch = epoch
+
+    @contextmanager
+    def transaction(self) -> Iterator[Unit]:
+        """Write: committed on a clean exit, rolled back by any exception.
+
+        Raises:
+            TransientError: another writer holds the database, the connection was lost, or it
+                could be written a while ago and cannot now: a disk, or a server, that comes back.
+            InputError: the database could never be written.
+            FatalError: it is fenced, and another process has taken over.
+        """
+        try:
+            with self._translating(), self._writing.begin() as connection:
+                unit = Unit(connection)
+                if self._epoch is not None:
+                    unit.lease.guard(self._epoch)
+                yield unit
+        except InputError as error:
+            if self._was_written and isinstance(error.__cause__, DBAPIError):
+                raise TransientError(str(error)) from error
+            raise
+        self._was_written = True
+
+    @contextmanager
+    def reading(self) -> Iterator[Unit]:
+        """Read one snapshot, on a connection of its own, beside a writer; keep it short.
+
+        Raises:
+            TransientError: the connection was lost.
+        """
+        with self._translating(), self._reading.begin() as connection:
+            yield Unit(connection)
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for engine in (self._writing, self._reading):
+            engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def _writing(self) -> Engine:
+        return writing_engine(self._url)
+
+    @cached_property
+    def _reading(self) -> Engine:
+        return reading_engine(self._url)
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            ours = translated(error, self._url)
+            if ours is None:
+                raise
+            raise ours from error

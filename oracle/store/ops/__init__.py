@@ -1,0 +1,1 @@
+"""Repositories of what runs the daemon: lease, halts, identity, bookmarks, facts."""

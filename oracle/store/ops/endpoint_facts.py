@@ -1,0 +1,46 @@
+"""What we learned of endpoints: caps, tags, trust; small texts that may grow old (chain.md 3.4).
+
+`endpoint` is its shown name, without a key; of the chain as a whole it is `""`.
+"""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, delete, or_, select
+
+from oracle.store.bulk import upsert
+from oracle.store.ops.quarantine import QuarantineRoom
+from oracle.store.tables.integrity_tables import rpc_fact
+
+
+class FactRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # Of endpoints: who was proven wrong, which no time makes old.
+        self.quarantine = QuarantineRoom(connection)
+
+    def get(self, endpoint: str, name: str, now: int) -> str | None:
+        """Return what is known under this name; None: nothing, or too old at `now`."""
+        return self.of(endpoint, now).get(name)
+
+    def of(self, endpoint: str, now: int) -> dict[str, str]:
+        """Return everything known of an endpoint by name, without what is too old at `now`."""
+        fresh = or_(rpc_fact.c.expires.is_(None), rpc_fact.c.expires > now)
+        chosen = select(rpc_fact.c.name, rpc_fact.c.value).where(
+            rpc_fact.c.endpoint == endpoint, fresh
+        )
+        rows = self._connection.execute(chosen.order_by(rpc_fact.c.name))
+        return {row.name: row.value for row in rows}
+
+    def set(self, endpoint: str, facts: Mapping[str, str], expires: int | None) -> None:
+        """Write facts down; `expires` in unix seconds, None: never."""
+        rows = [(endpoint, name, value, expires) for name, value in facts.items()]
+        upsert(self._connection, rpc_fact, rows)
+
+    def forget(self, endpoint: str, name: str) -> None:
+        """Forget one fact: it turned out to be wrong."""
+        here = (rpc_fact.c.endpoint == endpoint) & (rpc_fact.c.name == name)
+        self._connection.execute(delete(rpc_fact).where(here))
+
+    def prune(self, now: int) -> None:
+        """Delete what is too old at `now`."""
+        self._connection.execute(delete(rpc_fact).where(rpc_fact.c.expires <= now))

@@ -1,0 +1,119 @@
+"""Latches: what stops outbound work until somebody says why it may go on (chain.md 3.3)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from oracle.domain.ids import Hash
+from oracle.store.encoding import as_said, hexed_or_none, plain, raw_or_none
+from oracle.store.tables.integrity_tables import latch
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The block that is told in two ways; a hash is None where that side has no such block."""
+
+    block: int
+    ours: Hash | None
+    theirs: Hash | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Who opened a latch and why; `time` in unix seconds."""
+
+    time: int
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Latch:
+    """One latch, closed at our block `since_block`, of time `since_time`.
+
+    `cleared` None: outbound work stands still.
+    """
+
+    id: int
+    name: str
+    since_block: int
+    since_time: int
+    reason: str
+    evidence: Evidence | None
+    cleared: Cleared | None
+
+
+class LatchRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def close(
+        self, name: str, at: tuple[int, int], reason: str, evidence: Evidence | None = None
+    ) -> bool:
+        """Close a latch; `at` is our newest block and its time. False: it is closed already."""
+        if self.closed(name) is not None:
+            return False
+        self._connection.execute(
+            insert(latch).values(
+                name=name,
+                since_block=at[0],
+                since_time=at[1],
+                reason=plain(reason),
+                block=None if evidence is None else evidence.block,
+                our_hash=None if evidence is None else raw_or_none(evidence.ours),
+                their_hash=None if evidence is None else raw_or_none(evidence.theirs),
+            )
+        )
+        return True
+
+    def clear(self, name: str, cleared: Cleared) -> bool:
+        """Open a latch; its story stays. False: it is not closed."""
+        closed = (latch.c.name == name) & latch.c.cleared_time.is_(None)
+        opened = (
+            update(latch)
+            .where(closed)
+            .values(
+                cleared_time=cleared.time,
+                cleared_by=plain(cleared.by),
+                cleared_reason=plain(cleared.reason),
+            )
+        )
+        return self._connection.execute(opened).rowcount == 1
+
+    def closed(self, name: str) -> Latch | None:
+        """Return the latch of this name if it is closed now."""
+        return next((each for each in self.all_closed() if each.name == name), None)
+
+    def all_closed(self) -> list[Latch]:
+        """Return the latches that are closed now, the oldest first."""
+        return [_latch_of(row) for row in self._connection.execute(_CLOSED)]
+
+    def history(self, limit: int) -> list[Latch]:
+        """Return up to `limit` latches, closed and cleared, the newest first."""
+        chosen = select(latch).order_by(latch.c.id.desc()).limit(limit)
+        return [_latch_of(row) for row in self._connection.execute(chosen)]
+
+
+# Made once: every step asks it.
+_CLOSED = select(latch).where(latch.c.cleared_time.is_(None)).order_by(latch.c.id)
+
+
+def _latch_of(row: Any) -> Latch:  # noqa: ANN401  a row of any driver
+    ours, theirs = hexed_or_none(row.our_hash), hexed_or_none(row.their_hash)
+    evidence = Evidence(
+        row.block, None if ours is None else Hash(ours), None if theirs is None else Hash(theirs)
+    )
+    cleared = None
+    if row.cleared_time is not None:
+        by, why = as_said(row.cleared_by) or "", as_said(row.cleared_reason) or ""
+        cleared = Cleared(row.cleared_time, by, why)
+    return Latch(
+        id=row.id,
+        name=row.name,
+        since_block=row.since_block,
+        since_time=row.since_time,
+        reason=as_said(row.reason) or "",
+        evidence=None if row.block is None else evidence,
+        cleared=cleared,
+    )

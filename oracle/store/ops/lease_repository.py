@@ -1,0 +1,132 @@
+"""Who may write: one lease for the database, timed by the database's own clock (decision 13).
+
+`epoch` rises with every new holder; a writer that was overtaken finds its epoch gone and stops.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, Connection, cast, func, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.elements import ColumnElement
+
+from oracle.errors import FatalError
+from oracle.store.engine import WRITER_LOCK
+from oracle.store.tables.outbox_tables import lease
+
+_ROW = 1
+_OVERTAKEN = "another process has taken over the lease of this database"
+_SECOND = 1000
+# Days between the Julian epoch and 1970, and milliseconds in a day (SQLite's clock).
+_JULIAN_1970, _DAY = 2440587.5, 86_400_000
+# The server waits for the client in the middle of a statement: of a COPY, of a batch, of an
+# answer that nobody reads. To PostgreSQL that is no idleness, and no timeout of its ends it.
+_END_STALLED = text(
+    "SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS held"
+    " JOIN pg_stat_activity AS activity ON activity.pid = held.pid"
+    " JOIN pg_database AS here ON here.oid = held.database"
+    " WHERE held.locktype = 'advisory' AND held.granted AND here.datname = current_database()"
+    " AND held.classid = 0 AND held.objid = CAST(:lock AS oid) AND held.objsubid = 1"
+    " AND activity.wait_event_type = 'Client'"
+    " AND activity.state_change < clock_timestamp() - make_interval(secs => :seconds)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative."""
+
+    holder: str | None
+    epoch: int
+    seconds_left: float
+
+
+class Lease:
+    """The lease row, inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def current(self) -> Held:
+        """Return who holds it; an epoch of 0 means that nobody ever did."""
+        columns = select(lease.c.holder, lease.c.epoch, lease.c.until_ms - self._now())
+        row = self._connection.execute(columns).one_or_none()
+        return Held(None, 0, 0.0) if row is None else Held(row[0], row[1], row[2] / _SECOND)
+
+    def take(self, holder: str, seconds: float, *, gone: int | None = None) -> int | None:
+        """Take the lease where it is free or over; return its epoch, None: another holds it.
+
+        `gone` is the epoch of a holder that is known to be dead: of that one, and of no later one,
+        it is taken at once.
+        """
+        self._lay_row()
+        is_over = lease.c.holder.is_(None) | (lease.c.until_ms < self._now())
+        taken = (
+            update(lease)
+            .where(is_over if gone is None else is_over | (lease.c.epoch == gone))
+            .values(
+                holder=holder,
+                epoch=lease.c.epoch + 1,
+                until_ms=self._now() + round(seconds * _SECOND),
+            )
+            .returning(lease.c.epoch)
+        )
+        return self._connection.execute(taken).scalar_one_or_none()
+
+    def renew(self, epoch: int, seconds: float) -> bool:
+        """Hold it for `seconds` from now; False: another has taken over."""
+        until = self._now() + round(seconds * _SECOND)
+        mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
+        changed = self._connection.execute(update(lease).where(mine).values(until_ms=until))
+        return changed.rowcount == 1
+
+    def release(self, epoch: int) -> None:
+        """Give it back; nothing happens where another has taken over."""
+        mine = lease.c.epoch == epoch
+        self._connection.execute(
+            update(lease).where(mine).values(holder=None, until_ms=self._now())
+        )
+
+    def guard(self, epoch: int) -> None:
+        """Keep every other writer out until this transaction ends.
+
+        Raises:
+            FatalError: another process has taken over; nothing of this transaction may stay.
+        """
+        mine = select(lease.c.id).where((lease.c.epoch == epoch) & lease.c.holder.is_not(None))
+        if self._connection.execute(mine.with_for_update()).one_or_none() is None:
+            raise FatalError(_OVERTAKEN)
+
+    def prove(self, epoch: int) -> None:
+        """Write: only who holds the lease can, and only where writing works.
+
+        It gains a millisecond: what changes nothing SQLite does not write.
+
+        Raises:
+            FatalError: see `guard`.
+        """
+        mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
+        same = update(lease).where(mine).values(until_ms=lease.c.until_ms + 1)
+        if self._connection.execute(same).rowcount != 1:
+            raise FatalError(_OVERTAKEN)
+
+    def end_stalled_writer(self, seconds: float) -> bool:
+        """End the connection of a writer that has kept the server waiting for so long.
+
+        PostgreSQL alone can: it rolls back what that one had begun. True: one was ended.
+        """
+        if self._connection.dialect.name == "sqlite":
+            return False
+        told = {"lock": WRITER_LOCK, "seconds": seconds}
+        return any(self._connection.execute(_END_STALLED, told).scalars())
+
+    def _lay_row(self) -> None:
+        """Write the one row, free, where it is not there yet; two first starts do not clash."""
+        dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
+        row = dialect.insert(lease).values(id=_ROW, holder=None, epoch=0, until_ms=0)
+        self._connection.execute(row.on_conflict_do_nothing())
+
+    def _now(self) -> ColumnElement[int]:
+        """Milliseconds since 1970 as the database tells them, not the start of a transaction."""
+        if self._connection.dialect.name == "sqlite":
+            return cast((func.julianday("now") - _JULIAN_1970) * _DAY, BigInteger)
+        return cast(func.extract("epoch", func.clock_timestamp()) * _SECOND, BigInteger)

@@ -1,0 +1,1 @@
+"""Repositories of the outbox: intents, nonce slots, attempts, accounts, journal."""

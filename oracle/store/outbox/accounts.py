@@ -1,0 +1,120 @@
+"""The accounts that send: their next nonce, and whether they rest."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, select, update
+
+from oracle.domain.ids import Address
+from oracle.errors import FatalError
+from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.records import About, Account, Pause, PauseKind, Stamp
+from oracle.store.tables.outbox_tables import pub_sender
+
+
+class Senders:
+    """The table pub_sender, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def next_nonce(self, account: Account) -> int | None:
+        """Return the nonce that the next intent takes; None: the account is not enrolled."""
+        chosen = select(pub_sender.c.next_nonce).where(_is(account))
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+    def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Begin to count an account's nonces from what the chain says."""
+        self._connection.execute(
+            insert(pub_sender).values(
+                chain_id=account.chain_id,
+                address=account.address,
+                next_nonce=next_nonce,
+                paused=False,
+            )
+        )
+        self._journal.write("enrolled", stamp, About(nonce=next_nonce), account.address)
+
+    def take_nonce(self, account: Account) -> int:
+        """Take the next nonce; it belongs to whoever writes its slot in this transaction.
+
+        Raises:
+            FatalError: the account is not enrolled.
+        """
+        taken = (
+            update(pub_sender)
+            .where(_is(account))
+            .values(next_nonce=pub_sender.c.next_nonce + 1)
+            .returning(pub_sender.c.next_nonce)
+        )
+        after = self._connection.execute(taken).scalar_one_or_none()
+        if after is None:
+            raise FatalError(f"{account.address} is not enrolled as a sender")
+        return int(after) - 1
+
+    def adopt(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Count on from where the chain is: enroll the account, or raise its next nonce.
+
+        It is never lowered: a nonce that was given out once is not given out again.
+        """
+        known = self.next_nonce(account)
+        if known is None:
+            self.enroll(account, next_nonce, stamp)
+        elif next_nonce > known:
+            self._connection.execute(
+                update(pub_sender).where(_is(account)).values(next_nonce=next_nonce)
+            )
+        detail = f"{account.address} from {known} to {next_nonce}"
+        self._journal.write("adopted", stamp, About(nonce=next_nonce), detail)
+
+    def paused_because(self, account: Account) -> Pause | None:
+        """Return why the account opens no new nonce; None: it does."""
+        asked = {"chain": account.chain_id, "account": account.address}
+        row = self._connection.execute(_PAUSED, asked).one_or_none()
+        return None if row is None else _pause(row)
+
+    def paused(self) -> dict[Account, Pause]:
+        """Return every account that rests, and why."""
+        chosen = select(pub_sender).where(pub_sender.c.paused).order_by(pub_sender.c.address)
+        return {
+            Account(row.chain_id, Address(row.address)): _pause(row)
+            for row in self._connection.execute(chosen)
+        }
+
+    def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
+        """Open no new nonce; what is open is watched as before.
+
+        `funds` ends when the balance suffices, `signer` when one that refused signs again, every
+        other kind when a human says so.
+        """
+        self._connection.execute(
+            update(pub_sender)
+            .where(_is(account))
+            .values(paused=True, pause_class=kind.value, pause_reason=reason)
+        )
+        self._journal.write("paused", stamp, About(), f"{kind.value}: {reason}")
+
+    def resume(self, account: Account, stamp: Stamp) -> None:
+        """Let a paused account go on."""
+        self._connection.execute(
+            update(pub_sender)
+            .where(_is(account))
+            .values(paused=False, pause_class=None, pause_reason=None)
+        )
+        self._journal.write("resumed", stamp, About(), account.address)
+
+
+# Made once: every tick asks it many times.
+_PAUSED = select(pub_sender).where(
+    pub_sender.c.chain_id == bindparam("chain"),
+    pub_sender.c.address == bindparam("account"),
+    pub_sender.c.paused,
+)
+
+
+def _is(account: Account) -> ColumnElement[bool]:
+    return and_(pub_sender.c.chain_id == account.chain_id, pub_sender.c.address == account.address)
+
+
+def _pause(row: Row[Any]) -> Pause:
+    return Pause(PauseKind(row.pause_class or PauseKind.OPERATOR), row.pause_reason or "")

@@ -1,0 +1,284 @@
+"""What we want on chain, from planned to its end (publishing.md 3.3); each change journalled."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, update
+
+from oracle.errors import FatalError
+from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.records import (
+    FAILED,
+    ON_ITS_WAY,
+    UNFINISHED,
+    About,
+    Account,
+    Intent,
+    IntentKind,
+    IntentState,
+    PauseKind,
+    Stamp,
+    Wish,
+)
+from oracle.store.outbox.row_mapping import intent_of, wish_row
+from oracle.store.tables.outbox_tables import pub_intent
+
+# What a change of state may set beside it.
+Values = Mapping[str, str | int | None]
+
+_NO_VALUES: Values = {}
+_NO_REASON: Values = {"error_class": None, "error_text": None, "not_before": None}
+_NO_NONCE_YET = (IntentState.PLANNED, IntentState.READY)
+
+
+class Intents:
+    """The table pub_intent, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def add(self, wish: Wish, stamp: Stamp) -> int | None:
+        """Write a wish down as planned; None: one of this dedup key is there already."""
+        same = and_(
+            pub_intent.c.chain_id == wish.account.chain_id,
+            pub_intent.c.contract == wish.contract,
+            pub_intent.c.dedup_key == wish.dedup_key,
+        )
+        if self._connection.execute(select(pub_intent.c.id).where(same)).first() is not None:
+            return None
+        row = wish_row(wish) | {
+            "state": IntentState.PLANNED.value,
+            "created_at": stamp.at,
+            "updated_at": stamp.at,
+        }
+        written = self._connection.execute(
+            insert(pub_intent).values(row).returning(pub_intent.c.id)
+        )
+        intent_id = int(written.scalar_one())
+        self._journal.write("planned", stamp, About(intent_id), wish.dedup_key)
+        return intent_id
+
+    def move(
+        self, intent: Intent, to: IntentState, stamp: Stamp, values: Values = _NO_VALUES
+    ) -> None:
+        """Change the state, and what comes with it.
+
+        Raises:
+            FatalError: the row is not as it was read: another writer was here.
+        """
+        told = {name: value for name, value in values.items() if name != "nonce"}
+        detail = " ".join(f"{name}={value}" for name, value in told.items() if value is not None)
+        self._change(intent, to, stamp, values)
+        self._journal.write(to.value, stamp, About(intent.id, intent.nonce), detail)
+
+    def note_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
+        """Move it to mined, the outcome in the journal: a receipt is no reason to stop at.
+
+        It has lost to nobody any more, where a reorg turned that round.
+
+        Raises:
+            FatalError: see `move`.
+        """
+        no_more: Values = {"superseded_by": None, "error_class": None, "error_text": None}
+        self._change(intent, IntentState.MINED, stamp, no_more)
+        about = About(intent.id, intent.nonce)
+        self._journal.write(IntentState.MINED.value, stamp, about, outcome)
+
+    def note(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
+        """Say of what it waits for, as (class, text); return whether that is news.
+
+        Raises:
+            FatalError: see `move`.
+        """
+        if (intent.error_class, intent.error_text) == why:
+            return False
+        values: Values = dict(zip(("error_class", "error_text"), why, strict=True))
+        self._change(intent, intent.state, stamp, values)
+        self._journal.write(why[0], stamp, About(intent.id, intent.nonce), why[1])
+        return True
+
+    def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
+        """Note that it was tried and works, for how much gas and, at most, wei."""
+        found: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
+        self.move(intent, IntentState.READY, stamp, {**found, **_NO_REASON})
+
+    def reserve(self, intent: Intent, cost: int) -> None:
+        """Note that bytes of it may cost so many wei, where that is more than was noted before.
+
+        A part of the commit that stores the bytes: what a rollup takes beside gas is not in them.
+        """
+        most = max(cost, intent.max_cost_wei or 0)
+        self._connection.execute(
+            update(pub_intent).where(pub_intent.c.id == intent.id).values(max_cost_wei=most)
+        )
+
+    def postpone(self, intent: Intent, until: int, why: tuple[str, str], stamp: Stamp) -> bool:
+        """Put it back to planned until a chain time; return whether the reason is news.
+
+        A nonce that it had is free for the next one: nothing was signed for it. `why` is
+        (class, text); a class that is there already is not journalled again.
+        """
+        error_class, text = why
+        reason: Values = {"error_class": error_class, "error_text": text, "not_before": until}
+        if intent.state is IntentState.PLANNED and intent.error_class == error_class:
+            self._connection.execute(
+                update(pub_intent).where(pub_intent.c.id == intent.id).values(reason)
+            )
+            return False
+        self.move(intent, IntentState.PLANNED, stamp, {**reason, "nonce": None})
+        return True
+
+    def end(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
+        """End what was never sent; its nonce, if it had one, is free for the next one."""
+        word = reason.split("(", maxsplit=1)[0]
+        values: Values = {"error_class": word, "error_text": reason, "nonce": None}
+        self.move(intent, state, stamp, values)
+
+    def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:
+        """Park what has no nonce until `release`.
+
+        Raises:
+            FatalError: it has a nonce, or is not as it was read.
+        """
+        values: Values = {"error_class": kind.value, "error_text": text}
+        self.move(_without_nonce(intent), IntentState.HELD, stamp, values)
+
+    def release(self, intent: Intent, stamp: Stamp) -> None:
+        """Plan again what was held.
+
+        Raises:
+            FatalError: it has a nonce, or is not held any more.
+        """
+        if intent.state is not IntentState.HELD:
+            raise FatalError(f"outbox intent {intent.id} is {intent.state}, not held")
+        self.move(_without_nonce(intent), IntentState.PLANNED, stamp, _NO_REASON)
+
+    def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
+        """Give up for good what has no nonce, or was held because of what its nonce came to.
+
+        Raises:
+            FatalError: it has a nonce and may land, or is not as it was read.
+        """
+        values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
+        # Held with a nonce is what is over: foreign, or without effect.
+        is_over = intent.state is IntentState.HELD
+        given_up = intent if is_over else _without_nonce(intent)
+        self.move(given_up, IntentState.CANCELLED, stamp, values)
+
+    def bound_to(self, account: Account, nonce: int) -> list[Intent]:
+        """Return every intent that was ever put on a nonce, the first one first."""
+        return self._where(
+            _ALL.where(
+                pub_intent.c.chain_id == account.chain_id,
+                pub_intent.c.sender == account.address,
+                pub_intent.c.nonce == nonce,
+            ).order_by(pub_intent.c.id)
+        )
+
+    def named(self, intent_id: int) -> Intent | None:
+        row = self._connection.execute(_NAMED, {"named": intent_id}).one_or_none()
+        return None if row is None else intent_of(row)
+
+    def in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
+        """Return the account's intents in these states: urgent ones first, then the oldest."""
+        whose = {"chain": account.chain_id, "account": account.address}
+        chosen = {**whose, "states": [state.value for state in states]}
+        return [intent_of(row) for row in self._connection.execute(_IN_STATES, chosen)]
+
+    def unfinished(self, account: Account) -> list[Intent]:
+        """Return what has not come to an end: planned, ready, assigned, live, mined."""
+        return self.in_states(account, UNFINISHED)
+
+    def push_on_its_way(self, account: Account) -> Intent | None:
+        """Return the push that keeps others waiting; a mined one does not."""
+        pushes = self.in_states(account, ON_ITS_WAY)
+        return next((one for one in pushes if one.wish.kind is IntentKind.PUSH), None)
+
+    def tries(self, account: Account, kind: IntentKind, subject: str, around: int | None) -> int:
+        """Count the intents of a kind about a subject in a round, or in none; ended ones too."""
+        counted = select(func.count()).where(
+            pub_intent.c.chain_id == account.chain_id,
+            pub_intent.c.kind == kind.value,
+            pub_intent.c.subject == subject,
+            pub_intent.c.round == around,
+        )
+        return int(self._connection.execute(counted).scalar_one())
+
+    def newest(
+        self, limit: int, state: IntentState | None = None, kind: IntentKind | None = None
+    ) -> list[Intent]:
+        """Return the last `limit` intents, of a state or kind where one is named, newest first."""
+        chosen = _ALL if state is None else _ALL.where(pub_intent.c.state == state.value)
+        chosen = chosen if kind is None else chosen.where(pub_intent.c.kind == kind.value)
+        return self._where(chosen.order_by(pub_intent.c.id.desc()).limit(limit))
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Count intents by (kind, state)."""
+        rows = self._connection.execute(
+            select(pub_intent.c.kind, pub_intent.c.state, func.count()).group_by(
+                pub_intent.c.kind, pub_intent.c.state
+            )
+        )
+        return {(row[0], row[1]): row[2] for row in rows}
+
+    def failures(self, kind: IntentKind) -> dict[str, int]:
+        """Count the intents of a kind that did not come to what they were for, by the reason."""
+        rows = self._connection.execute(
+            select(pub_intent.c.error_class, func.count())
+            .where(
+                pub_intent.c.kind == kind.value,
+                pub_intent.c.state.in_([state.value for state in FAILED]),
+            )
+            .group_by(pub_intent.c.error_class)
+        )
+        counts: dict[str, int] = {}
+        for error_class, count in rows:
+            # The contract's own word, without its arguments.
+            reason = (error_class or "unknown").split("(", maxsplit=1)[0]
+            counts[reason] = counts.get(reason, 0) + count
+        return counts
+
+    def forget_above(self, block: int, stamp: Stamp) -> int:
+        """End what was planned on blocks above `block` and has no nonce; count them.
+
+        What has a nonce stays: the contract refuses it, and its receipt says so.
+        """
+        stale = self._where(
+            _ALL.where(
+                pub_intent.c.as_of_block > block,
+                pub_intent.c.state.in_([state.value for state in _NO_NONCE_YET]),
+            )
+        )
+        for intent in stale:
+            self.move(intent, IntentState.EXPIRED, stamp, {"error_class": "anchor_reorged"})
+        return len(stale)
+
+    def _change(self, intent: Intent, to: IntentState, stamp: Stamp, values: Values) -> None:
+        mine = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)
+        changed = self._connection.execute(
+            update(pub_intent)
+            .where(mine)
+            .values({**values, "state": to.value, "updated_at": stamp.at})
+        )
+        if changed.rowcount != 1:
+            raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
+
+    def _where(self, chosen: Select[Any]) -> list[Intent]:
+        return [intent_of(row) for row in self._connection.execute(chosen)]
+
+
+_ALL = select(pub_intent)
+# Made once: every tick asks them many times, and to build one costs more than to run it.
+_NAMED = _ALL.where(pub_intent.c.id == bindparam("named"))
+_IN_STATES = _ALL.where(
+    pub_intent.c.chain_id == bindparam("chain"),
+    pub_intent.c.sender == bindparam("account"),
+    pub_intent.c.state.in_(bindparam("states", expanding=True)),
+).order_by(pub_intent.c.priority, pub_intent.c.id)
+
+
+def _without_nonce(intent: Intent) -> Intent:
+    if intent.nonce is not None:
+        raise FatalError(f"outbox intent {intent.id} has nonce {intent.nonce}: it may land")
+    return intent

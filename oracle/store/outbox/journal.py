@@ -1,0 +1,45 @@
+"""The outbox's diary: one row for every change, written in the commit that makes it."""
+
+from sqlalchemy import Connection, insert, select
+
+from oracle.store.outbox.records import About, JournalEntry, Stamp
+from oracle.store.tables.outbox_tables import pub_journal
+
+
+class Journal:
+    """Append, and read again."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def write(self, event: str, stamp: Stamp, about: About, detail: str = "") -> None:
+        """Note what happened; `detail` never holds a secret."""
+        row = {
+            "at": stamp.at,
+            "intent_id": about.intent_id,
+            "nonce": about.nonce,
+            "attempt_id": about.attempt_id,
+            "event": event,
+            "detail": detail,
+            "lease_epoch": stamp.epoch,
+            "actor": stamp.actor,
+        }
+        self._connection.execute(insert(pub_journal).values(row))
+
+    def of_intent(self, intent_id: int) -> list[JournalEntry]:
+        """Return what happened to one intent, oldest first."""
+        rows = self._connection.execute(
+            select(
+                pub_journal.c.at,
+                pub_journal.c.intent_id,
+                pub_journal.c.nonce,
+                pub_journal.c.attempt_id,
+                pub_journal.c.event,
+                pub_journal.c.detail,
+                pub_journal.c.lease_epoch,
+                pub_journal.c.actor,
+            )
+            .where(pub_journal.c.intent_id == intent_id)
+            .order_by(pub_journal.c.id)
+        )
+        return [JournalEntry(*row) for row in rows]

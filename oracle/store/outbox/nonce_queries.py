@@ -1,0 +1,212 @@
+"""Nonces, their bytes and their cost, read (publishing.md 3.3)."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select
+
+from oracle.store.outbox.records import Account, Attempt, IntentState, Slot, SlotState
+from oracle.store.outbox.row_mapping import attempt_of, slot_of
+from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_slot
+
+_WATCHED = (SlotState.OPEN, SlotState.LIVE, SlotState.MINED)
+# More seconds than any clock shows.
+_FOR_EVER = 2**62
+_MAY_COST = (SlotState.OPEN.value, SlotState.LIVE.value)
+
+
+class SlotViews:
+    """The tables pub_slot and pub_attempt, inside one transaction, without a change."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def watched(self, account: Account) -> list[Slot]:
+        """Return every slot that is not final, by nonce."""
+        chosen = (
+            select(pub_slot)
+            .where(
+                of_account(account),
+                pub_slot.c.state.in_([state.value for state in _WATCHED]),
+            )
+            .order_by(pub_slot.c.nonce)
+        )
+        return [slot_of(row) for row in self._connection.execute(chosen)]
+
+    def lost(self, account: Account) -> list[int]:
+        """Return the nonces that somebody else used, and nobody has adopted."""
+        chosen = select(pub_slot.c.nonce).where(
+            of_account(account), pub_slot.c.state == SlotState.FOREIGN.value
+        )
+        return list(self._connection.execute(chosen.order_by(pub_slot.c.nonce)).scalars())
+
+    def blocks_to_land(self, account: Account, limit: int) -> list[int]:
+        """Return how many blocks the last `limit` nonces that landed took from their sending."""
+        first = func.min(pub_attempt.c.first_sent_block)
+        chosen = (
+            select(pub_slot.c.block_number - first)
+            .join(
+                pub_attempt,
+                and_(
+                    pub_attempt.c.chain_id == pub_slot.c.chain_id,
+                    pub_attempt.c.sender == pub_slot.c.sender,
+                    pub_attempt.c.nonce == pub_slot.c.nonce,
+                ),
+            )
+            .where(
+                of_account(account),
+                pub_slot.c.block_number.is_not(None),
+                pub_attempt.c.first_sent_block.is_not(None),
+            )
+            .group_by(pub_slot.c.nonce, pub_slot.c.block_number)
+            .order_by(pub_slot.c.nonce.desc())
+            .limit(limit)
+        )
+        return list(self._connection.execute(chosen).scalars())
+
+    def at(self, account: Account, nonce: int) -> Slot | None:
+        """Return the slot of one nonce, final ones too."""
+        chosen = select(pub_slot).where(of_account(account), pub_slot.c.nonce == nonce)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else slot_of(row)
+
+    def attempts(self, slot: Slot) -> list[Attempt]:
+        """Return the bytes signed for a nonce, in the order of signing."""
+        chosen = (
+            select(pub_attempt)
+            .where(
+                pub_attempt.c.chain_id == slot.account.chain_id,
+                pub_attempt.c.sender == slot.account.address,
+                pub_attempt.c.nonce == slot.nonce,
+            )
+            .order_by(pub_attempt.c.seq)
+        )
+        return [attempt_of(row) for row in self._connection.execute(chosen)]
+
+    def vacant(self, account: Account) -> Slot | None:
+        """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
+        signed = exists().where(
+            pub_attempt.c.chain_id == pub_slot.c.chain_id,
+            pub_attempt.c.sender == pub_slot.c.sender,
+            pub_attempt.c.nonce == pub_slot.c.nonce,
+        )
+        chosen = (
+            select(pub_slot)
+            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
+            .where(
+                of_account(account),
+                pub_slot.c.state == SlotState.OPEN.value,
+                (pub_intent.c.state != IntentState.ASSIGNED.value)
+                | (pub_intent.c.nonce != pub_slot.c.nonce),
+                ~signed,
+            )
+            .order_by(pub_slot.c.nonce)
+            .limit(1)
+        )
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else slot_of(row)
+
+    def reserved(self, account: Account) -> int:
+        """Return what the open slots may still cost at most, in wei."""
+        return sum(self._costs(of_account(account) & pub_slot.c.state.in_(_MAY_COST)))
+
+    def committed_since(self, account: Account, time: int, until: int = _FOR_EVER) -> int:
+        """Return what slots opened, bumped or mined since `time` cost, or may cost, in wei.
+
+        `time` and `until` in unix seconds: a clock that was ahead has left times of the future. A
+        slot counts whole. Bumps and no-ops count like all else, and what is open counts however
+        old it is: it may be paid now.
+        """
+        times = (pub_slot.c.opened_at, pub_slot.c.last_bump_at, pub_slot.c.mined_at)
+        recent = or_(
+            pub_slot.c.state.in_(_MAY_COST),
+            *(one.between(time, until) for one in times),
+        )
+        return sum(self._costs(of_account(account) & recent))
+
+    def cost_of(self, slot: Slot) -> int:
+        """Return what a nonce has cost, in wei, or the most that it may still cost.
+
+        That is the largest of what its intents reserved and of what its bytes allow. A vacant
+        one, which no intent holds and nothing was signed for, costs nothing.
+        """
+        return sum(self._costs(of_account(slot.account) & (pub_slot.c.nonce == slot.nonce)))
+
+    def reserved_at_most(self, slot: Slot) -> int:
+        """Return the most that a nonce was allowed to cost before it was mined, in wei."""
+        bound = select(pub_intent.c.max_cost_wei).where(
+            pub_intent.c.chain_id == slot.account.chain_id,
+            pub_intent.c.sender == slot.account.address,
+            pub_intent.c.nonce == slot.nonce,
+        )
+        costs = [cost or 0 for (cost,) in self._connection.execute(bound)]
+        signed = [one.signed.gas_limit * one.signed.max_fee_wei for one in self.attempts(slot)]
+        return max([*costs, *signed], default=0)
+
+    def gas_spent(self) -> tuple[int, int]:
+        """Return (gas, wei) of everything that is final."""
+        rows = self._connection.execute(
+            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei, pub_slot.c.l1_fee_wei).where(
+                pub_slot.c.state == SlotState.FINAL.value, pub_slot.c.gas_used.is_not(None)
+            )
+        )
+        spent = [(row[0], row[0] * (row[1] or 0) + (row[2] or 0)) for row in rows]
+        return sum(gas for gas, _ in spent), sum(wei for _, wei in spent)
+
+    def missing(self, account: Account, below: int) -> list[int]:
+        """Return the nonces under `below` that this database gave out and has no slot of.
+
+        It gave out every one from the lowest slot on: there can be none.
+        """
+        chosen = select(pub_slot.c.nonce).where(of_account(account)).order_by(pub_slot.c.nonce)
+        known = [nonce for (nonce,) in self._connection.execute(chosen)]
+        if not known:
+            return []
+        return sorted(set(range(known[0], below)) - set(known))
+
+    def _costs(self, where: ColumnElement[bool]) -> Iterable[int]:
+        """Return what each slot costs, by one query: a day of a dispatcher has thousands."""
+        costs: dict[int, int] = {}
+        for row in self._connection.execute(_COSTS.where(where)):
+            if row.gas_used is not None:
+                cost = row.gas_used * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0)
+            else:
+                cost = max(row.max_cost_wei or 0, (row.gas_limit or 0) * (row.max_fee_wei or 0))
+            costs[row.nonce] = max(costs.get(row.nonce, 0), cost)
+        return costs.values()
+
+
+# Of a slot without a receipt a row for each intent and each bytes; amounts are summed up by us,
+# for to the database they are bytes.
+_IS_OPEN = pub_slot.c.gas_used.is_(None)
+_COSTS = select(
+    pub_slot.c.nonce,
+    pub_slot.c.gas_used,
+    pub_slot.c.gas_price_wei,
+    pub_slot.c.l1_fee_wei,
+    pub_intent.c.max_cost_wei,
+    pub_attempt.c.gas_limit,
+    pub_attempt.c.max_fee_wei,
+).select_from(
+    pub_slot.outerjoin(
+        pub_intent,
+        and_(
+            _IS_OPEN,
+            pub_intent.c.chain_id == pub_slot.c.chain_id,
+            pub_intent.c.sender == pub_slot.c.sender,
+            pub_intent.c.nonce == pub_slot.c.nonce,
+        ),
+    ).outerjoin(
+        pub_attempt,
+        and_(
+            _IS_OPEN,
+            pub_attempt.c.chain_id == pub_slot.c.chain_id,
+            pub_attempt.c.sender == pub_slot.c.sender,
+            pub_attempt.c.nonce == pub_slot.c.nonce,
+        ),
+    )
+)
+
+
+def of_account(account: Account) -> ColumnElement[bool]:
+    """Say which rows are an account's."""
+    return and_(pub_slot.c.chain_id == account.chain_id, pub_slot.c.sender == account.address)

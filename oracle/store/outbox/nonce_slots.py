@@ -1,0 +1,300 @@
+"""Nonces and the bytes signed for them (publishing.md 3.3): one slot a nonce, never reused.
+
+The nonce is counted here, in the commit that gives it to an intent, and nowhere else.
+"""
+
+from sqlalchemy import Connection, and_, insert, update
+
+from oracle.domain.ids import Hash
+from oracle.errors import FatalError
+from oracle.store.outbox.intents import Intents
+from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.nonce_queries import of_account
+from oracle.store.outbox.outbox_watched import WatchedViews
+from oracle.store.outbox.records import (
+    About,
+    Account,
+    Attempt,
+    AttemptReason,
+    Intent,
+    IntentKind,
+    IntentState,
+    Mined,
+    Paid,
+    PauseKind,
+    SignedCall,
+    Slot,
+    SlotState,
+    Stamp,
+    Wish,
+)
+from oracle.store.tables.outbox_tables import pub_attempt, pub_slot
+
+_NO_RECEIPT: dict[str, None] = dict.fromkeys(
+    (
+        "won_attempt",
+        "block_number",
+        "block_hash",
+        "receipt_status",
+        "gas_used",
+        "gas_price_wei",
+        "l1_fee_wei",
+        "mined_at",
+    )
+)
+# What still may land on a nonce, beside the one that did.
+_RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
+
+
+class Slots(WatchedViews):
+    """The tables pub_slot and pub_attempt, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
+        super().__init__(connection)
+        self._journal = journal
+        self._intents = intents
+
+    def open(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
+        """Give the intent a nonce, from now on: a new slot, or a vacant one that it takes over.
+
+        `block` is the head's number: the time of a transaction is told in blocks.
+        """
+        account = intent.wish.account
+        moved = self._connection.execute(
+            update(pub_slot)
+            .where(of_account(account), pub_slot.c.nonce == nonce)
+            .values(intent_id=intent.id, opened_at=stamp.at, opened_block=block)
+        )
+        if moved.rowcount == 0:
+            self._connection.execute(
+                insert(pub_slot).values(
+                    chain_id=account.chain_id,
+                    sender=account.address,
+                    nonce=nonce,
+                    intent_id=intent.id,
+                    state=SlotState.OPEN.value,
+                    opened_at=stamp.at,
+                    opened_block=block,
+                )
+            )
+        self._intents.move(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
+
+    def retarget(self, slot: Slot, intent: Intent, block: int, stamp: Stamp) -> None:
+        """Put a ready intent on the nonce of another, which may still land: one of them will.
+
+        The other one stays what it is until a receipt tells which (publishing.md 3.3).
+
+        Raises:
+            FatalError: the slot is mined or over, or is not as it was read.
+        """
+        if slot.state not in {SlotState.OPEN, SlotState.LIVE}:
+            raise FatalError(f"outbox nonce {slot.nonce} is {slot.state}: it is taken")
+        self._set(
+            slot,
+            slot.state,
+            intent_id=intent.id,
+            last_bump_at=stamp.at,
+            last_bump_block=block,
+        )
+        values = {"nonce": slot.nonce, "replaces": slot.intent_id}
+        self._intents.move(intent, IntentState.ASSIGNED, stamp, values)
+
+    def sign(self, slot: Slot, signed: SignedCall, reason: AttemptReason, stamp: Stamp) -> int:
+        """Store signed bytes before anything is sent; return the attempt's id.
+
+        They are for the intent that the slot serves now.
+        """
+        seq = len(self.attempts(slot))
+        written = self._connection.execute(
+            insert(pub_attempt)
+            .values(
+                chain_id=slot.account.chain_id,
+                sender=slot.account.address,
+                nonce=slot.nonce,
+                intent_id=slot.intent_id,
+                seq=seq,
+                tx_hash=signed.tx_hash,
+                raw_tx=signed.raw,
+                tx_type=2,
+                max_fee_wei=signed.max_fee_wei,
+                tip_wei=signed.tip_wei,
+                gas_limit=signed.gas_limit,
+                lease_epoch=stamp.epoch,
+                signed_at=stamp.at,
+                sends=0,
+                reason=reason.value,
+            )
+            .returning(pub_attempt.c.id)
+        )
+        attempt_id = int(written.scalar_one())
+        about = About(slot.intent_id, slot.nonce, attempt_id)
+        if reason is not AttemptReason.FIRST:
+            self._set(slot, slot.state, last_bump_at=stamp.at)
+        self._journal.write("signed", stamp, about, f"{signed.tx_hash} {reason.value}")
+        return attempt_id
+
+    def sent(
+        self, slot: Slot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
+    ) -> None:
+        """Note that the bytes were sent at head `block`, and how the endpoints took it.
+
+        `error` is `class: text`, None where one took them.
+        """
+        error_class, _, text = (error or "").partition(": ")
+        is_first = attempt.sends == 0
+        first = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
+        if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
+            # No pool has held them until now: what waits for a block begins to wait.
+            first = {"first_sent_block": block}
+        self._connection.execute(
+            update(pub_attempt)
+            .where(pub_attempt.c.id == attempt.id)
+            .values(
+                {
+                    **first,
+                    "sends": pub_attempt.c.sends + 1,
+                    "last_sent_at": stamp.at,
+                    "last_sent_block": block,
+                    "last_error_class": error_class or None,
+                    "last_error_text": text or None,
+                }
+            )
+        )
+        about = About(attempt.intent_id, slot.nonce, attempt.id)
+        self._journal.write("sent", stamp, about, error or "")
+        is_bump = is_first and attempt.reason is not AttemptReason.FIRST
+        bumped: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
+        if slot.state is SlotState.OPEN:
+            self._set(slot, SlotState.LIVE, **bumped)
+        elif bumped:
+            self._set(slot, slot.state, **bumped)
+        self._follow(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
+
+    def mined(self, slot: Slot, attempt: Attempt, mined: Mined, stamp: Stamp) -> None:
+        """Note a receipt, or a new one after a reorg; another payload of the nonce has lost."""
+        self._set(
+            slot,
+            SlotState.MINED,
+            intent_id=attempt.intent_id,
+            won_attempt=attempt.id,
+            block_number=mined.block_number,
+            block_hash=mined.block_hash,
+            receipt_status=int(mined.succeeded),
+            gas_used=mined.gas_used,
+            gas_price_wei=mined.gas_price_wei,
+            l1_fee_wei=mined.l1_fee_wei,
+            mined_at=stamp.at,
+        )
+        won = self._named(attempt.intent_id)
+        # What a human gave up for a no-op is not to be tried again.
+        is_given_up = won.wish.kind is IntentKind.NOOP
+        to = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
+        # The losers first: the indexes allow one of a kind.
+        for rival in self._intents.bound_to(slot.account, slot.nonce):
+            if rival.id != attempt.intent_id and rival.state in _RIVALS:
+                lost = {"superseded_by": attempt.intent_id}
+                self._intents.move(rival, to, stamp, lost)
+        outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
+        self._intents.note_mined(won, outcome, stamp)
+
+    def unmined(self, slot: Slot, stamp: Stamp) -> None:
+        """Note that a reorg took the receipt away: the same bytes are sent again."""
+        self._set(slot, SlotState.LIVE, **_NO_RECEIPT)
+        intent = self._named(slot.intent_id)
+        about = About(intent.id, slot.nonce)
+        self._journal.write("reorged", stamp, about, f"block {slot.block_number}")
+        self._intents.move(intent, IntentState.LIVE, stamp)
+
+    def settle(
+        self, slot: Slot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
+    ) -> None:
+        """Close a mined slot for good; `reason`: why the call failed, where it did.
+
+        `paid`: what it cost, where that is surer now than when it was mined.
+        """
+        price = {} if paid is None else paid._asdict()
+        self._set(slot, SlotState.FINAL, finalised_at=stamp.at, **price)
+        to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
+        # The contract's own word, without its arguments, is the class.
+        why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
+        self._intents.move(self._named(slot.intent_id), to, stamp, why)
+
+    def lose_to_foreign(self, slot: Slot, stamp: Stamp, reason: str | None = None) -> None:
+        """Note that somebody else used this nonce of the key: a human has to look at it."""
+        why = {"error_class": "foreign", "error_text": reason}
+        self._set(slot, SlotState.FOREIGN, finalised_at=stamp.at)
+        for intent in self._intents.bound_to(slot.account, slot.nonce):
+            if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
+                self._intents.move(intent, IntentState.HELD, stamp, why)
+
+    def adopt(
+        self, account: Account, nonce: int, tx_hash: Hash | None, mined: Mined | None, stamp: Stamp
+    ) -> None:
+        """Write down a nonce that the chain has seen and this database never gave out.
+
+        It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
+        was not found, or waits in the pool. A call of ours that held the nonce has lost it.
+        """
+        wish = Wish(account, account.address, IntentKind.ADOPTED, f"adopted:nonce={nonce}", "0x")
+        intent = self._named(self._intents.add(wish, stamp) or 0)
+        found = f"{tx_hash}" if mined is None else f"{tx_hash} in block {mined.block_number}"
+        values: dict[str, str | int | None] = {
+            "nonce": nonce,
+            "error_class": "adopted",
+            "error_text": tx_hash and found,
+        }
+        self._intents.move(intent, IntentState.FINAL, stamp, values)
+        for rival in self._intents.bound_to(account, nonce):
+            # Held it is where the nonce was found to be foreign.
+            if rival.id != intent.id and rival.state in _RIVALS | {IntentState.HELD}:
+                lost = {"superseded_by": intent.id}
+                self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
+        self._close_adopted(account, nonce, intent.id, (mined, stamp))
+
+    def _close_adopted(
+        self, account: Account, nonce: int, intent_id: int, seen: tuple[Mined | None, Stamp]
+    ) -> None:
+        mined, stamp = seen
+        row: dict[str, str | int | None] = {
+            "intent_id": intent_id,
+            "state": SlotState.FINAL.value,
+            "finalised_at": stamp.at,
+            "opened_at": stamp.at if mined is None or mined.time is None else mined.time,
+        }
+        if mined is not None:
+            row |= {
+                "block_number": mined.block_number,
+                "block_hash": mined.block_hash,
+                "receipt_status": int(mined.succeeded),
+                "gas_used": mined.gas_used,
+                "gas_price_wei": mined.gas_price_wei,
+                "l1_fee_wei": mined.l1_fee_wei,
+                "opened_block": mined.block_number,
+            }
+        mine = of_account(account) & (pub_slot.c.nonce == nonce)
+        if self._connection.execute(update(pub_slot).where(mine).values(row)).rowcount == 0:
+            key = {"chain_id": account.chain_id, "sender": account.address, "nonce": nonce}
+            self._connection.execute(insert(pub_slot).values({**key, **row}))
+
+    def _follow(self, intent_id: int, was: IntentState, to: IntentState, stamp: Stamp) -> None:
+        intent = self._named(intent_id)
+        if intent.state is was:
+            self._intents.move(intent, to, stamp)
+
+    def _named(self, intent_id: int) -> Intent:
+        intent = self._intents.named(intent_id)
+        if intent is None:
+            raise FatalError(f"outbox intent {intent_id} is missing")
+        return intent
+
+    def _set(self, slot: Slot, state: SlotState, **values: str | int | None) -> None:
+        mine = and_(
+            of_account(slot.account),
+            pub_slot.c.nonce == slot.nonce,
+            pub_slot.c.state == slot.state.value,
+        )
+        changed = self._connection.execute(
+            update(pub_slot).where(mine).values({**values, "state": state.value})
+        )
+        if changed.rowcount != 1:
+            raise FatalError(f"outbox nonce {slot.nonce} is no longer {slot.state}")

@@ -1,0 +1,26 @@
+"""The outbox (publishing.md 3): what we want on chain, and how far it has come."""
+
+from sqlalchemy import Connection
+
+from oracle.store.outbox.accounts import Senders
+from oracle.store.outbox.intents import Intents
+from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.nonce_slots import Slots
+from oracle.store.outbox.outbox_holes import Holes
+from oracle.store.outbox.outbox_stats import Counts
+from oracle.store.reports.outbox_peers import Peers
+from oracle.store.reports.statement_repository import Signatures
+
+
+class Outbox:
+    """Its rooms, inside one transaction; each writes its own lines of the journal."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.journal = Journal(connection)
+        self.senders = Senders(connection, self.journal)
+        self.intents = Intents(connection, self.journal)
+        self.slots = Slots(connection, self.journal, self.intents)
+        self.holes = Holes(connection, self.journal)
+        self.signatures = Signatures(connection, self.journal)
+        self.peers = Peers(connection)
+        self.counts = Counts(connection)

@@ -1,0 +1,152 @@
+"""What became of everything that was sent, for `/metrics`: from rows, kept nowhere else."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from oracle.domain.ids import Address
+from oracle.store.outbox.records import Account, SlotState
+from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_sender, pub_slot
+
+_ENDED = (SlotState.FINAL.value, SlotState.FOREIGN.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A nonce that is over, and how; times in unix seconds, amounts in wei.
+
+    `outcome`: `success`, `reverted` or `foreign`. `cost_wei`: its gas, and what a rollup took for
+    its data. `bumps`: attempts after the first.
+    """
+
+    kind: str
+    nonce: int
+    outcome: str
+    gas_used: int
+    cost_wei: int
+    opened_at: int
+    mined_at: int | None
+    finalised_at: int | None
+    opened_block: int
+    block_number: int | None
+    bumps: int
+
+
+class Counts:
+    """The tables pub_intent, pub_slot and pub_attempt, counted inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def accounts(self) -> dict[Account, tuple[int, int]]:
+        """Return (next nonce, lowest nonce that is not over) of every account that ever sent."""
+        waiting = (
+            select(func.min(pub_slot.c.nonce))
+            .where(
+                pub_slot.c.chain_id == pub_sender.c.chain_id,
+                pub_slot.c.sender == pub_sender.c.address,
+                pub_slot.c.state.not_in(_ENDED),
+            )
+            .scalar_subquery()
+        )
+        rows = self._connection.execute(
+            select(
+                pub_sender.c.chain_id,
+                pub_sender.c.address,
+                pub_sender.c.next_nonce,
+                func.coalesce(waiting, pub_sender.c.next_nonce),
+            )
+        )
+        return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
+
+    def ended(self, account: Account, first: int, below: int) -> Iterator[Ended]:
+        """Yield the nonces from `first` to under `below` that are over, by nonce."""
+        attempts = (
+            select(func.count())
+            .where(
+                pub_attempt.c.chain_id == pub_slot.c.chain_id,
+                pub_attempt.c.sender == pub_slot.c.sender,
+                pub_attempt.c.nonce == pub_slot.c.nonce,
+            )
+            .scalar_subquery()
+            .label("signed")
+        )
+        rows = self._connection.execute(
+            select(
+                pub_intent.c.kind,
+                pub_slot.c.nonce,
+                pub_slot.c.state,
+                pub_slot.c.receipt_status,
+                pub_slot.c.gas_used,
+                pub_slot.c.gas_price_wei,
+                pub_slot.c.l1_fee_wei,
+                pub_slot.c.opened_at,
+                pub_slot.c.mined_at,
+                pub_slot.c.finalised_at,
+                pub_slot.c.opened_block,
+                pub_slot.c.block_number,
+                attempts,
+            )
+            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
+            .where(
+                pub_slot.c.chain_id == account.chain_id,
+                pub_slot.c.sender == account.address,
+                pub_slot.c.nonce >= first,
+                pub_slot.c.nonce < below,
+                pub_slot.c.state.in_(_ENDED),
+            )
+            .order_by(pub_slot.c.nonce)
+        )
+        for row in rows:
+            outcome = "success" if row.receipt_status else "reverted"
+            yield Ended(
+                kind=row.kind,
+                nonce=row.nonce,
+                outcome="foreign" if row.state == SlotState.FOREIGN.value else outcome,
+                gas_used=row.gas_used or 0,
+                cost_wei=(row.gas_used or 0) * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0),
+                opened_at=row.opened_at,
+                mined_at=row.mined_at,
+                finalised_at=row.finalised_at,
+                opened_block=row.opened_block,
+                block_number=row.block_number,
+                bumps=max(0, row.signed - 1),
+            )
+
+    def open_slots(self) -> dict[Address, int]:
+        """Count the nonces that are not over, by account."""
+        rows = self._connection.execute(
+            select(pub_slot.c.sender, func.count())
+            .where(pub_slot.c.state.not_in(_ENDED))
+            .group_by(pub_slot.c.sender)
+        )
+        return {Address(row[0]): row[1] for row in rows}
+
+    def attempts(self) -> dict[tuple[str, str], int]:
+        """Count the transactions ever signed, by the kind of their call and why."""
+        rows = self._connection.execute(
+            select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
+            .join(pub_intent, pub_intent.c.id == pub_attempt.c.intent_id)
+            .group_by(pub_intent.c.kind, pub_attempt.c.reason)
+        )
+        return {(row[0], row[1]): row[2] for row in rows}
+
+    def superseded(self) -> dict[str, int]:
+        """Count the calls that lost their nonce to another one of ours, by kind."""
+        rows = self._connection.execute(
+            select(pub_intent.c.kind, func.count())
+            .where(pub_intent.c.superseded_by.is_not(None), pub_intent.c.nonce.is_not(None))
+            .group_by(pub_intent.c.kind)
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def oldest(self) -> dict[tuple[str, str], int]:
+        """Return since when (unix seconds) the longest-waiting of each (kind, state) is in it."""
+        waiting = ("planned", "ready", "assigned", "live", "mined", "held")
+        rows = self._connection.execute(
+            select(pub_intent.c.kind, pub_intent.c.state, func.min(pub_intent.c.updated_at))
+            .where(pub_intent.c.state.in_(waiting))
+            .group_by(pub_intent.c.kind, pub_intent.c.state)
+        )
+        return {(row[0], row[1]): row[2] for row in rows}

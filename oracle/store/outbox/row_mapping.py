@@ -1,0 +1,149 @@
+"""Rows of the outbox's tables as Python's, and back."""
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from oracle.domain.ids import Address, Hash
+from oracle.store.outbox.records import (
+    Account,
+    Attempt,
+    AttemptReason,
+    Intent,
+    IntentKind,
+    IntentState,
+    SignedCall,
+    SignedStatement,
+    Slot,
+    SlotState,
+    Wish,
+)
+
+
+def wish_row(wish: Wish) -> dict[str, str | int | None]:
+    return {
+        "chain_id": wish.account.chain_id,
+        "sender": wish.account.address,
+        "contract": wish.contract,
+        "kind": wish.kind.value,
+        "dedup_key": wish.dedup_key,
+        "subject": wish.subject,
+        "period": wish.period,
+        "round": wish.round,
+        "as_of_block": wish.as_of_block,
+        "as_of_hash": wish.as_of_hash,
+        "digest": wish.digest,
+        "calldata": wish.calldata,
+        "priority": wish.priority,
+        "not_before": wish.not_before,
+        "deadline": wish.deadline,
+    }
+
+
+def intent_of(row: Row[Any]) -> Intent:
+    wish = Wish(
+        account=Account(row.chain_id, Address(row.sender)),
+        contract=Address(row.contract),
+        kind=IntentKind(row.kind),
+        dedup_key=row.dedup_key,
+        calldata=row.calldata,
+        subject=row.subject,
+        period=row.period,
+        round=row.round,
+        as_of_block=row.as_of_block,
+        as_of_hash=None if row.as_of_hash is None else Hash(row.as_of_hash),
+        digest=None if row.digest is None else Hash(row.digest),
+        priority=row.priority,
+        not_before=row.not_before,
+        deadline=row.deadline,
+    )
+    return Intent(
+        id=row.id,
+        wish=wish,
+        state=IntentState(row.state),
+        nonce=row.nonce,
+        gas_limit=row.gas_limit,
+        max_cost_wei=row.max_cost_wei,
+        error_class=row.error_class,
+        error_text=row.error_text,
+        superseded_by=row.superseded_by,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        replaces=row.replaces,
+    )
+
+
+def slot_of(row: Row[Any]) -> Slot:
+    return Slot(
+        account=Account(row.chain_id, Address(row.sender)),
+        nonce=row.nonce,
+        intent_id=row.intent_id,
+        state=SlotState(row.state),
+        won_attempt=row.won_attempt,
+        block_number=row.block_number,
+        block_hash=None if row.block_hash is None else Hash(row.block_hash),
+        succeeded=None if row.receipt_status is None else bool(row.receipt_status),
+        gas_used=row.gas_used,
+        gas_price_wei=row.gas_price_wei,
+        opened_block=row.opened_block,
+        opened_at=row.opened_at,
+        last_bump_block=row.last_bump_block,
+        mined_at=row.mined_at,
+        finalised_at=row.finalised_at,
+    )
+
+
+def attempt_of(row: Row[Any]) -> Attempt:
+    return Attempt(
+        id=row.id,
+        nonce=row.nonce,
+        intent_id=row.intent_id,
+        seq=row.seq,
+        signed=SignedCall(
+            Hash(row.tx_hash), bytes(row.raw_tx), row.max_fee_wei, row.tip_wei, row.gas_limit
+        ),
+        sends=row.sends,
+        last_sent_block=row.last_sent_block,
+        last_error_class=row.last_error_class,
+        last_error_text=row.last_error_text,
+        reason=AttemptReason(row.reason),
+        signed_at=row.signed_at,
+        first_sent_block=row.first_sent_block,
+        first_sent_at=row.first_sent_at,
+        last_sent_at=row.last_sent_at,
+    )
+
+
+def statement_row(statement: SignedStatement) -> dict[str, Any]:
+    return {
+        "chain_id": statement.chain_id,
+        "contract": statement.contract,
+        "signer": statement.signer,
+        "kind": statement.kind,
+        "round": statement.round,
+        "subject": statement.subject,
+        "digest": statement.digest,
+        "prev_digest": statement.prev_digest,
+        "as_of_block": statement.as_of_block,
+        "as_of_hash": statement.as_of_hash,
+        "expires_at": statement.expires_at,
+        "signature": statement.signature,
+    }
+
+
+def statement_of(row: Row[Any], dead_why: str | None) -> SignedStatement:
+    return SignedStatement(
+        chain_id=row.chain_id,
+        contract=Address(row.contract),
+        signer=Address(row.signer),
+        kind=row.kind,
+        round=row.round,
+        subject=row.subject,
+        digest=Hash(row.digest),
+        signature=bytes(row.signature),
+        expires_at=row.expires_at,
+        prev_digest=None if row.prev_digest is None else Hash(row.prev_digest),
+        as_of_block=row.as_of_block,
+        as_of_hash=None if row.as_of_hash is None else Hash(row.as_of_hash),
+        dead_why=dead_why,
+    )

@@ -1,0 +1,1 @@
+"""Repositories of raw rows: logs, calls, blocks, coverage, dead letters, reorgs."""

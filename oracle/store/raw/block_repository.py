@@ -1,0 +1,70 @@
+"""Headers that we may still need: above the final block, and where logs and reports stand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, select, update
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.store.bulk import append_canonical
+from oracle.store.encoding import hexed, raw
+from oracle.store.tables.chain_tables import block
+
+
+class BlockRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def save(self, blocks: Sequence[BlockRef]) -> None:
+        """Write headers down as canonical; repeating it changes nothing."""
+        rows = [
+            (each.number, raw(each.hash), raw(each.parent_hash), each.time, True)
+            for each in blocks
+        ]
+        append_canonical(self._connection, block, rows)
+
+    def at(self, number: int) -> BlockRef | None:
+        """Return the canonical block of this height, where we have it."""
+        found = self.between(number, number)
+        return found[0] if found else None
+
+    def between(self, first: int, last: int) -> list[BlockRef]:
+        """Return the canonical blocks from `first` to `last`, both included, ascending."""
+        chosen = select(block).where(block.c.number.between(first, last), block.c.canonical)
+        return [
+            _block_of(row) for row in self._connection.execute(chosen.order_by(block.c.number))
+        ]
+
+    def newest(self) -> BlockRef | None:
+        """Return the highest canonical block that we have."""
+        return self.highest_to(None)
+
+    def highest_to(self, number: int | None) -> BlockRef | None:
+        """Return the highest canonical block up to `number` that we have; None: of all."""
+        chosen = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
+        if number is not None:
+            chosen = chosen.where(block.c.number <= number)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _block_of(row)
+
+    def lowest_from(self, number: int) -> BlockRef | None:
+        """Return the lowest canonical block from `number` on that we have."""
+        chosen = select(block).where(block.c.canonical, block.c.number >= number)
+        row = self._connection.execute(chosen.order_by(block.c.number).limit(1)).one_or_none()
+        return None if row is None else _block_of(row)
+
+    def discard_above(self, number: int) -> int:
+        """Mark every block above `number` as not canonical; return how many."""
+        above = (block.c.number > number) & block.c.canonical
+        return self._connection.execute(
+            update(block).where(above).values(canonical=False)
+        ).rowcount
+
+    def prune_below(self, number: int) -> int:
+        """Delete the headers below `number`, orphans included; return how many."""
+        return self._connection.execute(delete(block).where(block.c.number < number)).rowcount
+
+
+def _block_of(row: Any) -> BlockRef:  # noqa: ANN401  a row of any driver
+    return BlockRef(row.number, Hash(hexed(row.hash)), Hash(hexed(row.parent_hash)), row.time)

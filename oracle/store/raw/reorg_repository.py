@@ -1,0 +1,80 @@
+"""Every fork that was left, as it was found (chain.md 3.6)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from oracle.domain.ids import Hash
+from oracle.store.encoding import hexed, hexed_or_none, list_of, list_text, raw, raw_or_none
+from oracle.store.tables.integrity_tables import reorg_log
+
+
+@dataclass(frozen=True, slots=True)
+class Reorg:
+    """One fork: our tip `old_tip` was given up for the ancestor.
+
+    `new_tip` is the other side's block when it was found, None where nobody told it; `time` the
+    old tip's block time in seconds; `endpoints` those that said so.
+    """
+
+    ancestor: int
+    ancestor_hash: Hash
+    old_tip: int
+    old_hash: Hash
+    new_tip: int | None
+    new_hash: Hash | None
+    time: int
+    endpoints: tuple[str, ...]
+    logs_orphaned: int
+
+    @property
+    def depth(self) -> int:
+        """Return how many blocks were given up."""
+        return self.old_tip - self.ancestor
+
+
+class ReorgRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, reorg: Reorg) -> None:
+        """Write one down."""
+        self._connection.execute(
+            insert(reorg_log).values(
+                ancestor=reorg.ancestor,
+                ancestor_hash=raw(reorg.ancestor_hash),
+                old_tip=reorg.old_tip,
+                old_hash=raw(reorg.old_hash),
+                new_tip=reorg.new_tip,
+                new_hash=raw_or_none(reorg.new_hash),
+                time=reorg.time,
+                endpoints=list_text(reorg.endpoints),
+                logs_orphaned=reorg.logs_orphaned,
+            )
+        )
+
+    def newest(self, limit: int) -> list[Reorg]:
+        """Return up to `limit` of them, the newest first."""
+        chosen = select(reorg_log).order_by(reorg_log.c.id.desc()).limit(limit)
+        return [_reorg_of(row) for row in self._connection.execute(chosen)]
+
+    def count(self) -> int:
+        """Count all of them."""
+        counted = select(func.count()).select_from(reorg_log)
+        return int(self._connection.execute(counted).scalar_one())
+
+
+def _reorg_of(row: Any) -> Reorg:  # noqa: ANN401  a row of any driver
+    new_hash = hexed_or_none(row.new_hash)
+    return Reorg(
+        ancestor=row.ancestor,
+        ancestor_hash=Hash(hexed(row.ancestor_hash)),
+        old_tip=row.old_tip,
+        old_hash=Hash(hexed(row.old_hash)),
+        new_tip=row.new_tip,
+        new_hash=None if new_hash is None else Hash(new_hash),
+        time=row.time,
+        endpoints=list_of(row.endpoints),
+        logs_orphaned=row.logs_orphaned,
+    )

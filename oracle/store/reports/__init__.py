@@ -1,0 +1,1 @@
+"""Repositories of reports, holds and signed statements."""

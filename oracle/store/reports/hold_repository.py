@@ -1,0 +1,81 @@
+"""Reports that look wrong, and wait for a human before they are signed (publishing.md 3.5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, insert, select, update
+
+from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.records import About, Stamp
+from oracle.store.tables.statement_tables import report_gate
+
+# How the reason begins where no quorum can be had for a report.
+DISPUTED = "disagreement: "
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One period's report that was held; `released_at` None: it still is. Unix seconds."""
+
+    period: int
+    reason: str
+    facts: dict[str, Any]
+    held_at: int
+    released_at: int | None
+    released_by: str | None
+
+    @property
+    def is_disputed(self) -> bool:
+        """Tell whether it waits because others signed otherwise, not because it looks wrong."""
+        return self.reason.startswith(DISPUTED)
+
+
+class GateRoom:
+    """The table report_gate, inside one transaction; its changes are in the outbox's journal."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def hold(self, period: int, why: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
+        """Hold a period's report; `facts` go to JSON. False: it is held, or was let go, already.
+
+        A period that a human let go is never held again.
+        """
+        if self.at(period) is not None:
+            return False
+        text = msgspec.json.encode(dict(facts)).decode()
+        row = {"period": period, "reason": why, "facts": text, "held_at": stamp.at}
+        self._connection.execute(insert(report_gate).values(row))
+        self._journal.write("gated", stamp, About(), f"period {period}: {why}")
+        return True
+
+    def held(self) -> list[Gate]:
+        """Return what waits for a human, by period."""
+        chosen = select(report_gate).where(report_gate.c.released_at.is_(None))
+        return [_gate(row) for row in self._connection.execute(chosen.order_by("period"))]
+
+    def at(self, period: int) -> Gate | None:
+        """Return the gate of a period, opened ones too."""
+        chosen = select(report_gate).where(report_gate.c.period == period)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _gate(row)
+
+    def release(self, period: int, stamp: Stamp) -> bool:
+        """Let a held report go; `stamp.actor` says who did. False: nothing of it is held."""
+        opened = self._connection.execute(
+            update(report_gate)
+            .where(report_gate.c.period == period, report_gate.c.released_at.is_(None))
+            .values(released_at=stamp.at, released_by=stamp.actor)
+        )
+        if opened.rowcount == 0:
+            return False
+        self._journal.write("gate opened", stamp, About(), f"period {period}")
+        return True
+
+
+def _gate(row: Row[Any]) -> Gate:
+    facts = msgspec.json.decode(row.facts, type=dict[str, Any])
+    return Gate(row.period, row.reason, facts, row.held_at, row.released_at, row.released_by)

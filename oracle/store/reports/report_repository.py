@@ -1,0 +1,225 @@
+"""The reports: one row a period, never rebuilt at another block (decision 8)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_schedule import Cut
+from oracle.store.encoding import hexed, raw
+from oracle.store.ops.marks import Marks
+from oracle.store.tables.round_tables import report
+
+# Every report from this period on was cut: none ended in history.
+_COMPLETE_FROM = "reports_complete_from"
+
+
+class ReportState(StrEnum):
+    DUE = "due"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+    LANDED = "landed"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A report and what became of it.
+
+    `reason` says why it was skipped or missed. `round` and `digest` are bound when it is signed.
+    """
+
+    report: Report
+    state: ReportState
+    reason: str | None
+    round: int | None
+    digest: Hash | None
+
+
+class StoredCut(NamedTuple):
+    """A report without its words, and what became of it."""
+
+    cut: Cut
+    state: ReportState
+    round: int | None
+    digest: Hash | None
+
+
+class ReportRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._marks = Marks(connection)
+
+    def add(self, new: Report) -> None:
+        """Write a new report down: due, or skipped where it has nothing to send."""
+        is_empty = not new.records
+        self._connection.execute(
+            insert(report).values(
+                period=new.period,
+                as_of_number=new.as_of.number,
+                as_of_hash=raw(new.as_of.hash),
+                as_of_parent=raw(new.as_of.parent_hash),
+                as_of_time=new.as_of.time,
+                head_round=new.head_round,
+                prev=raw(new.prev),
+                deadline=new.deadline,
+                records=new.records,
+                fingerprint=raw(new.fingerprint),
+                state=ReportState.SKIPPED if is_empty else ReportState.DUE,
+                reason="nothing to send" if is_empty else None,
+            )
+        )
+
+    def newest_period(self) -> int | None:
+        """Return the highest period that has a row."""
+        newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
+
+    def newest_landed(self) -> int | None:
+        """Return the highest period whose report landed."""
+        landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
+        newest = landed.order_by(report.c.period.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
+
+    def first_due(self) -> int | None:
+        """Return the lowest period whose report waits for being sent or for landing."""
+        due = select(report.c.period).where(report.c.state == ReportState.DUE)
+        lowest = due.order_by(report.c.period).limit(1)
+        return self._connection.execute(lowest).scalar_one_or_none()
+
+    def at(self, period: int) -> StoredReport | None:
+        """Return the report of one period."""
+        found = self._where(report.c.period == period)
+        return found[0] if found else None
+
+    def due(self) -> list[StoredReport]:
+        """Return the reports that wait for being sent or for landing, oldest first."""
+        return self._where(report.c.state == ReportState.DUE)
+
+    def latest(self, last: int = 20) -> list[StoredReport]:
+        """Return the newest reports, oldest first."""
+        newest = select(report).order_by(report.c.period.desc()).limit(last)
+        return [_report_of(row) for row in reversed(self._connection.execute(newest).all())]
+
+    def above(self, block: int) -> list[StoredReport]:
+        """Return the reports whose as-of block lies above `block`, oldest first."""
+        return self._where(report.c.as_of_number > block)
+
+    def between(self, first: int, last: int) -> list[StoredReport]:
+        """Return the reports with an as-of block from `first` to `last`, oldest first."""
+        return self._where(report.c.as_of_number.between(first, last))
+
+    def bind(self, period: int, number: int, digest: Hash) -> None:
+        """Write down the round that the report is signed for, and the digest signed.
+
+        Raises:
+            ValueError: there is no report of this period.
+        """
+        self._change(period, round=number, digest=raw(digest))
+
+    def mark(self, period: int, state: ReportState, reason: str | None = None) -> None:
+        """Write down what became of a report.
+
+        Raises:
+            ValueError: there is no report of this period.
+        """
+        self._change(period, state=state, reason=reason)
+
+    def drop_from(self, block: int) -> int:
+        """Delete what was cut at `block` or above it; return how many had something to send.
+
+        The block after it decides whether a period ends with `block`, so that goes as well.
+        Landed ones are left: what is final does not change.
+        """
+        gone = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
+        counted = select(func.count()).where(gone, report.c.state == ReportState.DUE)
+        due = int(self._connection.execute(counted).scalar_one())
+        self._connection.execute(delete(report).where(gone))
+        return due
+
+    def cuts_since(self, period: int) -> list[StoredCut]:
+        """Return what was cut for `period` and later ones, oldest first, silent ones too."""
+        named = [
+            report.c[name]
+            for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
+        ]
+        speaks = (func.length(report.c.records) > 0).label("speaks")
+        chosen = select(*named, speaks, report.c.state, report.c.round, report.c.digest)
+        rows = self._connection.execute(
+            chosen.where(report.c.period >= period).order_by(report.c.period)
+        )
+        return [_cut_of(row) for row in rows]
+
+    def complete_from(self) -> int:
+        """Return the first period from which on none was left out (see `left_out`)."""
+        return self._marks.get(_COMPLETE_FROM) or 0
+
+    def left_out(self, period: int) -> None:
+        """Note that reports of periods below this one were left out: they ended in history."""
+        if period > self.complete_from():
+            self._marks.set(_COMPLETE_FROM, period)
+
+    def miss_unsigned_below(self, block: int, reason: str) -> None:
+        """Mark due reports that nothing was signed for, as of a block below `block`, as missed."""
+        left = (
+            (report.c.state == ReportState.DUE)
+            & (report.c.as_of_number < block)
+            & report.c.digest.is_(None)
+        )
+        self._connection.execute(
+            update(report).where(left).values(state=ReportState.MISSED, reason=reason)
+        )
+
+    def _where(self, chosen: ColumnElement[bool]) -> list[StoredReport]:
+        rows = self._connection.execute(
+            select(report).where(chosen).order_by(report.c.period)
+        ).all()
+        return [_report_of(row) for row in rows]
+
+    def _change(self, period: int, **values: object) -> None:
+        changing = update(report).where(report.c.period == period).values(**values)
+        if self._connection.execute(changing).rowcount != 1:
+            raise ValueError(f"there is no report of period {period}")
+
+
+def _cut_of(row: Any) -> StoredCut:  # noqa: ANN401  a row of any driver
+    return StoredCut(
+        cut=Cut(
+            period=row.period,
+            as_of=row.as_of_number,
+            as_of_time=row.as_of_time,
+            head_round=row.head_round,
+            prev=Hash(hexed(row.prev)),
+            deadline=row.deadline,
+            speaks=bool(row.speaks),
+        ),
+        state=ReportState(row.state),
+        round=row.round,
+        digest=None if row.digest is None else Hash(hexed(row.digest)),
+    )
+
+
+def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
+    as_of = BlockRef(
+        number=row.as_of_number,
+        hash=Hash(hexed(row.as_of_hash)),
+        parent_hash=Hash(hexed(row.as_of_parent)),
+        time=row.as_of_time,
+    )
+    return StoredReport(
+        report=Report(
+            period=row.period,
+            as_of=as_of,
+            head_round=row.head_round,
+            prev=Hash(hexed(row.prev)),
+            deadline=row.deadline,
+            records=row.records,
+        ),
+        state=ReportState(row.state),
+        reason=row.reason,
+        round=row.round,
+        digest=None if row.digest is None else Hash(hexed(row.digest)),
+    )

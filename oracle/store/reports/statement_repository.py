@@ -1,0 +1,114 @@
+"""What the signer put its name to: one live statement for each round and subject.
+
+A second one for the same round is written only after the first can no longer land.
+"""
+
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+
+from oracle.domain.ids import Address, Hash
+from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.records import About, SignedStatement, Stamp
+from oracle.store.outbox.row_mapping import statement_of, statement_row
+from oracle.store.tables.statement_tables import pub_quiet, pub_signature
+
+
+class Signatures:
+    """The tables pub_signature and pub_quiet, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def live(self, wanted: SignedStatement) -> SignedStatement | None:
+        """Return the live statement of the same signer, kind, round and subject."""
+        chosen = select(pub_signature).where(
+            pub_signature.c.chain_id == wanted.chain_id,
+            pub_signature.c.contract == wanted.contract,
+            pub_signature.c.signer == wanted.signer,
+            pub_signature.c.kind == wanted.kind,
+            pub_signature.c.round == wanted.round,
+            pub_signature.c.subject == wanted.subject,
+            pub_signature.c.dead_why.is_(None),
+        )
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else statement_of(row, row.dead_why)
+
+    def of_round(
+        self, contract: Address, kind: str, around: int, subject: str = ""
+    ) -> list[SignedStatement]:
+        """Return what was signed for a round, the newest first; dead ones too, and why."""
+        chosen = (
+            select(pub_signature)
+            .where(
+                pub_signature.c.contract == contract,
+                pub_signature.c.kind == kind,
+                pub_signature.c.round == around,
+                pub_signature.c.subject == subject,
+            )
+            .order_by(pub_signature.c.id.desc())
+        )
+        return [statement_of(row, row.dead_why) for row in self._connection.execute(chosen)]
+
+    def add(self, statement: SignedStatement, stamp: Stamp) -> None:
+        """Write a signature down before it is used.
+
+        The same statement once more, after it had died, lives again: a fork may come back.
+
+        Raises:
+            sqlalchemy.exc.IntegrityError: another statement of this round is live.
+        """
+        again = (
+            update(pub_signature)
+            .where(
+                pub_signature.c.signer == statement.signer,
+                pub_signature.c.digest == statement.digest,
+                pub_signature.c.dead_why.is_not(None),
+            )
+            .values(dead_why=None)
+        )
+        if self._connection.execute(again).rowcount == 0:
+            self._connection.execute(
+                insert(pub_signature).values(statement_row(statement) | {"signed_at": stamp.at})
+            )
+        self._journal.write(
+            "stated", stamp, About(), f"{statement.kind} {statement.round} {statement.digest}"
+        )
+
+    def bury(self, digest: Hash, why: str, stamp: Stamp) -> None:
+        """Mark a statement as one that can no longer land.
+
+        `why`: `expired`, `anchor_reorged`, `prev_reorged` or `round_taken`.
+        """
+        self._connection.execute(
+            update(pub_signature).where(pub_signature.c.digest == digest).values(dead_why=why)
+        )
+        self._journal.write("buried", stamp, About(), f"{digest} {why}")
+
+    def keep_quiet(
+        self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
+    ) -> None:
+        """Sign nothing before `until` (chain time): what was signed and lost may still land.
+
+        A later end that stands already is kept.
+        """
+        standing = self.quiet_until(chain_id, contract, signer)
+        row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
+        if standing is None:
+            self._connection.execute(insert(pub_quiet).values(row))
+        elif standing < until:
+            mine = _quiet(chain_id, contract, signer)
+            self._connection.execute(update(pub_quiet).where(mine).values(until=until))
+        self._journal.write("quiet", stamp, About(), f"{signer} until {until}")
+
+    def quiet_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
+        """Return the chain time before which this signer signs nothing; None: none was set."""
+        chosen = select(pub_quiet.c.until).where(_quiet(chain_id, contract, signer))
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+
+def _quiet(chain_id: int, contract: Address, signer: Address) -> ColumnElement[bool]:
+    return and_(
+        pub_quiet.c.chain_id == chain_id,
+        pub_quiet.c.contract == contract,
+        pub_quiet.c.signer == signer,
+    )

@@ -1,0 +1,1 @@
+"""Repositories of folded state, and the undo journal."""

@@ -1,0 +1,77 @@
+"""The last block folded, moved by compare-and-swap (chain.md 3.5, step 7)."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select, update
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.errors import FatalError
+from oracle.store.bulk import append_missing
+from oracle.store.encoding import hexed, raw
+from oracle.store.tables.chain_tables import cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last block folded and the newest final one; `time` in seconds.
+
+    `epoch` counts the moves; whoever moves the cursor names the epoch that they read.
+    `final_number` is None until a final block was seen.
+    """
+
+    number: int
+    hash: Hash
+    time: int
+    final_number: int | None
+    final_hash: Hash | None
+    epoch: int
+
+
+class CursorRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self) -> Cursor | None:
+        """Return the cursor; None before the first window."""
+        row = self._connection.execute(select(cursor)).one_or_none()
+        if row is None:
+            return None
+        final_hash = None if row.final_hash is None else Hash(hexed(row.final_hash))
+        return Cursor(
+            number=row.number,
+            hash=Hash(hexed(row.hash)),
+            time=row.time,
+            final_number=row.final_number,
+            final_hash=final_hash,
+            epoch=row.epoch,
+        )
+
+    def move_to(self, block: BlockRef, final: BlockRef | None, epoch: int) -> int:
+        """Put the cursor on `block`, forwards or back, and return the new epoch.
+
+        `epoch` is the one that was read, 0 where there was no cursor. `final` None keeps what
+        is there.
+
+        Raises:
+            FatalError: another writer moved it since.
+        """
+        place = {"number": block.number, "hash": raw(block.hash), "time": block.time}
+        if final is not None:
+            place |= {"final_number": final.number, "final_hash": raw(final.hash)}
+        if epoch == 0:
+            row = {"id": 1, "epoch": 1, "final_number": None, "final_hash": None} | place
+            columns = [column.name for column in cursor.columns]
+            moved = append_missing(
+                self._connection, cursor, [tuple(row[name] for name in columns)]
+            )
+        else:
+            moving = update(cursor).where(cursor.c.epoch == epoch)
+            moved = self._connection.execute(moving.values(epoch=epoch + 1, **place)).rowcount
+        if moved != 1:
+            raise FatalError("another process moved the cursor: only one may write")
+        return epoch + 1
+
+    def clear(self) -> None:
+        """Forget where we are; the next window starts at the start block."""
+        self._connection.execute(delete(cursor))

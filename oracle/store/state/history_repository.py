@@ -1,0 +1,190 @@
+"""What happened to nodes, appended only: scores, changes of reliability, anomalies."""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Select, func, select
+
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import Anomaly, ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.store.bulk import append
+from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
+from oracle.store.state.rule_set_repository import RuleSet
+from oracle.store.tables.rule_tables import rule_set
+from oracle.store.tables.state_tables import anomaly, reliability_change, score
+
+Entry = TypeVar("Entry", Anomaly, ReliabilityChange)
+
+
+class ScoreRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, scores: Sequence[ScoreEntry], rule_set: int) -> None:
+        """Write scores down; `rule_set` is the number of the rules that made them."""
+        append(
+            self._connection,
+            score,
+            [
+                (
+                    raw(each.node),
+                    each.seq,
+                    raw(each.task),
+                    raw(each.group),
+                    each.rank,
+                    each.elapsed,
+                    each.score,
+                    *each.at,
+                    each.time,
+                    rule_set,
+                )
+                for each in scores
+            ],
+        )
+
+    def of_node(
+        self, node: Address, last: int = 50, *, up_to_seq: int | None = None
+    ) -> list[ScoreEntry]:
+        """Return the node's last scores, oldest first; `up_to_seq` looks from an earlier one."""
+        chosen = select(score).where(score.c.node == raw(node))
+        if up_to_seq is not None:
+            chosen = chosen.where(score.c.seq <= up_to_seq)
+        return self._newest(chosen, last)
+
+    def of_node_at(self, node: Address, block: int, last: int = 50) -> list[ScoreEntry]:
+        """Return the last scores that the node had after `block`, oldest first."""
+        chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
+        return self._newest(chosen, last)
+
+    def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
+        """Return the rules behind each of a node's scores, by `seq`.
+
+        A score is left out that is older than the numbers of rule sets (migration 0002).
+        """
+        if not seqs:
+            return {}
+        by_rules = (
+            select(score.c.seq, rule_set.c.name, rule_set.c.version, rule_set.c.sha256)
+            .join_from(score, rule_set, score.c.rule_set == rule_set.c.id)
+            .where(score.c.node == raw(node), score.c.seq.between(min(seqs), max(seqs)))
+        )
+        rows = self._connection.execute(by_rules)
+        return {seq: RuleSet(name, version, sha256.hex()) for seq, name, version, sha256 in rows}
+
+    def _newest(self, chosen: Select[*tuple[Any, ...]], last: int) -> list[ScoreEntry]:
+        rows = self._connection.execute(chosen.order_by(score.c.seq.desc()).limit(last)).all()
+        return [_score_of(row) for row in reversed(rows)]
+
+
+class ReliabilityRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, changes: Sequence[ReliabilityChange]) -> None:
+        """Write changes of reliability down."""
+        append(
+            self._connection,
+            reliability_change,
+            [
+                (
+                    raw(each.node),
+                    *each.at,
+                    seq,
+                    each.time,
+                    each.cause.value,
+                    raw_or_none(each.task),
+                    each.before,
+                    each.after,
+                )
+                for seq, each in _numbered(changes)
+            ],
+        )
+
+    def of_node(
+        self, node: Address, last: int = 50, *, up_to_block: int | None = None
+    ) -> list[ReliabilityChange]:
+        """Return the node's last changes of H, oldest first; `up_to_block` included."""
+        table = reliability_change
+        chosen = select(table).where(table.c.node == raw(node))
+        if up_to_block is not None:
+            chosen = chosen.where(table.c.block <= up_to_block)
+        newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
+        rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
+        return [_change_of(row) for row in reversed(rows)]
+
+
+class AnomalyRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, anomalies: Sequence[Anomaly]) -> None:
+        """Write anomalies down."""
+        append(
+            self._connection,
+            anomaly,
+            [
+                (*each.at, seq, each.time, each.rule, each.event)
+                for seq, each in _numbered(anomalies)
+            ],
+        )
+
+    def latest(self, last: int = 50) -> list[Anomaly]:
+        """Return the newest anomalies, oldest first."""
+        newest = [column.desc() for column in anomaly.primary_key.columns]
+        rows = self._connection.execute(select(anomaly).order_by(*newest).limit(last)).all()
+        return [_anomaly_of(row) for row in reversed(rows)]
+
+    def count(self) -> int:
+        """Count them all."""
+        counted = select(func.count()).select_from(anomaly)
+        return int(self._connection.execute(counted).scalar_one())
+
+    def counts(self) -> dict[str, int]:
+        """Count them by the rule that was broken."""
+        counted = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
+        return {rule: int(number) for rule, number in self._connection.execute(counted)}
+
+
+def _numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
+    """Count the entries that share a position: one event may have several."""
+    for _, same_place in groupby(entries, key=attrgetter("at")):
+        yield from enumerate(same_place)
+
+
+def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
+    return ScoreEntry(
+        node=Address(hexed(row.node)),
+        seq=row.seq,
+        task=TaskKey(hexed(row.task)),
+        group=GroupKey(hexed(row.task_group)),
+        rank=row.rank,
+        elapsed=row.elapsed,
+        score=row.score,
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+    )
+
+
+def _change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+    task = hexed_or_none(row.task)
+    return ReliabilityChange(
+        node=Address(hexed(row.node)),
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        cause=ReliabilityCause(row.cause),
+        task=None if task is None else TaskKey(task),
+        before=row.h_before,
+        after=row.h_after,
+    )
+
+
+def _anomaly_of(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
+    return Anomaly(
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        rule=row.rule,
+        event=row.event,
+    )

@@ -1,0 +1,150 @@
+"""The nodes' rows: one each, at the head."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership, Node, Pending
+from oracle.store.bulk import Row, fetch, upsert
+from oracle.store.encoding import (
+    amount_or_none,
+    as_said,
+    bounded,
+    hexed,
+    list_of,
+    list_text,
+    plain,
+    position_or_none,
+    position_text,
+    raw,
+    version_of,
+    version_text,
+    wei_or_none,
+)
+from oracle.store.tables.state_tables import node
+
+_PAGE = 1_000
+# H in units of 10^-18, and the seconds after which a penalty has healed (scoring.md 1).
+_WHOLE = 10**18
+_HEALED_AFTER = 2**21
+
+
+class NodeRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def named(self, addresses: Iterable[Address]) -> dict[Address, Node]:
+        """Return the nodes of these addresses that are there."""
+        rows = fetch(self._connection, node, map(raw, addresses))
+        return {found.address: found for found in map(_node_of, rows)}
+
+    def save(self, nodes: Iterable[Node]) -> None:
+        """Write each node's row, new or not."""
+        upsert(self._connection, node, [node_row(each) for each in nodes])
+
+    def all(self) -> Iterator[Node]:
+        """Yield every node, by address, in pages."""
+        after: Address | None = None
+        while page := self.page(after, _PAGE):
+            yield from page
+            after = page[-1].address
+
+    def page(self, after: Address | None, limit: int) -> list[Node]:
+        """Return up to `limit` nodes whose address is above `after`, by address."""
+        chosen = select(node).order_by(node.c.address).limit(limit)
+        if after is not None:
+            chosen = chosen.where(node.c.address > raw(after))
+        return [_node_of(row) for row in self._connection.execute(chosen)]
+
+    def changed_since(self, block: int) -> Iterator[Node]:
+        """Yield the nodes whose row changed in a block above `block`."""
+        chosen = select(node).where(node.c.changed_at > block).order_by(node.c.address)
+        yield from map(_node_of, self._connection.execute(chosen).all())
+
+    def recovering_at(self, time: int) -> Iterator[Node]:
+        """Yield the nodes whose reliability still healed at `time`, in seconds.
+
+        Base below 1 and less than 2^21 seconds ago (scoring.md 1).
+        """
+        chosen = select(node).where(node.c.recovers_until > time).order_by(node.c.address)
+        yield from map(_node_of, self._connection.execute(chosen).all())
+
+    def counts(self) -> dict[tuple[Membership, bool, bool], int]:
+        """Count the nodes by membership, whether paused, and whether running a task."""
+        busy = node.c.running > 0
+        counted = select(node.c.membership, node.c.paused, busy, func.count()).group_by(
+            node.c.membership, node.c.paused, busy
+        )
+        return {
+            (Membership(membership), bool(paused), bool(runs)): int(number)
+            for membership, paused, runs, number in self._connection.execute(counted)
+        }
+
+
+def node_row(each: Node) -> Row:
+    """The node as a row of its table."""
+    recovers_until = each.since + _HEALED_AFTER if each.base < _WHOLE else None
+    return (
+        raw(each.address),
+        each.membership.value,
+        each.paused,
+        each.running,
+        wei_or_none(each.stake),
+        plain(each.gpu_name),
+        bounded(each.gpu_vram),
+        version_text(each.version),
+        list_text(each.models),
+        list_text(each.in_use),
+        bounded(each.timeout),
+        each.pool,
+        each.pool_sum,
+        each.scored,
+        each.base,
+        each.since,
+        each.excluded,
+        each.prior,
+        each.restarts,
+        position_text(each.kickout_due_since),
+        each.changed_at,
+        recovers_until,
+        each.window,
+        each.window_sum,
+        each.window_count,
+        each.online_since,
+        each.online_seconds,
+        None if each.pending is None else each.pending.value,
+    )
+
+
+def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
+    return Node(
+        address=Address(hexed(row.address)),
+        membership=Membership(row.membership),
+        paused=bool(row.paused),
+        running=row.running,
+        stake=amount_or_none(row.stake),
+        gpu_name=as_said(row.gpu_name),
+        gpu_vram=row.gpu_vram,
+        version=version_of(row.version),
+        models=list_of(row.models),
+        in_use=list_of(row.in_use),
+        timeout=row.timeout,
+        pool=row.pool,
+        pool_sum=row.pool_sum,
+        scored=row.scored,
+        base=row.base,
+        since=row.since,
+        excluded=bool(row.excluded),
+        prior=row.prior,
+        restarts=row.restarts,
+        kickout_due_since=position_or_none(row.kickout_due_since),
+        changed_at=row.changed_at,
+        window=row.window,
+        window_sum=row.window_sum,
+        window_count=row.window_count,
+        online_since=row.online_since,
+        online_seconds=row.online_seconds,
+        pending=None if row.pending is None else Pending(row.pending),
+    )

@@ -1,0 +1,79 @@
+"""Everything folded from the raw rows, as a whole: thrown away by refold, compared by tests."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+from msgspec.json import Encoder
+from sqlalchemy import Connection, delete, select
+
+from oracle.store.state.undo_journal import UndoRoom
+from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
+from oracle.store.tables.rule_tables import rule_set
+from oracle.store.tables.state_tables import (
+    anomaly,
+    group_member,
+    group_result,
+    kickout,
+    last_event,
+    node,
+    open_group,
+    reliability_change,
+    score,
+    task,
+)
+
+# In the order of a dump; keys are numbers and bytes only, which sort alike on both databases.
+PROJECTIONS = (
+    last_event,
+    node,
+    task,
+    open_group,
+    group_result,
+    group_member,
+    score,
+    reliability_change,
+    anomaly,
+    kickout,
+    accepted_round,
+    node_index,
+    lane_word,
+    vetoer,
+    kick,
+)
+# Rule sets are numbered as they came to this database; everywhere they are the same by their hash.
+_SAID = {
+    score.name: select(
+        *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
+    ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
+}
+_PAGE = 2_000
+# Bytes become base64.
+_JSON = Encoder()
+
+
+class ProjectionRoom:
+    """Not in it: logs, calls, blocks, identity, cursor, reports, outbox, lease, progress."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def clear(self) -> None:
+        """Delete everything folded, and the undo journal."""
+        for table in PROJECTIONS:
+            self._connection.execute(delete(table))
+        UndoRoom(self._connection).clear()
+
+    def dump(self) -> Iterator[str]:
+        """Yield all projections as text, a line a row, equal on both databases."""
+        for table in PROJECTIONS:
+            rows = _SAID.get(table.name, select(table)).order_by(*table.primary_key.columns)
+            for row in self._connection.execute(rows.execution_options(yield_per=_PAGE)):
+                yield f"{table.name} {_JSON.encode(tuple(row)).decode()}"
+
+    def digest(self) -> str:
+        """Return the sha256 of `dump`, in hex."""
+        digest = sha256()
+        for line in self.dump():
+            digest.update(line.encode())
+            digest.update(b"\n")
+        return digest.hexdigest()

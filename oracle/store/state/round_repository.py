@@ -1,0 +1,203 @@
+"""The oracle contract's state as folded from its own events (decision 9)."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Table, func, select
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoleSet, RoundAccepted
+from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.lanes import word_of as word_number_of
+from oracle.domain.reports.report import decode, encode, word_among
+from oracle.domain.reports.rounds import Kick, KickState, RoundHead, Rounds, RoundsChanges, Word
+from oracle.store.bulk import Row, append, upsert
+from oracle.store.encoding import hexed, raw
+from oracle.store.state.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
+from oracle.store.state.undo_journal import UndoRoom
+from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
+
+
+class RoundRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def load(self) -> Rounds:
+        """Return the contract's state at the cursor: head, indexes, words, kickouts, vetoer."""
+        newest = self.accepted(last=1)
+        return Rounds(
+            head=_head_of(newest[0]) if newest else None,
+            indexes=[index_of(row) for row in self._rows(node_index)],
+            words=[word_of(row) for row in self._rows(lane_word)],
+            kicks=self.kicks(),
+            vetoer=self.vetoer(),
+        )
+
+    def write(self, changes: RoundsChanges) -> None:
+        """Write what a `Rounds` drained, its pre-images into the undo journal included."""
+        upsert(self._connection, lane_word, [word_row(each) for each in changes.words.values()])
+        upsert(
+            self._connection, node_index, [index_row(each) for each in changes.indexes.values()]
+        )
+        upsert(self._connection, kick, [kick_row(each) for each in changes.kicks.values()])
+        append(
+            self._connection, accepted_round, [_accepted_row(each) for each in changes.accepted]
+        )
+        append(self._connection, vetoer, [_vetoer_row(each) for each in changes.vetoers])
+        UndoRoom(self._connection).write(changes.pre_images)
+
+    def accepted(self, last: int = 50, *, up_to_block: int | None = None) -> list[RoundAccepted]:
+        """Return the newest accepted rounds with their words, oldest first."""
+        newest = [accepted_round.c[name].desc() for name in Position._fields]
+        chosen = select(accepted_round).order_by(*newest).limit(last)
+        if up_to_block is not None:
+            chosen = chosen.where(accepted_round.c.block <= up_to_block)
+        return [_accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
+
+    def newest_digest(self) -> Hash | None:
+        """Return the digest of the newest accepted round; None: there is none."""
+        newest = [accepted_round.c[name].desc() for name in Position._fields]
+        chosen = select(accepted_round.c.digest).order_by(*newest).limit(1)
+        digest = self._connection.execute(chosen).scalar_one_or_none()
+        return None if digest is None else Hash(hexed(digest))
+
+    def accepted_round(self, number: int) -> RoundAccepted | None:
+        """Return one accepted round with its words."""
+        chosen = select(accepted_round).where(accepted_round.c.round == number)
+        row = self._connection.execute(chosen).one_or_none()
+        return None if row is None else _accepted_of(row)
+
+    def accepted_as_of(self, block: int) -> RoundAccepted | None:
+        """Return the newest accepted round that speaks of this block, with its words."""
+        newest = accepted_round.c.round.desc()
+        chosen = select(accepted_round).where(accepted_round.c.as_of == block)
+        row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
+        return None if row is None else _accepted_of(row)
+
+    def since(
+        self, word: int, as_of: int, after: int = 0, limit: int = 100
+    ) -> list[RoundAccepted]:
+        """Return the first rounds after `after` that speak of blocks from `as_of` on, in order.
+
+        They are read for one word alone, where they carry it: with all there would be thousands.
+        """
+        chosen = select(accepted_round).where(
+            accepted_round.c.as_of >= as_of, accepted_round.c.round > after
+        )
+        rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
+        return [_accepted_of(row, word) for row in rows]
+
+    def until(self, word: int, number: int, limit: int = 100) -> list[RoundAccepted]:
+        """Return the last rounds up to round `number`, the newest first, for one word alone."""
+        chosen = select(accepted_round).where(accepted_round.c.round <= number)
+        newest = accepted_round.c.round.desc()
+        rows = self._connection.execute(chosen.order_by(newest).limit(limit))
+        return [_accepted_of(row, word) for row in rows]
+
+    def words(self, numbers: Iterable[int]) -> dict[int, Word]:
+        """Return the words of these numbers that were ever written, by number."""
+        chosen = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
+        return {row.word_index: word_of(row) for row in self._connection.execute(chosen)}
+
+    def kicks(self) -> list[Kick]:
+        """Return the newest kickout proposed for each lane."""
+        return [kick_of(row) for row in self._rows(kick)]
+
+    def proposed_in(self, number: int) -> int:
+        """Count the kickouts that were proposed in a round, over or not."""
+        counted = select(func.count()).select_from(kick).where(kick.c.round == number)
+        return int(self._connection.execute(counted).scalar_one())
+
+    def live_kicks(self) -> list[Kick]:
+        """Return the kickouts that wait for their execution, by lane."""
+        chosen = select(kick).where(kick.c.state == KickState.LIVE.value)
+        return [
+            kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.lane_index))
+        ]
+
+    def newest_kicks(self, last: int = 50) -> list[Kick]:
+        """Return the kickouts that were proposed last, over or not, oldest first.
+
+        By when they may be executed: where the veto became shorter, not in their exact order.
+        """
+        chosen = select(kick).order_by(kick.c.ready_at.desc(), kick.c.lane_index.desc())
+        rows = self._connection.execute(chosen.limit(last)).all()
+        return [kick_of(row) for row in reversed(rows)]
+
+    def vetoer(self) -> Address | None:
+        """Return who may veto kickouts; None: no event that we read has said so."""
+        newest = [vetoer.c[name].desc() for name in Position._fields]
+        chosen = select(vetoer.c.address).order_by(*newest).limit(1)
+        address = self._connection.execute(chosen).scalar_one_or_none()
+        return None if address is None else Address(hexed(address))
+
+    def node_at(self, index: int) -> Address | None:
+        """Return whose lane it is, or was."""
+        chosen = select(node_index.c.node).where(node_index.c.lane_index == index)
+        node = self._connection.execute(chosen).scalar_one_or_none()
+        return None if node is None else Address(hexed(node))
+
+    def about(self, nodes: Collection[Address]) -> Rounds:
+        """Return what the contract holds about some nodes: their lanes' words and kickouts.
+
+        The head is left out. It reads a few rows, where `load` reads every lane there is.
+        """
+        named = select(node_index).where(node_index.c.node.in_([raw(node) for node in nodes]))
+        indexes = [index_of(row) for row in self._connection.execute(named)]
+        lanes = [entry.index for entry in indexes]
+        words = select(lane_word).where(
+            lane_word.c.word_index.in_({word_number_of(lane) for lane in lanes})
+        )
+        kicks = select(kick).where(kick.c.lane_index.in_(lanes))
+        return Rounds(
+            indexes=indexes,
+            words=[word_of(row) for row in self._connection.execute(words)],
+            kicks=[kick_of(row) for row in self._connection.execute(kicks)],
+        )
+
+    def _rows(self, table: Table) -> Iterable[Any]:
+        (key,) = table.primary_key.columns
+        return self._connection.execute(select(table).order_by(key))
+
+
+def _head_of(accepted: RoundAccepted) -> RoundHead:
+    return RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time)
+
+
+def _vetoer_row(named: RoleSet) -> Row:
+    return (*named.at, named.time, raw(named.who))
+
+
+def _accepted_row(accepted: RoundAccepted) -> Row:
+    return (
+        *accepted.at,
+        accepted.time,
+        accepted.round,
+        accepted.as_of,
+        raw(accepted.as_of_hash),
+        raw(accepted.data_hash),
+        raw(accepted.digest),
+        accepted.rules,
+        raw(accepted.transmitter),
+        encode(list(accepted.words)),
+    )
+
+
+def _accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
+    return RoundAccepted(
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        round=row.round,
+        as_of=row.as_of,
+        as_of_hash=Hash(hexed(row.as_of_hash)),
+        data_hash=Hash(hexed(row.data_hash)),
+        digest=Hash(hexed(row.digest)),
+        rules=row.rules,
+        transmitter=Address(hexed(row.transmitter)),
+        words=tuple(decode(row.words)) if only is None else _only(row.words, only),
+    )
+
+
+def _only(records: bytes, index: int) -> tuple[tuple[int, int], ...]:
+    word = word_among(records, index)
+    return () if word is None else ((index, word),)

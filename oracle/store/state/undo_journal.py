@@ -1,0 +1,157 @@
+"""The undo journal: what each block above the final one replaced (chain.md 3.5, 3.6)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec.msgpack import decode, encode
+from sqlalchemy import Connection, Table, bindparam, delete, select, update
+
+from oracle.domain.fold.working_set import PreImages
+from oracle.domain.reports.rounds import RoundsPreImages
+from oracle.errors import FatalError
+from oracle.store.bulk import Row, append_missing, upsert
+from oracle.store.encoding import raw
+from oracle.store.ops.marks import UNDO_FLOOR, Marks
+from oracle.store.state.group_repository import group_row
+from oracle.store.state.last_event import last_row
+from oracle.store.state.node_repository import node_row
+from oracle.store.state.round_rows import index_row, kick_row, word_row
+from oracle.store.state.task_repository import task_row
+from oracle.store.tables.chain_tables import cursor, undo
+from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
+from oracle.store.tables.state_tables import (
+    anomaly,
+    group_member,
+    group_result,
+    kickout,
+    last_event,
+    node,
+    open_group,
+    reliability_change,
+    score,
+    task,
+)
+
+Key = bytes | int
+Name = TypeVar("Name")
+Value = TypeVar("Value")
+
+# Rows that are replaced: their old value stands in the journal, as a row of their table.
+_JOURNALED = {
+    "node": node,
+    "task": task,
+    "group": open_group,
+    "last": last_event,
+    "word": lane_word,
+    "index": node_index,
+    "kick": kick,
+}
+# Rows that are only added, at their position: a rollback deletes them.
+_APPENDED = (
+    score,
+    reliability_change,
+    anomaly,
+    group_result,
+    group_member,
+    kickout,
+    accepted_round,
+    vetoer,
+)
+_CLOSING = ("closed_block", "closed_tx", "closed_log", "closed_sub")
+
+
+class UndoRoom:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._marks = Marks(connection)
+
+    def write(self, pre_images: Sequence[PreImages | RoundsPreImages]) -> None:
+        """Write pre-images down; of one row in one block the first counts."""
+        rows = [
+            (images.block, kind, encode(key), None if before is None else encode(before))
+            for images in pre_images
+            for kind, key, before in _replaced(images)
+        ]
+        append_missing(self._connection, undo, rows)
+
+    def rollback_to(self, number: int) -> None:
+        """Put every projection back to what it was after block `number`, and empty the journal.
+
+        Rows of the fold and of the contract's state get their oldest pre-image above `number`;
+        what was appended above it is deleted; kickout spells closed above it are open again.
+        Raw rows, blocks, cursor and reports are the caller's to change.
+
+        Raises:
+            FatalError: the journal does not reach back so far; refold instead.
+        """
+        reach = self.reach()
+        if reach is None or reach > number:
+            raise FatalError(
+                f"the undo journal reaches back to block {reach}, not to block {number}: "
+                f"run `qos-oracle resync rewind --to-block {number}`"
+            )
+        for kind, rows in self._oldest_above(number).items():
+            self._restore(_JOURNALED[kind], rows)
+        for table in _APPENDED:
+            self._connection.execute(delete(table).where(table.c.block > number))
+        reopened = update(kickout).where(kickout.c.closed_block > number)
+        self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
+        self._connection.execute(delete(undo).where(undo.c.block > number))
+
+    def prune_to(self, final: int) -> None:
+        """Forget how to undo blocks up to `final`; every block above it must be journaled."""
+        known = self._marks.get(UNDO_FLOOR)
+        if known is not None and known >= final:
+            return
+        self._marks.set(UNDO_FLOOR, final)
+        self._connection.execute(delete(undo).where(undo.c.block <= final))
+
+    def reach(self) -> int | None:
+        """Return the lowest block that `rollback_to` can return to; None without a cursor."""
+        heads = self._connection.execute(select(cursor.c.number)).scalars().all()
+        return min([*heads, self._marks.get(UNDO_FLOOR) or 0]) if heads else None
+
+    def clear(self) -> None:
+        """Forget everything: what could be undone is gone itself."""
+        self._connection.execute(delete(undo))
+        self._marks.clear(UNDO_FLOOR)
+
+    def _oldest_above(self, number: int) -> dict[str, dict[Key, Row | None]]:
+        """Return by kind and key what stood there after block `number`."""
+        journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(undo.c.block > number)
+        oldest: dict[str, dict[Key, Row | None]] = {}
+        for kind, key, before in self._connection.execute(journal.order_by(undo.c.block)):
+            rows = oldest.setdefault(kind, {})
+            rows.setdefault(decode(key), None if before is None else tuple(decode(before)))
+        return oldest
+
+    def _restore(self, table: Table, rows: dict[Key, Row | None]) -> None:
+        (key,) = table.primary_key.columns
+        gone = [{"gone": each} for each, before in rows.items() if before is None]
+        if gone:
+            self._connection.execute(delete(table).where(key == bindparam("gone")), gone)
+        upsert(self._connection, table, [row for row in rows.values() if row is not None])
+
+
+def _replaced(images: PreImages | RoundsPreImages) -> Iterator[tuple[str, Key, Row | None]]:
+    """Yield kind, key and row before of everything that a block changed."""
+    if isinstance(images, PreImages):
+        yield from _rows("node", images.nodes, raw, node_row)
+        yield from _rows("task", images.tasks, raw, task_row)
+        yield from _rows("group", images.groups, raw, group_row)
+        for last in images.last:
+            yield "last", 1, None if last is None else last_row(last)
+    else:
+        yield from _rows("word", images.words, int, word_row)
+        yield from _rows("index", images.indexes, int, index_row)
+        yield from _rows("kick", images.kicks, int, kick_row)
+
+
+def _rows(
+    kind: str,
+    before: Mapping[Name, Value | None],
+    key_of: Callable[[Name], Key],
+    row_of: Callable[[Value], Row],
+) -> Iterator[tuple[str, Key, Row | None]]:
+    for name, value in before.items():
+        yield kind, key_of(name), None if value is None else row_of(value)

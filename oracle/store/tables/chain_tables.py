@@ -1,0 +1,126 @@
+"""Tables of what the chain gave us and where we stand: blocks, logs, calls, cursor, journal.
+
+Hashes and addresses are bytes, times seconds, amounts 32 bytes big-endian (SQLite's own numbers
+lose digits above 2^63).
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+
+from oracle.store.tables.metadata import metadata
+
+identity = Table(
+    "identity",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("genesis_hash", LargeBinary, nullable=False),
+    Column("contracts", Text, nullable=False),  # JSON: name to address
+    Column("oracle", LargeBinary),
+    Column("start_block", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+cursor = Table(
+    "cursor",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("final_number", BigInteger),
+    Column("final_hash", LargeBinary),
+    Column("epoch", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+block = Table(
+    "block",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, primary_key=True),
+    Column("parent_hash", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("canonical", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+# A height has one block, or the rewind was forgotten.
+Index(
+    "one_canonical_block",
+    block.c.number,
+    unique=True,
+    sqlite_where=text("canonical"),
+    postgresql_where=text("canonical"),
+)
+
+# The block's hash ends the key of raw rows: an orphan stays beside the row that took its place.
+log = Table(
+    "log",
+    metadata,
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("log_index", BigInteger, primary_key=True, autoincrement=False),
+    Column("block_hash", LargeBinary, primary_key=True),
+    Column("time", BigInteger, nullable=False),
+    Column("tx_index", BigInteger, nullable=False),
+    Column("tx_hash", LargeBinary, nullable=False),
+    Column("address", LargeBinary, nullable=False),
+    Column("topics", LargeBinary, nullable=False),  # 32 bytes each, joined
+    Column("data", LargeBinary, nullable=False),
+    Column("canonical", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+call = Table(
+    "call",
+    metadata,
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("tx_index", BigInteger, primary_key=True, autoincrement=False),
+    Column("block_hash", LargeBinary, primary_key=True),
+    Column("time", BigInteger, nullable=False),
+    Column("tx_hash", LargeBinary, nullable=False),
+    Column("sender", LargeBinary, nullable=False),
+    Column("recipient", LargeBinary, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("input", LargeBinary, nullable=False),
+    Column("succeeded", Boolean, nullable=False),
+    Column("canonical", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The first pre-image of each row that a block above the final one changed.
+undo = Table(
+    "undo",
+    metadata,
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("pre_image", LargeBinary),  # the row as msgpack; NULL: it was not there
+    sqlite_with_rowid=False,
+)
+
+# Single numbers, such as how far back the journal reaches.
+mark = Table(
+    "mark",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+progress = Table(
+    "progress",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)

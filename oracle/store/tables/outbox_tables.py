@@ -1,0 +1,248 @@
+"""The outbox and the lease (publishing.md 3.2, decision 13).
+
+What we want (intent), the nonce it takes (slot), the bytes signed for it (attempt), and a
+journal of every step. `*_at` are unix seconds by the caller's clock; the lease runs on the
+database's own. Deadlines and `not_before` are chain time.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from oracle.store.tables.column_types import Hex, Wei
+from oracle.store.tables.metadata import metadata
+
+# SQLite numbers rows by itself only where the key is called INTEGER.
+RowId = BigInteger().with_variant(Integer(), "sqlite")
+
+# One row, for both engines: who may write. `epoch` rises with every holder and fences the old one.
+lease = Table(
+    "lease",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("holder", Text),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),  # database clock
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+# One row for each account that sends: the next nonce is counted here and nowhere else.
+pub_sender = Table(
+    "pub_sender",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("address", Hex, primary_key=True),
+    Column("next_nonce", BigInteger, nullable=False),
+    Column("paused", Boolean(create_constraint=False), nullable=False, default=False),
+    Column("pause_reason", Text),
+    Column("pause_class", Text),
+    CheckConstraint("next_nonce >= 0", name="next_nonce"),
+)
+
+# What we want to happen on chain, once.
+pub_intent = Table(
+    "pub_intent",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("sender", Hex, nullable=False),
+    Column("contract", Hex, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("dedup_key", Text, nullable=False),  # push:round=7:period=99
+    Column("subject", Text, nullable=False, default=""),  # kickouts: ix=7, tasks: task=0x…
+    Column("period", BigInteger),  # pushes: the report's
+    Column("round", BigInteger),
+    Column("as_of_block", BigInteger),
+    Column("as_of_hash", Hex),
+    Column("digest", Hex),  # what was signed; the event names it
+    Column("calldata", Hex, nullable=False),
+    Column("gas_limit", BigInteger),
+    Column("max_cost_wei", Wei),  # set when ready: gas limit times the dearest fee
+    Column("priority", SmallInteger, nullable=False, default=100),
+    Column("not_before", BigInteger),
+    Column("deadline", BigInteger),
+    Column("state", Text, nullable=False),
+    Column("nonce", BigInteger),
+    Column("superseded_by", BigInteger, ForeignKey("pub_intent.id")),
+    Column("error_class", Text),
+    Column("error_text", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("replaces", BigInteger),  # the intent whose nonce this one was put on
+    ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
+    UniqueConstraint("chain_id", "contract", "dedup_key"),
+    CheckConstraint(
+        "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'start_task', "
+        "'queue_task', 'drop_task', 'noop', 'adopted')",
+        name="kind",
+    ),
+    CheckConstraint(
+        "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', "
+        "'superseded', 'cancelled', 'expired', 'rejected', 'held')",
+        name="state",
+    ),
+    CheckConstraint(
+        "state NOT IN ('assigned', 'live', 'mined', 'final', 'reverted') OR nonce IS NOT NULL",
+        name="nonce_bound",
+    ),
+)
+
+# One push on its way at a time. A mined one does not count: the next round chains to it by `prev`,
+# so a reorg makes both fall together, and waiting for finality would stretch every period to it.
+# A mined push that a reorg makes live again may stand beside its successor, hence no 'live' here:
+# the step that readies a push looks for live ones in the same transaction. Of one account: a new
+# key does not stumble over what a lost one left.
+Index(
+    "one_open_push",
+    pub_intent.c.chain_id,
+    pub_intent.c.sender,
+    pub_intent.c.contract,
+    unique=True,
+    sqlite_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
+    postgresql_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
+)
+# One call of a kind about a lane is got ready at a time; whoever plans looks for those that were
+# sent. One that lost its nonce to a no-op may come back by a reorg while the next is live already.
+_LIVE_KICK = (
+    "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned')"
+)
+Index(
+    "one_live_kick",
+    pub_intent.c.chain_id,
+    pub_intent.c.sender,
+    pub_intent.c.contract,
+    pub_intent.c.kind,
+    pub_intent.c.subject,
+    unique=True,
+    sqlite_where=text(_LIVE_KICK),
+    postgresql_where=text(_LIVE_KICK),
+)
+# No two starts by one draw are got ready together. One that failed may come back from its block
+# by a reorg while the next is live already; another key does not wait for what a lost one left.
+_LIVE_START = "kind = 'start_task' AND state IN ('ready', 'assigned')"
+Index(
+    "one_live_start",
+    pub_intent.c.chain_id,
+    pub_intent.c.sender,
+    pub_intent.c.contract,
+    pub_intent.c.subject,
+    unique=True,
+    sqlite_where=text(_LIVE_START),
+    postgresql_where=text(_LIVE_START),
+)
+# Who was put on a nonce: its rivals, and what is reserved for it.
+Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
+_WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
+Index(
+    "intent_work",
+    pub_intent.c.state,
+    sqlite_where=text(_WORK),
+    postgresql_where=text(_WORK),
+)
+
+# A nonce, and the intent that it now serves.
+pub_slot = Table(
+    "pub_slot",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("sender", Hex, primary_key=True),
+    Column("nonce", BigInteger, primary_key=True, autoincrement=False),
+    Column("intent_id", BigInteger, ForeignKey("pub_intent.id"), nullable=False),
+    Column("state", Text, nullable=False),
+    Column("won_attempt", BigInteger),
+    Column("block_number", BigInteger),
+    Column("block_hash", Hex),
+    Column("receipt_status", SmallInteger),
+    Column("gas_used", BigInteger),
+    Column("gas_price_wei", Wei),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("last_bump_at", BigInteger),
+    Column("finalised_at", BigInteger),
+    # Heads of the chain then: bumps are counted in blocks. 0: not known.
+    Column("opened_block", BigInteger, nullable=False, server_default="0"),
+    Column("last_bump_block", BigInteger),
+    Column("mined_at", BigInteger),
+    Column("l1_fee_wei", Wei),  # what a rollup took for the data, beside gas
+    CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
+)
+_SLOT_WORK = "state IN ('open', 'live', 'mined')"
+Index(
+    "slot_work",
+    pub_slot.c.chain_id,
+    pub_slot.c.sender,
+    pub_slot.c.nonce,
+    sqlite_where=text(_SLOT_WORK),
+    postgresql_where=text(_SLOT_WORK),
+)
+# What an hour and a day cost, however long the account has sent.
+Index("slot_opened", pub_slot.c.chain_id, pub_slot.c.sender, pub_slot.c.opened_at)
+_BUMPED = "last_bump_at IS NOT NULL"
+Index(
+    "slot_bumped",
+    pub_slot.c.chain_id,
+    pub_slot.c.sender,
+    pub_slot.c.last_bump_at,
+    sqlite_where=text(_BUMPED),
+    postgresql_where=text(_BUMPED),
+)
+
+# Signed bytes; stored before they leave, never changed, never signed again.
+pub_attempt = Table(
+    "pub_attempt",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("sender", Hex, nullable=False),
+    Column("nonce", BigInteger, nullable=False),
+    Column("intent_id", BigInteger, ForeignKey("pub_intent.id"), nullable=False),
+    Column("seq", SmallInteger, nullable=False),
+    Column("tx_hash", Hex, nullable=False, unique=True),
+    Column("raw_tx", LargeBinary, nullable=False),
+    Column("tx_type", SmallInteger, nullable=False),
+    Column("max_fee_wei", Wei, nullable=False),
+    Column("tip_wei", Wei, nullable=False),
+    Column("gas_limit", BigInteger, nullable=False),
+    Column("lease_epoch", BigInteger, nullable=False),
+    Column("signed_at", BigInteger, nullable=False),
+    Column("first_sent_at", BigInteger),
+    Column("last_sent_at", BigInteger),
+    Column("last_sent_block", BigInteger),  # chain head then; repeats are counted in blocks
+    Column("sends", Integer, nullable=False, default=0),
+    Column("last_error_class", Text),
+    Column("last_error_text", Text),
+    Column("reason", Text, nullable=False, server_default="first"),
+    Column("first_sent_block", BigInteger),
+    ForeignKeyConstraint(
+        ["chain_id", "sender", "nonce"],
+        ["pub_slot.chain_id", "pub_slot.sender", "pub_slot.nonce"],
+    ),
+    UniqueConstraint("chain_id", "sender", "nonce", "seq"),
+)
+
+# One row for every change of the tables above, in the commit that made it.
+pub_journal = Table(
+    "pub_journal",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("intent_id", BigInteger, index=True),
+    Column("nonce", BigInteger),
+    Column("attempt_id", BigInteger),
+    Column("event", Text, nullable=False),
+    Column("detail", Text, nullable=False, default=""),
+    Column("lease_epoch", BigInteger),
+    Column("actor", Text),  # the OS user of a command; NULL: the daemon
+)

@@ -1,0 +1,101 @@
+"""Tables of the oracle contract's own state, and of the reports."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    text,
+)
+
+from oracle.store.tables.metadata import metadata
+
+lane_word = Table(
+    "lane_word",
+    metadata,
+    Column("word_index", BigInteger, primary_key=True, autoincrement=False),
+    Column("value", LargeBinary, nullable=False),  # sixteen lanes
+    Column("round", BigInteger, nullable=False),
+    Column("time", BigInteger, nullable=False),
+)
+
+node_index = Table(
+    "node_index",
+    metadata,
+    Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
+    Column("node", LargeBinary, nullable=False, index=True),
+    Column("retired", Boolean, nullable=False),
+)
+
+kick = Table(
+    "kick",
+    metadata,
+    Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
+    Column("node", LargeBinary, nullable=False),
+    Column("round", BigInteger, nullable=False),
+    Column("evidence", LargeBinary, nullable=False),
+    Column("ready_at", BigInteger, nullable=False),
+    Column("proposed_at", Text, nullable=False),
+    Column("state", Text, nullable=False),
+)
+
+# Who could veto kickouts from then on; the newest is the contract's.
+vetoer = Table(
+    "vetoer",
+    metadata,
+    *(
+        Column(name, BigInteger, primary_key=True, autoincrement=False)
+        for name in ("block", "tx", "log", "sub")
+    ),
+    Column("time", BigInteger, nullable=False),
+    Column("address", LargeBinary, nullable=False),
+)
+
+# The newest is the head of the contract.
+accepted_round = Table(
+    "accepted_round",
+    metadata,
+    *(
+        Column(name, BigInteger, primary_key=True, autoincrement=False)
+        for name in ("block", "tx", "log", "sub")
+    ),
+    Column("time", BigInteger, nullable=False),
+    Column("round", BigInteger, nullable=False, index=True),
+    Column("as_of", BigInteger, nullable=False),
+    Column("as_of_hash", LargeBinary, nullable=False),
+    Column("data_hash", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("rules", BigInteger, nullable=False),
+    Column("transmitter", LargeBinary, nullable=False),
+    Column("words", LargeBinary, nullable=False),  # records of 35 bytes, as pushed
+)
+
+report = Table(
+    "report",
+    metadata,
+    Column("period", BigInteger, primary_key=True, autoincrement=False),
+    Column("as_of_number", BigInteger, nullable=False, index=True),
+    Column("as_of_hash", LargeBinary, nullable=False),
+    Column("as_of_parent", LargeBinary, nullable=False),
+    Column("as_of_time", BigInteger, nullable=False),
+    Column("head_round", BigInteger, nullable=False),
+    Column("prev", LargeBinary, nullable=False),
+    Column("deadline", BigInteger, nullable=False),
+    Column("records", LargeBinary, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),  # sha256; a refold must reproduce it
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("round", BigInteger),  # bound when it is signed
+    Column("digest", LargeBinary),
+    CheckConstraint("state IN ('due', 'skipped', 'missed', 'landed')", name="state"),
+)
+Index(
+    "due_report",
+    report.c.period,
+    sqlite_where=text("state = 'due'"),
+    postgresql_where=text("state = 'due'"),
+)

@@ -1,0 +1,220 @@
+"""Tables that are folded from the raw rows: nodes, tasks, groups, scores, and what led to them.
+
+A position that belongs to a row is text, `block:tx:log:sub`; rows that are appended stand at
+their position in four columns. Integers above 2^63 - 1 that are no amounts are stored as that.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+
+from oracle.store.tables.metadata import metadata
+
+# What a migration fills new columns of old rows with; every row we write has its own values.
+_ZERO = text("0")
+
+
+def _position(*, is_key: bool) -> list[Column[int]]:
+    return [
+        Column(name, BigInteger, primary_key=is_key, nullable=False, autoincrement=False)
+        for name in ("block", "tx", "log", "sub")
+    ]
+
+
+node = Table(
+    "node",
+    metadata,
+    Column("address", LargeBinary, primary_key=True),
+    Column("membership", Text, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    Column("running", BigInteger, nullable=False),
+    Column("stake", LargeBinary),
+    Column("gpu_name", Text),
+    Column("gpu_vram", BigInteger),
+    Column("version", Text),  # major.minor.patch
+    Column("models", Text, nullable=False),  # JSON list
+    Column("in_use", Text, nullable=False),  # JSON list
+    Column("timeout", BigInteger),
+    Column("pool", LargeBinary, nullable=False),  # a byte a score, oldest first
+    Column("pool_sum", BigInteger, nullable=False),
+    Column("scored", BigInteger, nullable=False),
+    Column("base", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("excluded", Boolean, nullable=False),
+    Column("prior", BigInteger),
+    Column("restarts", BigInteger, nullable=False),
+    Column("kickout_due_since", Text),
+    Column("changed_at", BigInteger, nullable=False, index=True),
+    # The time at which H is 1 again; NULL where it is 1 already (scoring.md 1).
+    Column("recovers_until", BigInteger, index=True),
+    # The legacy rules' own; nothing but zeros under any other.
+    Column("window", BigInteger, nullable=False, server_default=_ZERO),
+    Column("window_sum", BigInteger, nullable=False, server_default=_ZERO),
+    Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
+    Column("online_since", BigInteger),
+    Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
+    # What it does when its task ends: 'pause', 'quit', or NULL.
+    Column("pending", Text),
+    sqlite_with_rowid=False,
+)
+
+# With a rowid: keys are random, and a small index of keys stays in memory where whole rows do not.
+task = Table(
+    "task",
+    metadata,
+    Column("key", LargeBinary, primary_key=True),
+    Column("created_at", Text),
+    Column("creator", LargeBinary),
+    Column("fee", LargeBinary),
+    Column("min_vram", BigInteger),
+    Column("required_gpu", Text),
+    Column("required_gpu_vram", BigInteger),
+    Column("models", Text, nullable=False),  # JSON list
+    Column("version", Text),
+    Column("size", BigInteger),
+    Column("kind", Text),
+    Column("timeout", BigInteger),
+    Column("task_group", LargeBinary),
+    Column("queued", Boolean, nullable=False),
+    Column("node", LargeBinary),
+    Column("started_at", Text),
+    Column("started_time", BigInteger),
+    Column("stopped_at", Text),
+    Column("stopped_time", BigInteger),
+    Column("error_reported", Boolean, nullable=False),
+    Column("validated", Boolean, nullable=False),
+    Column("ending", Text),
+    Column("ended_at", Text),
+    Column("ended_time", BigInteger),
+    Column("abort_reason", Text),
+    Column("scored_in", LargeBinary),
+    Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
+)
+_WAITING = "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
+Index(
+    "waiting_task",
+    task.c.created_at,
+    sqlite_where=text(_WAITING),
+    postgresql_where=text(_WAITING),
+)
+# Groups that are not scored yet: an index of all that ever were would be written at random places.
+_UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
+Index(
+    "unscored_task",
+    task.c.task_group,
+    sqlite_where=text(_UNSCORED),
+    postgresql_where=text(_UNSCORED),
+)
+
+# Only rules with `close = terminal` need it.
+open_group = Table(
+    "open_group",
+    metadata,
+    Column("task_group", LargeBinary, primary_key=True),
+    Column("tasks", LargeBinary, nullable=False),  # 32 bytes each, joined
+    Column("closed", Boolean, nullable=False),
+)
+
+group_result = Table(
+    "group_result",
+    metadata,
+    *_position(is_key=True),
+    Column("task_group", LargeBinary, nullable=False, index=True),
+    Column("time", BigInteger, nullable=False),
+    Column("scored", Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+group_member = Table(
+    "group_member",
+    metadata,
+    *_position(is_key=True),
+    Column("place", BigInteger, primary_key=True, autoincrement=False),  # from 0, chain's order
+    Column("task", LargeBinary, nullable=False),
+    Column("node", LargeBinary),
+    Column("rank", BigInteger),
+    Column("elapsed", BigInteger),
+    Column("score", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+score = Table(
+    "score",
+    metadata,
+    Column("node", LargeBinary, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("task", LargeBinary, nullable=False),
+    Column("task_group", LargeBinary, nullable=False),
+    Column("rank", BigInteger),
+    Column("elapsed", BigInteger),
+    Column("score", BigInteger, nullable=False),
+    *_position(is_key=False),
+    Column("time", BigInteger, nullable=False),
+    # Number of the rule set; NULL: scored before they were numbered, by rules nobody knew then.
+    Column("rule_set", SmallInteger),
+    Index(None, "block"),
+    sqlite_with_rowid=False,
+)
+
+reliability_change = Table(
+    "reliability_change",
+    metadata,
+    Column("node", LargeBinary, primary_key=True),
+    *_position(is_key=True),
+    # One event may end two parts of a task that the same node has.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", BigInteger, nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("task", LargeBinary),
+    Column("h_before", BigInteger, nullable=False),
+    Column("h_after", BigInteger, nullable=False),
+    Index(None, "block"),
+    sqlite_with_rowid=False,
+)
+
+anomaly = Table(
+    "anomaly",
+    metadata,
+    *_position(is_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # one event may break two
+    Column("time", BigInteger, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+kickout = Table(
+    "kickout",
+    metadata,
+    Column("node", LargeBinary, primary_key=True),
+    *_position(is_key=True),  # where the spell opened
+    Column("closed_block", BigInteger),
+    Column("closed_tx", BigInteger),
+    Column("closed_log", BigInteger),
+    Column("closed_sub", BigInteger),
+    sqlite_with_rowid=False,
+)
+Index(
+    "open_kickout",
+    kickout.c.block,
+    sqlite_where=text("closed_block IS NULL"),
+    postgresql_where=text("closed_block IS NULL"),
+)
+
+last_event = Table(
+    "last_event",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    *_position(is_key=False),
+    Column("time", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)

@@ -1,0 +1,111 @@
+"""What reporters put their names to, ours and our peers', and what keeps us from doing so.
+
+Deadlines and `until` are chain time, `*_at` unix seconds by the caller's clock.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from oracle.store.tables.column_types import Hex
+from oracle.store.tables.metadata import metadata
+from oracle.store.tables.outbox_tables import RowId
+
+# What the signer put its name to. Two live ones for one round would be equivocation.
+pub_signature = Table(
+    "pub_signature",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("contract", Hex, nullable=False),
+    Column("signer", Hex, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("round", BigInteger, nullable=False),
+    Column("subject", Text, nullable=False, default=""),
+    Column("digest", Hex, nullable=False),
+    Column("prev_digest", Hex),
+    Column("as_of_block", BigInteger),
+    Column("as_of_hash", Hex),
+    Column("expires_at", BigInteger, nullable=False),  # chain time
+    Column("signature", LargeBinary, nullable=False),
+    Column("dead_why", Text),
+    Column("signed_at", BigInteger, nullable=False),
+    UniqueConstraint("signer", "digest"),
+    CheckConstraint("kind IN ('report', 'kick')", name="kind"),
+    CheckConstraint(
+        "dead_why IN ('expired', 'anchor_reorged', 'prev_reorged', 'round_taken')",
+        name="dead_why",
+    ),
+)
+Index(
+    "one_live_signature",
+    pub_signature.c.chain_id,
+    pub_signature.c.contract,
+    pub_signature.c.signer,
+    pub_signature.c.kind,
+    pub_signature.c.round,
+    pub_signature.c.subject,
+    unique=True,
+    sqlite_where=text("dead_why IS NULL"),
+    postgresql_where=text("dead_why IS NULL"),
+)
+
+# What other reporters put their names to, checked before it is written here.
+pub_peer_statement = Table(
+    "pub_peer_statement",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("contract", Hex, nullable=False),
+    Column("signer", Hex, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("round", BigInteger, nullable=False),
+    Column("subject", Text, nullable=False, default=""),
+    Column("digest", Hex, nullable=False),
+    Column("prev_digest", Hex),
+    Column("as_of_block", BigInteger),
+    Column("as_of_hash", Hex),
+    Column("expires_at", BigInteger, nullable=False),  # chain time
+    Column("signature", LargeBinary, nullable=False),
+    Column("source", Text, nullable=False),  # the host that told us
+    Column("received_at", BigInteger, nullable=False),
+    UniqueConstraint("signer", "digest"),
+    CheckConstraint("kind IN ('report', 'kick')", name="kind"),
+)
+Index(
+    "peer_statement_round",
+    pub_peer_statement.c.contract,
+    pub_peer_statement.c.kind,
+    pub_peer_statement.c.round,
+    pub_peer_statement.c.subject,
+)
+
+# A signer whose database was lost signs nothing until what it may have signed can no longer land.
+pub_quiet = Table(
+    "pub_quiet",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("contract", Hex, primary_key=True),
+    Column("signer", Hex, primary_key=True),
+    Column("until", BigInteger, nullable=False),  # chain time
+)
+
+# A report that looks wrong is held back until a human lets it go.
+report_gate = Table(
+    "report_gate",
+    metadata,
+    Column("period", BigInteger, primary_key=True, autoincrement=False),
+    Column("reason", Text, nullable=False),
+    Column("facts", Text, nullable=False),  # JSON
+    Column("held_at", BigInteger, nullable=False),
+    Column("released_at", BigInteger),
+    Column("released_by", Text),
+)

@@ -1,0 +1,190 @@
+"""Which node is drawn for which waiting task, block after block (docs/decisions/0060).
+
+A pure function of the chain: tasks and nodes as they stand at the end of a block, the block's own
+hash, and what the same function said of the block before.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.state.task import Task
+from oracle.systems.weighted_draw import Drawn, seed_for
+
+# Ended so, a task gives up its whole group: no other task of it starts any more
+# (contracts/network/TaskVerdicts.sol, endUnvalidated).
+_GIVEN_UP = frozenset({AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT})
+_NOWHERE = Position(-1, 0, 0, 0)
+
+
+class Pool(Protocol):
+    """The nodes at the end of one block. `taken` are no candidates, whatever else they are."""
+
+    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
+        """Return who may be drawn for the task, with their weights; empty where nobody asks."""
+        ...
+
+    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+        """Tell whether anybody may be drawn for the task."""
+        ...
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        """Return `draw.draw`'s first of the candidates, of which there is one at least."""
+        ...
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        """Tell whether the node could start the task now, whatever models it has."""
+        ...
+
+
+class InLine(NamedTuple):
+    """A task that waits for a node. `barred`: nodes that were given another task of its group."""
+
+    task: Task
+    value: Fraction
+    barred: frozenset[Address]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One draw, with what went into it: scoring.md 7 gives the same node to everybody.
+
+    `candidates` is empty where the drawer was not asked to explain.
+    """
+
+    task: TaskKey
+    block: BlockRef
+    seed: bytes
+    candidates: tuple[tuple[Address, int], ...]
+    drawn: Drawn
+
+    @property
+    def node(self) -> Address:
+        """Return who is to start the task."""
+        return self.drawn.node
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided at the end of a block.
+
+    `standing`: drawn and not started yet. `armed`: tasks for which a candidate is there, so that
+    the next block draws. All other waiting tasks wait on.
+    """
+
+    standing: Mapping[TaskKey, Address]
+    armed: frozenset[TaskKey]
+
+
+class Turn(NamedTuple):
+    """What one block did to the plan. `over`: draws that no longer stand."""
+
+    plan: Plan
+    drawn: tuple[Drawing, ...]
+    over: tuple[TaskKey, ...]
+
+
+NOTHING_PLANNED = Plan({}, frozenset())
+
+
+def line_of(
+    waiting: Iterable[Task],
+    fellows: Iterable[Task],
+    value_of: Callable[[Task], Fraction],
+) -> list[InLine]:
+    """Put waiting tasks in order: the most valuable first, then the older.
+
+    `fellows` holds every task of the groups of those that are in one. A task whose group was
+    given up can never start: it is left out.
+    """
+    barred: dict[GroupKey, set[Address]] = {}
+    given_up = set()
+    for fellow in fellows:
+        if fellow.group is not None and fellow.node is not None:
+            barred.setdefault(fellow.group, set()).add(fellow.node)
+        if fellow.abort_reason in _GIVEN_UP:
+            given_up.add(fellow.group)
+    line = []
+    for task in waiting:
+        if task.group is None:
+            line.append(InLine(task, value_of(task), frozenset()))
+        elif task.group not in given_up:
+            nodes = frozenset(barred.get(task.group, ()))
+            line.append(InLine(task, value_of(task), nodes))
+    return sorted(line, key=_turn)
+
+
+def next_plan(before: Plan, block: BlockRef, line: Sequence[InLine], pool: Pool) -> Turn:
+    """Return what the end of `block` makes of the plan that the block before left.
+
+    What was drawn stands until the task has started or ended, or its node could not start it any
+    more. What was armed is drawn for, by this block's hash. Then all that wait are looked at anew,
+    those included whose draw fell this very block.
+    """
+    places = {one.task.key: one for one in line}
+    standing = {
+        key: node
+        for key, node in before.standing.items()
+        if key in places and _still_stands(places[key], node, pool)
+    }
+    over = tuple(key for key in before.standing if key not in standing)
+    drawn = tuple(_drawings(before, standing, block, line, pool))
+    return Turn(Plan(standing, armed_in(line, standing, pool)), drawn, over)
+
+
+def armed_in(
+    line: Sequence[InLine], standing: Mapping[TaskKey, Address], pool: Pool
+) -> frozenset[TaskKey]:
+    """Return the tasks without a draw for which a candidate is there, at the end of a block."""
+    taken = frozenset(standing.values())
+    return frozenset(
+        one.task.key
+        for one in line
+        if one.task.key not in standing and pool.has_candidate(one.task, taken | one.barred)
+    )
+
+
+def queue_of(line: Sequence[InLine], plan: Plan, block: int) -> list[InLine]:
+    """Return what waits in the queue at the end of `block`, in order.
+
+    A task that was created in this very block is not in it yet: the next block may draw for it.
+    """
+    return [
+        one
+        for one in line
+        if one.task.key not in plan.standing and (one.task.created_at or _NOWHERE).block < block
+    ]
+
+
+def _still_stands(one: InLine, node: Address, pool: Pool) -> bool:
+    return node not in one.barred and pool.is_eligible(one.task, node)
+
+
+def _drawings(
+    before: Plan,
+    standing: dict[TaskKey, Address],
+    block: BlockRef,
+    line: Sequence[InLine],
+    pool: Pool,
+) -> Iterable[Drawing]:
+    """Draw for what was armed, in order; each draw takes its node away from those after it."""
+    taken = frozenset(standing.values())
+    for one in line:
+        key = one.task.key
+        # The quick question first: many may be armed for one node.
+        if key not in before.armed or not pool.has_candidate(one.task, taken | one.barred):
+            continue
+        candidates = tuple(pool.candidates(one.task, taken | one.barred))
+        seed = seed_for(block.hash, key)
+        drawn = pool.draw(one.task, seed, taken | one.barred)
+        standing[key] = drawn.node
+        taken |= {drawn.node}
+        yield Drawing(key, block, seed, candidates, drawn)
+
+
+def _turn(one: InLine) -> tuple[Fraction, Position, TaskKey]:
+    return -one.value, one.task.created_at or _NOWHERE, one.task.key

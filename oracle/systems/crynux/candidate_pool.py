@@ -1,0 +1,214 @@
+"""Members kept ready for selection: answers what `CrynuxFollower` answers, much faster.
+
+The cost of a selection grows with the members that fit the task, never with their history.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from oracle.domain.ids import Address
+from oracle.domain.scoring.node_scores import long_term
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import restarts_until
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.candidate_index import Offer, Shelf, Standing
+from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
+from oracle.systems.crynux.selection_weight import Weighting, largest_stake, locality_boost
+from oracle.systems.policy import Scene
+from oracle.systems.weighted_draw import Drawn, picks
+
+# Kinds of task kept ready, the latest, and the places of nodes in all of them, 250 bytes each:
+# whoever invents requirements must not fill the memory.
+_VIEWS = 64
+_PLACES = 1_000_000
+# With more changes than these, and than one in so many members, it is cheaper to begin a view
+# anew than to change it.
+_FEW = 64
+_ONE_IN = 8
+
+
+@dataclass(slots=True)
+class _View:
+    """The members that fit one kind of task; `near` have every model that counts on disk."""
+
+    counted: frozenset[str]
+    near: Shelf
+    far: Shelf
+    # The rules' restarts that its long-term scores have been through.
+    restarts: int
+    # Whom to look at again.
+    changed: set[Address]
+
+
+class CandidatePool:
+    """The members under one rule set and weighting. It keeps copies: it must be told of changes.
+
+    Times are block times in seconds, and may go back (a rewind). Under legacy rules every score
+    depends on all others: there nothing can be kept, and every selection judges every member.
+    """
+
+    __slots__ = ("_largest", "_members", "_views", "rules", "weighting")
+
+    def __init__(self, rules: Rules, weighting: Weighting) -> None:
+        self.rules = rules
+        self.weighting = weighting
+        self._members: dict[Address, Node] = {}
+        self._views: dict[Requirement, _View] = {}
+        # The largest stake of all members; None: to be looked up.
+        self._largest: int | None = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def put(self, node: Node) -> None:
+        """Take in a node's row as it is now; one that is no member is dropped."""
+        if node.membership is not Membership.MEMBER:
+            self.drop(node.address)
+            return
+        self._restake(node.address, node.stake or 0)
+        self._members[node.address] = replace(node)
+        self._stir(node.address)
+
+    def drop(self, address: Address) -> None:
+        """Forget a node, if it is there."""
+        if address in self._members:
+            self._restake(address, 0)
+            del self._members[address]
+            self._stir(address)
+
+    def candidates(
+        self, task: Task, time: int, taken: AbstractSet[Address] = frozenset()
+    ) -> list[tuple[Address, int]]:
+        """Return the candidates with their weights, ascending by address."""
+        offer = self._offer(task, time, taken)
+        if offer is None:
+            return []
+        found = zip(offer.addresses, offer.weights, offer.offered, strict=True)
+        return [(address, weight) for address, weight, offered in found if offered]
+
+    def has_candidate(
+        self, task: Task, time: int, taken: AbstractSet[Address] = frozenset()
+    ) -> bool:
+        """Tell whether somebody can be given the task."""
+        return self._offer(task, time, taken) is not None
+
+    def draw(
+        self,
+        task: Task,
+        time: int,
+        seed: bytes,
+        *,
+        draws: int = 1,
+        taken: AbstractSet[Address] = frozenset(),
+    ) -> list[Drawn]:
+        """Return `draw.draw` of the candidates, without making a list of them.
+
+        Raises:
+            ValueError: a seed that has not 32 bytes.
+        """
+        offer = self._offer(task, time, taken)
+        if offer is None:
+            return []
+        found = picks(offer.weights, offer.offered, seed, draws)
+        return [pick.of(offer.addresses) for pick in found]
+
+    def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> Offer | None:
+        """Return the nodes with all models, else, where the policy falls back, all that fit."""
+        if self.rules.legacy is not None:
+            return self._plainly(task, time, taken)
+        if self._largest is None:
+            self._largest = largest_stake(self._members.values())
+        view = self._view(requirement_of(task), restarts_until(time, self.rules), time)
+        view.near.settle(time, self._largest)
+        offer = view.near.offer(taken)
+        if offer is None and self.weighting.fallback:
+            view.far.settle(time, self._largest)
+            offer = view.far.offer(taken)
+        return offer
+
+    def _plainly(self, task: Task, time: int, taken: AbstractSet[Address]) -> Offer | None:
+        scene = Scene(self._members, self.rules, time, taken)
+        verdicts = CrynuxFollower(self.weighting).verdicts(task, scene)
+        found = {each.node: each.weight for each in verdicts if each.weight is not None}
+        return Offer([*found], [*found.values()], bytearray(b"\1" * len(found))) if found else None
+
+    def _view(self, wanted: Requirement, restarts: int, time: int) -> _View:
+        view = self._views.pop(wanted, None)
+        if view is None or self._is_worn(view) or view.restarts != restarts:
+            view = self._new_view(wanted, restarts, time)
+        for address in view.changed:
+            self._look_again(address, wanted, view, time)
+        view.changed.clear()
+        # The latest stands last.
+        self._views[wanted] = view
+        while len(self._views) > 1 and self._is_full():
+            del self._views[next(iter(self._views))]
+        return view
+
+    def _is_full(self) -> bool:
+        places = sum(len(view.near) + len(view.far) for view in self._views.values())
+        return len(self._views) > _VIEWS or places > _PLACES
+
+    def _is_worn(self, view: _View) -> bool:
+        """Tell whether a view is cheaper to begin anew than to change."""
+        return len(view.changed) > _FEW + len(self._members) // _ONE_IN
+
+    def _new_view(self, wanted: Requirement, restarts: int, time: int) -> _View:
+        counted = self.weighting.counted(wanted.models)
+        near: list[tuple[Address, Standing]] = []
+        far: list[tuple[Address, Standing]] = []
+        for node in self._members.values():
+            if misfit(node, wanted) is None:
+                side = near if counted.issubset(node.models) else far
+                side.append((node.address, self._standing(node, counted, time)))
+        return _View(
+            counted=counted,
+            near=Shelf(self.rules, self.weighting, near),
+            far=Shelf(self.rules, self.weighting, far),
+            restarts=restarts,
+            changed=set(),
+        )
+
+    def _look_again(self, address: Address, wanted: Requirement, view: _View, time: int) -> None:
+        node = self._members.get(address)
+        shelf = None
+        if node is not None and misfit(node, wanted) is None:
+            shelf = view.near if view.counted.issubset(node.models) else view.far
+            shelf.put(address, self._standing(node, view.counted, time))
+        for other in (view.near, view.far):
+            if other is not shelf:
+                other.drop(address)
+
+    def _standing(self, node: Node, counted: frozenset[str], time: int) -> Standing:
+        rules = self.rules
+        if not rules.remembers_exclusion:
+            barred_below = rules.exclude_enter
+        else:
+            barred_below = rules.exclude_exit if node.excluded else 0
+        return Standing(
+            free=not node.paused and not node.running,
+            stake=node.stake or 0,
+            boost=locality_boost(node, counted, self.weighting),
+            long_term=long_term(node, rules, time),
+            base=node.base,
+            since=node.since,
+            barred_below=barred_below,
+        )
+
+    def _restake(self, address: Address, stake: int) -> None:
+        """Keep the largest stake, or forget it where its holder may have been the only one."""
+        before = self._members.get(address)
+        if self._largest is None:
+            return
+        if stake >= self._largest:
+            self._largest = stake
+        elif before is not None and (before.stake or 0) == self._largest:
+            self._largest = None
+
+    def _stir(self, address: Address) -> None:
+        for view in self._views.values():
+            view.changed.add(address)
+        for wanted in [wanted for wanted, view in self._views.items() if self._is_worn(view)]:
+            del self._views[wanted]

@@ -1,0 +1,131 @@
+"""Who may have a task, and with what weight: the plain way, over all nodes (scoring.md 7)."""
+
+from dataclasses import dataclass
+
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.ids import Address
+from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.node_scores import qos_at
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.requirements import (
+    Out,
+    Requirement,
+    misfit,
+    requirement_of,
+    unavailable,
+)
+from oracle.systems.crynux.selection_weight import (
+    RELAY_WEIGHTING,
+    SEED_WEIGHTING,
+    Weighting,
+    largest_stake,
+    locality_boost,
+    stake_score,
+    weight_of,
+)
+from oracle.systems.policy import Scene, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CrynuxPolicy:
+    """Weighted choice by stake, QoS and models, with the given parameters."""
+
+    name: str
+    version: int
+    weighting: Weighting
+
+    def follow(self) -> "CrynuxFollower":
+        """Return one that follows a history; it needs no memory of its own."""
+        return CrynuxFollower(self.weighting)
+
+
+@dataclass(frozen=True, slots=True)
+class CrynuxFollower:
+    """All that counts stands in the nodes' rows: nothing is remembered beside them."""
+
+    weighting: Weighting
+
+    def take(self, event: DomainEvent) -> None:
+        """See one event; the fold has put it into the nodes' rows."""
+
+    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+        """Judge every member, ascending by address; parts are S, QoS, M and W."""
+        wanted = requirement_of(task)
+        members = _members(scene)
+        reasons = {node.address: why_not(node, wanted, scene) for node in members}
+        counted = self.weighting.counted(wanted.models)
+        able = [node for node in members if reasons[node.address] is None]
+        local = {node.address for node in able if counted.issubset(node.models)}
+        if local or not self.weighting.fallback:
+            for node in able:
+                if node.address not in local:
+                    reasons[node.address] = Out.MODELS_NOT_ON_DISK
+        measure = _measure(members, counted, self.weighting, scene)
+        return [_verdict(node, reasons[node.address], measure) for node in members]
+
+
+def why_not(node: Node, wanted: Requirement, scene: Scene) -> Out | None:
+    """Return why a node may not have a task whatever models it has; None: it is eligible."""
+    reason = unavailable(node, scene.time, scene.rules)
+    if reason is None and node.address in scene.taken:
+        return Out.TAKEN
+    return reason or misfit(node, wanted)
+
+
+def eligible_weights(
+    wanted: Requirement, scene: Scene, weighting: Weighting
+) -> list[tuple[Address, int]]:
+    """Return every eligible node with its weight, whatever models it has, ascending."""
+    members = _members(scene)
+    counted = weighting.counted(wanted.models)
+    measure = _measure(members, counted, weighting, scene)
+    return [
+        (node.address, measure.parts_of(node)["W"])
+        for node in members
+        if why_not(node, wanted, scene) is None
+    ]
+
+
+def _members(scene: Scene) -> list[Node]:
+    """Return the members of a scene, ascending by address."""
+    member = Membership.MEMBER
+    found = [node for node in scene.nodes.values() if node.membership is member]
+    return sorted(found, key=lambda node: node.address)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """What a node's weight for one task depends on beside the node."""
+
+    counted: frozenset[str]
+    largest: int
+    peers: Peers | None
+    weighting: Weighting
+    scene: Scene
+
+    def parts_of(self, node: Node) -> dict[str, int]:
+        stake = stake_score(node.stake, self.largest)
+        qos = qos_at(node, self.scene.time, self.scene.rules, self.peers) or 0
+        boost = locality_boost(node, self.counted, self.weighting)
+        weight = weight_of(boost, stake, qos, self.weighting)
+        return {"S": stake, "QoS": qos, "M": boost, "W": weight}
+
+
+def _measure(
+    members: list[Node], counted: frozenset[str], weighting: Weighting, scene: Scene
+) -> _Measure:
+    peers = peers_at(members, scene.time, scene.rules)
+    return _Measure(counted, largest_stake(members), peers, weighting, scene)
+
+
+def _verdict(node: Node, out: Out | None, measure: _Measure) -> Verdict:
+    parts = measure.parts_of(node)
+    said = {name: decimal_text(value) for name, value in parts.items()}
+    return Verdict(node.address, None if out else parts["W"], out, said)
+
+
+# seeds/002 to the letter, and the production relay of 2026-08 (crynux.md 3.3).
+SEED_POLICY = CrynuxPolicy("seed", 1, SEED_WEIGHTING)
+RELAY_POLICY = CrynuxPolicy("relay", 1, RELAY_WEIGHTING)

@@ -1,0 +1,156 @@
+"""Tasks that wait for a node: groups, order, what a freed node takes, who is dropped.
+
+seeds/002, Task Queue; scoring.md 7. Pure: what waits is added and taken away by the caller.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import TaskKey
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.requirements import misfit, requirement_of
+from oracle.systems.crynux.selection_weight import Weighting
+
+# A task never seen being created came before all others.
+_LONG_AGO = Position(-1, -1, -1)
+
+
+class QueueGroup(NamedTuple):
+    """A group of the queue: the VRAM in GB that its tasks ask for, and the card; None: Any."""
+
+    vram: int
+    gpu: str | None
+
+
+class Waiting(NamedTuple):
+    """A task in the queue; in order: the most valuable first, then the older."""
+
+    # Its value in wei a second, negative.
+    rank: Fraction
+    created: Position
+    key: TaskKey
+    task: Task
+
+    @property
+    def value(self) -> Fraction:
+        """Return the task's value in wei a second, exactly."""
+        return -self.rank
+
+
+def is_waiting(task: Task) -> bool:
+    """Tell whether a task was created, and has neither started nor ended."""
+    idle = task.started_at is None and not task.runs
+    return task.created_at is not None and idle and task.ending is None
+
+
+def group_of(task: Task) -> QueueGroup:
+    """Return the group that a task waits in."""
+    wanted = requirement_of(task)
+    return QueueGroup(wanted.vram, wanted.gpu)
+
+
+def room_for(members: int, alpha: Fraction) -> int:
+    """Return the queue's largest size, floor(alpha*members), at least 1.
+
+    Raises:
+        ValueError: alpha is not above 0.
+    """
+    if alpha <= 0:
+        raise ValueError("alpha: must be above 0")
+    return max(1, members * alpha.numerator // alpha.denominator)
+
+
+class TaskQueue:
+    """The waiting tasks under one pricing; `weighting` says which models a node must have."""
+
+    __slots__ = ("_entries", "_groups", "pricing", "weighting")
+
+    def __init__(self, pricing: Pricing, weighting: Weighting, tasks: Iterable[Task] = ()) -> None:
+        self.pricing = pricing
+        self.weighting = weighting
+        self._entries: dict[TaskKey, Waiting] = {}
+        self._groups: dict[QueueGroup, list[Waiting]] = {}
+        for task in tasks:
+            self.add(task)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, task: Task) -> None:
+        """Put a task into its group; one that is there already is put anew."""
+        self.discard(task.key)
+        created = task.created_at or _LONG_AGO
+        entry = Waiting(-self.pricing.value_of(task), created, task.key, task)
+        self._entries[task.key] = entry
+        insort(self._groups.setdefault(group_of(task), []), entry, key=_order)
+
+    def discard(self, key: TaskKey) -> None:
+        """Take a task out, if it is there."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        group = group_of(entry.task)
+        entries = self._groups[group]
+        del entries[bisect_left(entries, _order(entry), key=_order)]
+        if not entries:
+            del self._groups[group]
+
+    def groups(self) -> dict[QueueGroup, Sequence[Waiting]]:
+        """Return every group in order: the largest VRAM first, cards by name, then Any."""
+        return {name: tuple(self._groups[name]) for name in sorted(self._groups, key=_group_order)}
+
+    def in_order(self) -> Iterator[Waiting]:
+        """Go through all groups at once, the most valuable task first, then the older."""
+        return merge(*self._groups.values(), key=_order)
+
+    def heads_for(self, node: Node) -> dict[QueueGroup, Waiting]:
+        """Return the candidate groups of a freed node, each with its head.
+
+        Those of its own card and the Any groups with VRAM no larger than its own. A head is the
+        group's most valuable task that the node can run: also its version must suit, and where
+        there is no fallback, its models.
+        """
+        found = {}
+        for group, entries in self.groups().items():
+            head = next((entry for entry in entries if self.can_run(node, entry.task)), None)
+            if head is not None:
+                found[group] = head
+        return found
+
+    def next_for(self, node: Node) -> Waiting | None:
+        """Return the best head for a node that is free; None: nothing waits that it can run."""
+        return min(self.heads_for(node).values(), key=_order, default=None)
+
+    def can_run(self, node: Node, task: Task) -> bool:
+        """Tell whether card, version and, without a fallback, models suit the task."""
+        wanted = requirement_of(task)
+        if misfit(node, wanted) is not None:
+            return False
+        return self.weighting.fallback or self.weighting.counted(wanted.models).issubset(
+            node.models
+        )
+
+    def overflow(self, room: int) -> list[Waiting]:
+        """Return what has to be dropped so that `room` are left: the least valuable first.
+
+        Of equal ones the newest is dropped: call it once the new task has been added, for it may
+        be the one. They stay in until discarded.
+        """
+        excess = max(0, len(self) - room)
+        tails = map(reversed, self._groups.values())
+        return list(islice(merge(*tails, key=_order, reverse=True), excess))
+
+
+def _order(entry: Waiting) -> tuple[Fraction, Position, TaskKey]:
+    return entry[:3]
+
+
+def _group_order(group: QueueGroup) -> tuple[int, bool, str]:
+    return -group.vram, group.gpu is None, group.gpu or ""

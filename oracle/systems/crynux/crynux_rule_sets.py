@@ -1,0 +1,23 @@
+"""The two rule sets of today's Crynux: the document, and what the production relay does."""
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+
+# seeds/000 to the letter; scoring.md 1 to 5.
+SEED = Rules(name="seed", version=1)
+
+# crynux.md 3.2, relay of 2026-08 (24ffc26); scoring.md 6.
+RELAY = Rules(
+    name="relay",
+    version=1,
+    pool_zero_only_on_timeout=True,
+    creator_timeout_rejects_group=True,
+    zero_mean_is_new=True,
+    rejoin_floor=3 * UNIT // 10,
+    kickout_clears_pool=False,
+    reseed_copies=49,
+    first_penalty=95 * UNIT // 100,
+    first_penalty_from=99 * UNIT // 100,
+    exclude_enter=2 * UNIT // 10,
+    exclude_exit=8 * UNIT // 10,
+)

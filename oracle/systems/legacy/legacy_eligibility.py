@@ -1,0 +1,84 @@
+"""Which nodes may have a task of the legacy system, in which groups (seeds/004)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.requirements import (
+    Out,
+    Requirement,
+    misfit,
+    requirement_of,
+    unavailable,
+)
+from oracle.systems.legacy.grading import TRIO, CardGroup, by_card, card_group_of, is_gpt
+from oracle.systems.policy import Scene
+
+
+class TooFew(StrEnum):
+    """Why a node that could run its part is no candidate: three are needed."""
+
+    CANDIDATES = "too_few_candidates"
+    # Of a GPT task, which needs three of one card.
+    OF_ITS_CARD = "too_few_of_its_card"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """Who may have a task: `groups` of candidates by address, and why the others may not.
+
+    Of a GPT task, one group for each card that three nodes have, in order; else one group under
+    None. No group: the task has to wait.
+    """
+
+    members: Sequence[Node]
+    groups: dict[CardGroup | None, list[Node]]
+    out: dict[Address, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Return how many candidates there are."""
+        return sum(map(len, self.groups.values()))
+
+
+def candidacy_of(task: Task, scene: Scene) -> Candidacy:
+    """Look at every member of the scene."""
+    is_member = Membership.MEMBER
+    members = [node for node in scene.nodes.values() if node.membership is is_member]
+    members.sort(key=lambda node: node.address)
+    wanted, gpt = requirement_of(task), is_gpt(task)
+    able: list[Node] = []
+    out: dict[Address, str] = {}
+    for node in members:
+        reason = why_unable(node, wanted, scene, gpt=gpt)
+        if reason is None:
+            able.append(node)
+        else:
+            out[node.address] = reason
+    groups: Iterable[tuple[CardGroup | None, list[Node]]] = (
+        by_card(able).items() if gpt else [(None, able)]
+    )
+    enough = {group: nodes for group, nodes in groups if len(nodes) >= TRIO}
+    few = TooFew.OF_ITS_CARD if gpt else TooFew.CANDIDATES
+    chosen = {node.address for nodes in enough.values() for node in nodes}
+    out |= {node.address: few for node in able if node.address not in chosen}
+    return Candidacy(members, enough, out)
+
+
+def why_unable(node: Node, wanted: Requirement, scene: Scene, *, gpt: bool) -> Out | None:
+    """Return why a node cannot run a part of the task, whoever runs the others."""
+    reason = unavailable(node, scene.time, scene.rules)
+    if reason is None and node.address in scene.taken:
+        return Out.TAKEN
+    return reason or misfit_of(node, wanted, gpt=gpt)
+
+
+def misfit_of(node: Node, wanted: Requirement, *, gpt: bool) -> Out | None:
+    """Return why its card or its version do not suit; a GPT task needs a card that is known."""
+    reason = misfit(node, wanted)
+    if reason is None and gpt and card_group_of(node) is None:
+        return Out.GPU_UNKNOWN if node.gpu_name is None else Out.VRAM_UNKNOWN
+    return reason

@@ -1,0 +1,90 @@
+"""The legacy choice as a policy: who may have a task, and how likely he is drawn first."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.ids import Address
+from oracle.domain.state.task import Task
+from oracle.systems.legacy.grading import CardGroup
+from oracle.systems.legacy.legacy_eligibility import candidacy_of
+from oracle.systems.legacy.submission_speed import Speed, speeds
+from oracle.systems.legacy.trio_selection import Choice, choose
+from oracle.systems.policy import Scene, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyPolicy:
+    """Three nodes for a task, drawn by submission speed; `equal`: with the same chance."""
+
+    name: str
+    version: int
+    equal: bool
+
+    def follow(self) -> "LegacyFollower":
+        """Return one that follows a history; it needs no memory of its own."""
+        return LegacyFollower(self.equal)
+
+    def choose(self, task: Task, scene: Scene, seed: bytes) -> Choice | None:
+        """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
+        return choose(task, scene, seed, equal=self.equal)
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyFollower:
+    """All that counts stands in the nodes' rows: nothing is remembered beside them."""
+
+    equal: bool
+
+    def take(self, event: DomainEvent) -> None:
+        """See one event; the fold has put it into the nodes' rows."""
+
+    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+        """Judge every member, ascending by address.
+
+        The weight is the chance to be drawn first, in units of 10^-18: of a GPT task the chance
+        of the node's card group times its own within it. Nodes drawn one after the other by these
+        weights alone need not have one card: `LegacyPolicy.choose` draws all three.
+        """
+        found = candidacy_of(task, scene)
+        weights = speeds(found.members, scene.time, scene.rules, equal=self.equal)
+        verdicts = [
+            Verdict(address, None, out, _speed_parts(weights[address]))
+            for address, out in found.out.items()
+        ]
+        for group, nodes in found.groups.items():
+            those = {node.address: weights[node.address] for node in nodes}
+            verdicts.extend(_candidates(group, those, found.size))
+        return sorted(verdicts, key=lambda verdict: verdict.node)
+
+
+def _candidates(
+    group: CardGroup | None, speeds_of: Mapping[Address, Speed], candidates: int
+) -> Iterator[Verdict]:
+    """Judge the candidates of one group, which is drawn by its size among all of them."""
+    total = sum(speed.weight for speed in speeds_of.values())
+    chance = len(speeds_of) * UNIT // candidates
+    drawn = (
+        {}
+        if group is None
+        else {
+            "card": group.text,
+            "of_its_card": str(len(speeds_of)),
+            "card_chance": decimal_text(chance),
+        }
+    )
+    for address, speed in speeds_of.items():
+        # All weights zero: all count 1, as in the draw.
+        share = chance * speed.weight // total if total else chance // len(speeds_of)
+        yield Verdict(address, share, None, drawn | _speed_parts(speed))
+
+
+def _speed_parts(speed: Speed) -> dict[str, str]:
+    share = "none" if speed.share is None else decimal_text(speed.share)
+    return {"B": share, "weight": decimal_text(speed.weight)}
+
+
+# seeds/004: by B; or every node with the same chance, as its section on groups has it.
+LEGACY_POLICY = LegacyPolicy("legacy", 1, equal=False)
+LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 1, equal=True)

@@ -1,0 +1,45 @@
+"""How likely a node is drawn among its like: by its submission speed B (seeds/001 and 004)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.scoring.legacy_factors import Peers, speed_of
+from oracle.domain.scoring.legacy_tally import tally_at
+from oracle.domain.scoring.node_scores import long_term, scores_counted
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """B and the weight that it gives, in units of 10^-18; B None: no task in the window."""
+
+    share: int | None
+    weight: int
+
+
+def speeds(
+    members: Iterable[Node], time: int, rules: Rules, *, equal: bool
+) -> Mapping[Address, Speed]:
+    """Return B and weight of each member as of a block time; `members`: all there are.
+
+    Without B a node has the weight 1: one that nobody knows yet has to get tasks. `equal` gives
+    it to everybody.
+    """
+    scores = {node.address: _node_score(node, time, rules) for node in members}
+    best = max((score for score in scores.values() if score is not None), default=0)
+    peers = Peers(max_vram=0, max_timeout=0, max_node_score=best)
+    found = {}
+    for address, score in scores.items():
+        share = speed_of(score, peers)
+        found[address] = Speed(share, UNIT if share is None or equal else share)
+    return found
+
+
+def _node_score(node: Node, time: int, rules: Rules) -> int | None:
+    """Return the mean of the node's task scores; under other rules than legacy, of its pool."""
+    if rules.legacy is not None:
+        return tally_at(node, time, rules.legacy).node_score
+    return long_term(node, rules, time) if scores_counted(node, time, rules) else None

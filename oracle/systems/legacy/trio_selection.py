@@ -1,0 +1,67 @@
+"""Three nodes for a task: first a card group by its size, then nodes by weight (seeds/004)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from oracle.domain.ids import Address
+from oracle.domain.state.task import Task
+from oracle.systems.legacy.grading import TRIO, CardGroup
+from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
+from oracle.systems.legacy.submission_speed import Speed, speeds
+from oracle.systems.policy import Scene
+from oracle.systems.weighted_draw import Drawn, Pick, draw, picks
+
+# The card group is drawn by sha256(seed || this), so that it says nothing of the nodes' draws.
+_GROUP_SUFFIX = b"card group"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The nodes chosen, in order, with what explains each draw.
+
+    `card` is the group that was drawn for a GPT task, `lot` how (its place counts the groups with
+    three candidates, the smallest video memory first, then by name); None for other tasks.
+    """
+
+    card: CardGroup | None
+    lot: Pick | None
+    nodes: Sequence[Drawn]
+
+
+def choose(task: Task, scene: Scene, seed: bytes, *, equal: bool) -> Choice | None:
+    """Draw three nodes for a task; None: there are not enough, it has to wait.
+
+    Args:
+        task: what is to be run.
+        scene: the network at a time.
+        seed: 32 bytes, on chain `draw.seed_for` (scoring.md 7).
+        equal: every candidate has the same chance, whatever its B.
+
+    Raises:
+        ValueError: a seed of another length.
+    """
+    found = candidacy_of(task, scene)
+    if not found.groups:
+        return None
+    weights = speeds(found.members, scene.time, scene.rules, equal=equal)
+    card, lot = _drawn_group(found, seed)
+    return Choice(card, lot, _drawn_nodes(found, card, weights, seed))
+
+
+def _drawn_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick | None]:
+    """Draw a group by its size, which gives each of its nodes the chance 1 / all candidates."""
+    groups = list(found.groups)
+    if groups == [None]:
+        return None, None
+    sizes = [len(nodes) for nodes in found.groups.values()]
+    of_groups = sha256(seed + _GROUP_SUFFIX).digest()
+    lot = next(picks(sizes, bytearray(b"\1" * len(sizes)), of_groups, 1))
+    return groups[lot.place], lot
+
+
+def _drawn_nodes(
+    found: Candidacy, card: CardGroup | None, weights: Mapping[Address, Speed], seed: bytes
+) -> list[Drawn]:
+    candidates = [(node.address, weights[node.address].weight) for node in found.groups[card]]
+    return draw(candidates, seed, TRIO)

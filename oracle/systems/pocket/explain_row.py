@@ -1,0 +1,73 @@
+"""A row of a ranking in one line: the answer to a node's operator who asks why (pocket.md 3.2)."""
+
+from oracle.systems.pocket.js_arithmetic import to_fixed
+from oracle.systems.pocket.parameters import Benchmark
+from oracle.systems.pocket.ranking import Reason, Row
+
+
+def explain_line(row: Row) -> str:
+    """Say how many tickets a node has and what cost it the others."""
+    most = row.params.max_tickets
+    return f"{row.tickets} of {most} tickets: {_why(row)}"
+
+
+def _why(row: Row) -> str:
+    standing, params = row.standing, row.params
+    attempts = f"{standing.attempts} attempts"
+    rate = f"success rate {standing.success_rate:.4f} of {attempts}"
+    state = "flagged as failing" if standing.failing else "no success"
+    few = f"with {standing.attempts} of {params.shelve_failures} attempts"
+    said = {
+        Reason.UNTESTED: "no outcome lately, so it counts as fast",
+        Reason.LOW_SUCCESS: f"{rate} is not above {params.success_rate_full}",
+        Reason.PROBATION_ONE: f"{state}, {few}",
+        Reason.FLAGGED: f"{state}, with {attempts}",
+        Reason.SHELVED: f"{state} in {attempts}",
+    }
+    return said.get(row.reason) or _latency(row)
+
+
+def _latency(row: Row) -> str:
+    unit, standing = row.params.unit, row.standing
+    weighted = f"weighted latency {to_fixed(standing.weighted)} {unit}"
+    lost = row.params.max_tickets - row.factor_before
+    before = f"; {lost} lost to the nodes ranked before" if lost else ""
+    if row.benchmark is None:
+        expected = f"{row.params.top_tier:g} {unit}"
+        if standing.median <= row.params.top_tier:
+            median = f"median {to_fixed(standing.median)} {unit}"
+            return f"{median} is within the expected {expected}{before}"
+        return f"{weighted} is the first that is measured, and costs nothing"
+    over = f"{to_fixed(row.difference)} {unit} over {to_fixed(row.benchmark)} {unit}"
+    absolute = row.params.benchmark is Benchmark.EXPECTED
+    bottom = ", and nothing is left" if row.factor_after == 0 else ""
+    return f"{weighted} is {over}, which costs {row.lost}{'' if absolute else before}{bottom}"
+
+
+def parts_of(row: Row) -> dict[str, str]:
+    """Return what the tickets were made of, by the names of pocket.md, in order.
+
+    Rates have 18 digits, latencies 5, in the parameters' unit. What does not apply is not there.
+    """
+    standing = row.standing
+    parts = {
+        "attempts": str(standing.attempts),
+        "success_rate": f"{standing.success_rate:.18f}",
+        "median": to_fixed(standing.median),
+    }
+    if standing.p90 is not None:
+        parts["p90"] = to_fixed(standing.p90)
+    parts["weighted"] = to_fixed(standing.weighted)
+    if row.benchmark is not None:
+        parts["benchmark"] = to_fixed(row.benchmark)
+        parts["difference"] = to_fixed(row.difference)
+    return parts | {
+        "lost": str(row.lost),
+        "factor_before": str(row.factor_before),
+        "factor_after": str(row.factor_after),
+        "tickets": str(row.tickets),
+        "reason": row.reason.value,
+        "probability": f"{row.probability:.18f}",
+        "unit": row.params.unit,
+        "why": explain_line(row),
+    }

@@ -1,0 +1,126 @@
+"""Makes a policy of another one and changes of its own numbers, as text (`weight_floor=0.01`)."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import Field, fields, replace
+from decimal import Decimal
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rule_json import json_value, kind_of, may_be_absent
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.policy import Policy
+
+# The field in which a kind of policy keeps its numbers; what is not named here has none.
+_KEPT_IN: Mapping[type, str] = MappingProxyType(
+    {CrynuxPolicy: "weighting", PocketPolicy: "params"}
+)
+
+_NONE = "none"
+_TRUTHS = {"true": True, "false": False}
+_WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
+# Integers in units of 10^-18; Pocket counts in doubles (pocket.md), so none of its numbers is.
+_FRACTIONS = frozenset(each.name for each in fields(Weighting) if each.type is int)
+
+
+def parameters_of(policy: Policy) -> dict[str, str]:
+    """Return every number of a policy as the text that a change would have; it may have none."""
+    value = _numbers_of(policy)
+    return {each.name: _text(value, each) for each in _fields_of(value)}
+
+
+def tuned(policy: Policy, changes: Mapping[str, str]) -> Policy:
+    """Return a policy with some of its own numbers changed; its name and version stay.
+
+    A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
+    whole numbers, `true` or `false`, a name where there are names, `none` where one may be absent.
+
+    Raises:
+        ValueError: no such parameter, a text that is no value of it, or one that means nothing
+            beside the others; the parameter is named.
+    """
+    if not changes:
+        return policy
+    value = _numbers_of(policy)
+    known = {each.name: each for each in _fields_of(value)}
+    for name in changes:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"{name}: no such parameter of {policy.name} (there is {listed})")
+    values = {name: _read(known[name], text.strip()) for name, text in changes.items()}
+    whole: Any = policy
+    changed: Policy = replace(whole, **{_KEPT_IN[type(policy)]: replace(value, **values)})
+    return changed
+
+
+def sorted_out(
+    changes: Mapping[str, str], rules: Collection[str], policy: Policy
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the changes of the rules, and those of the policy's own numbers.
+
+    `rules`: the names of the rules that may be changed.
+
+    Raises:
+        ValueError: a name is of neither, or of both, so that nobody knows which is meant.
+    """
+    own = parameters_of(policy)
+    for name in changes:
+        if name not in own and name not in rules:
+            raise ValueError(f"{name}: no such rule (there is {', '.join((*rules, *own))})")
+        if name in own and name in rules:
+            raise ValueError(f"{name}: is a rule, and a parameter of the policy {policy.name} too")
+    of_rules = {name: text for name, text in changes.items() if name not in own}
+    return of_rules, {name: text for name, text in changes.items() if name in own}
+
+
+def _numbers_of(policy: Policy) -> Any:  # noqa: ANN401 - each kind of policy has its own
+    """Return the value that holds a policy's numbers, a dataclass; None: it has none."""
+    place = _KEPT_IN.get(type(policy))
+    return None if place is None else getattr(policy, place)
+
+
+def _fields_of(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
+    return () if value is None else fields(value)
+
+
+def _text(value: object, field: Field[Any]) -> str:
+    told = getattr(value, field.name)
+    if told is None:
+        return _NONE
+    if isinstance(told, bool):
+        return "true" if told else "false"
+    if isinstance(told, float):
+        # The shortest decimal that is this double, never with an exponent.
+        return f"{Decimal(repr(told)):f}".removesuffix(".0")
+    return str(json_value(field.name, told, _FRACTIONS))
+
+
+def _read(field: Field[Any], text: str) -> object:
+    """Return the value that a text means."""
+    if text == _NONE and may_be_absent(field):
+        return None
+    kind = kind_of(field)
+    if kind is bool:
+        if text not in _TRUTHS:
+            raise ValueError(f"{field.name}: must be true or false, not {text!r}")
+        return _TRUTHS[text]
+    if issubclass(kind, StrEnum):
+        if text not in list(kind):
+            raise ValueError(f"{field.name}: must be {' or '.join(kind)}, not {text!r}")
+        return kind(text)
+    return _number(field, kind, text)
+
+
+def _number(field: Field[Any], kind: type, text: str) -> int | float:
+    is_decimal = kind is float or field.name in _FRACTIONS
+    if (_DECIMAL if is_decimal else _WHOLE).fullmatch(text) is None:
+        meaning = "a decimal, such as 0.01" if is_decimal else "a whole number"
+        raise ValueError(f"{field.name}: must be {meaning}, not {text!r}")
+    if kind is float:
+        return float(text)
+    return int(Decimal(text) * UNIT) if field.name in _FRACTIONS else int(text)

@@ -1,0 +1,142 @@
+"""Makes a rule set of another one and changes that somebody wrote as text (`tau_seconds=900`)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from oracle.domain.scoring.legacy_rules import LEGACY_FRACTIONS, LegacyRules
+from oracle.domain.scoring.rule_json import json_value, kind_of, may_be_absent
+from oracle.domain.scoring.rules import FRACTIONS, Rules
+
+_LEGACY = "legacy."
+_NONE = "none"
+# Python refuses to read endless numbers, in words of its own.
+_MOST_DIGITS = 18
+_TRUTHS = {"true": True, "false": False}
+
+
+def changed(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
+    """Return the rules that `base`, the JSON object of a rule set, becomes by some changes.
+
+    A change is a dotted name and a text: fractions as decimals (`0.3`), whole numbers, `true` or
+    `false`, lists as `10,5,2`, `none` where a rule may be absent.
+
+    Raises:
+        ValueError: no such rule, a text that is no value of it, a value without sense, or a rule
+            missing that has no default; the rule is named, and what it may be.
+    """
+    known = changeable(base)
+    values = dict(base)
+    for name, text in changes.items():
+        if name not in known:
+            raise ValueError(f"{name}: no such rule (there is {', '.join(known)})")
+        value = _value(name, known[name], text.strip())
+        if name.startswith(_LEGACY):
+            values["legacy"] = {**values["legacy"], name.removeprefix(_LEGACY): value}
+        else:
+            values[name] = value
+    return Rules.from_json(json.dumps(values))
+
+
+def changes_of(table: object) -> dict[str, str]:
+    """Return the changes that a table of TOML or JSON means: tables inside make dotted names.
+
+    Raises:
+        ValueError: it is no table, or a fraction stands there as a number, which is none exactly.
+    """
+    if not isinstance(table, dict):
+        raise ValueError('must be a table, such as { penalty = "0.3" }')  # noqa: TRY004 - the text is at fault
+    changes: dict[str, str] = {}
+    for name, told in table.items():
+        if isinstance(told, dict):
+            changes |= {f"{name}.{rule}": text for rule, text in changes_of(told).items()}
+        else:
+            changes[name] = _text_of(name, told)
+    return changes
+
+
+def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return every rule of a rule set's JSON object as the text that a change would have.
+
+    Left out are those that nobody ever published.
+    """
+    texts = {}
+    for name, field in changeable(values).items():
+        rules = values["legacy"] if name.startswith(_LEGACY) else values
+        if field.name in rules:
+            texts[name] = _text_of(name, rules[field.name])
+        elif field.default is not MISSING:
+            texts[name] = _text_of(name, json_value(field.name, field.default, _fractions(name)))
+    return texts
+
+
+def whole(base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule set's JSON object with every rule that there is, in their order.
+
+    None stands for a number that nobody ever published: no rules come of it until one is chosen.
+    """
+    values: dict[str, Any] = {"name": base["name"], "version": base["version"]}
+    for name, field in changeable(base).items():
+        is_legacy = name.startswith(_LEGACY)
+        told, place = (
+            (base["legacy"], values.setdefault("legacy", {})) if is_legacy else (base, values)
+        )
+        default = None if field.default is MISSING else field.default
+        other = json_value(field.name, default, _fractions(name))
+        place[field.name] = told.get(field.name, other)
+    return values
+
+
+def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
+    """Return the rules of a rule set that may be changed, by dotted name, in their order."""
+    # What it is called is not a rule of it.
+    unlike = {"name", "version", "legacy"}
+    known = {field.name: field for field in fields(Rules) if field.name not in unlike}
+    if base.get("legacy") is not None:
+        known |= {_LEGACY + field.name: field for field in fields(LegacyRules)}
+    return known
+
+
+def _text_of(name: str, told: object) -> str:
+    if told is None:
+        return _NONE
+    if isinstance(told, bool):
+        return "true" if told else "false"
+    if isinstance(told, (list, tuple)):
+        return ",".join(map(str, told))
+    if isinstance(told, float):
+        # A double is not the decimal that was written.
+        raise ValueError(f'{name}: write a fraction in quotes, such as "0.3"')  # noqa: TRY004 - the text is at fault
+    return str(told)
+
+
+def _fractions(name: str) -> frozenset[str]:
+    return LEGACY_FRACTIONS if name.startswith(_LEGACY) else FRACTIONS
+
+
+def _value(name: str, field: Field[Any], text: str) -> object:
+    """Return the JSON value that a text means."""
+    if text == _NONE and may_be_absent(field):
+        return None
+    kind = kind_of(field)
+    if field.name in _fractions(name) or kind is str:
+        # Fractions are text in JSON too, and judged there.
+        return text
+    if kind is bool:
+        if text not in _TRUTHS:
+            raise ValueError(f"{name}: must be true or false, not {text!r}")
+        return _TRUTHS[text]
+    if kind is tuple:
+        return [_whole(name, part.strip(), "whole numbers, as 10,5,2") for part in _parts(text)]
+    return _whole(name, text, "a whole number")
+
+
+def _parts(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _whole(name: str, text: str, meaning: str) -> int:
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS):
+        raise ValueError(f"{name}: must be {meaning}, not {text[:_MOST_DIGITS]!r}")
+    return int(text)

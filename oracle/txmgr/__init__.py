@@ -1,0 +1,1 @@
+"""The transaction manager: calls out, from nonce to finality; knows no customer."""

@@ -1,0 +1,138 @@
+"""What may be spent (publishing.md 3.6): per transaction, hour and day, and our ether.
+
+Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
+"""
+
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Account, Attempt, Intent, IntentKind, Paid, Slot
+from oracle.telemetry.sending_metrics import BUDGET_USED
+from oracle.txmgr.client.l1_fees import operator_fee
+from oracle.txmgr.client.receipts import Receipt
+from oracle.txmgr.context import Desk
+
+HOUR = 3_600
+DAY = 86_400
+
+# A class and a text, as an intent keeps them.
+Why = tuple[str, str]
+SPENT: Why = ("day_cap", "max_cost_per_day_wei or max_cost_per_hour_wei is spent or reserved")
+
+
+def role(desk: Desk) -> str:
+    """Return what the account is for, as metrics name it."""
+    return "transmitter" if desk.dispatch is None else "dispatcher"
+
+
+def left(unit: Unit, desk: Desk) -> int:
+    """Return what the limits of an hour and a day leave for new transactions."""
+    return min(limit - spent for _, limit, spent in _spent(unit, desk))
+
+
+def room(unit: Unit, desk: Desk, slot: Slot) -> int:
+    """Return what a nonce without a receipt may cost: what it reserves already is included."""
+    return tightest(unit, desk, slot)[0]
+
+
+def tightest(unit: Unit, desk: Desk, slot: Slot) -> tuple[int, str]:
+    """Return what a nonce without a receipt may cost in all, and which setting says so."""
+    own = unit.outbox.slots.cost_of(slot)
+    rooms = [(desk.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
+    for seconds, limit, spent in _spent(unit, desk):
+        name = "hour" if seconds == HOUR else "day"
+        # What is open is a part of what is spent, however old it is.
+        rooms.append((limit - spent + own, f"limits.max_cost_per_{name}_wei"))
+    return min(rooms)
+
+
+def kept_from(desk: Desk, intent: Intent) -> int:
+    """Return what of the budgets is not for this call of the dispatcher, in wei.
+
+    Whoever floods the queue does not keep the starts from being paid for.
+    """
+    caps = desk.publisher.caps
+    most = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
+    return 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
+
+
+def why_not(unit: Unit, desk: Desk, cost: int) -> Why | None:
+    """Tell why a new transaction may not cost so much now; None: it may."""
+    most = desk.publisher.caps.cost_per_transaction
+    if cost > most:
+        return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}"
+    for seconds, limit, spent in _spent(unit, desk):
+        name = "hour" if seconds == HOUR else "day"
+        if spent + cost > limit:
+            return (
+                f"{name}_cap",
+                f"{spent} wei of max_cost_per_{name}_wei are spent or reserved",
+            )
+    return None
+
+
+def why_poor(
+    unit: Unit, desk: Desk, balance: int, cost: int, own: Slot | None = None
+) -> Why | None:
+    """Tell why our ether does not suffice; None: it does.
+
+    Everything that is open may yet cost what is reserved for it. `own`: the nonce that the
+    cost is for, where it has one already.
+    """
+    slots = unit.outbox.slots
+    reserved = slots.reserved(desk.account)
+    if own is not None:
+        reserved -= slots.cost_of(own)
+    if balance >= reserved + cost:
+        return None
+    needed = f"needs {reserved + cost} wei; send ether to it"
+    return "funds", f"{desk.account.address} has {balance} wei and {needed}"
+
+
+def paid(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Paid:
+    """Return what a mined call is booked with.
+
+    No more for gas than was signed: no block takes more. And no more in all than was reserved for
+    the nonce, unless enough endpoints tell the same: one that shows a huge fee for data uses up
+    no budget. Ask for it outside of a transaction.
+
+    Raises:
+        TransientError: no endpoint tells what the operator of a rollup takes.
+    """
+    price = min(receipt.gas_price, won.signed.max_fee_wei)
+    beside = receipt.l1_fee
+    beside += operator_fee(desk.publisher.lines, desk.sending.l1_fee, receipt.gas_used)
+    if not receipt.is_priced:
+        with desk.store.reading() as unit:
+            most = unit.outbox.slots.reserved_at_most(slot)
+        beside = min(beside, max(0, most - receipt.gas_used * price))
+    return Paid(price, beside)
+
+
+def runway(unit: Unit, account: Account, balance: int, now: int) -> float | None:
+    """Return for how many seconds the balance lasts at the pace of the last 24 hours.
+
+    None: nothing was spent. `now` in unix seconds.
+    """
+    spent = unit.outbox.slots.committed_since(account, now - DAY)
+    return balance * DAY / spent if spent else None
+
+
+def show(unit: Unit, desk: Desk) -> None:
+    """Let the metrics know how much of each limit is used."""
+    for seconds, limit, spent in _spent(unit, desk):
+        window = "hour" if seconds == HOUR else "day"
+        BUDGET_USED.labels(role(desk), window).set(spent / limit)
+
+
+def _spent(unit: Unit, desk: Desk) -> list[tuple[int, int, int]]:
+    """Return (seconds, limit, what is spent or reserved), for every window with a limit.
+
+    What lies more than a day ahead is of a clock that was wrong: it would count for ever. What
+    lies less far ahead counts, for it was paid not long ago, whatever a clock said.
+    """
+    caps, now, slots = desk.publisher.caps, desk.stamp.at, unit.outbox.slots
+    windows = ((HOUR, caps.cost_per_hour), (DAY, caps.cost_per_day))
+    return [
+        (seconds, limit, slots.committed_since(desk.account, now - seconds, now + DAY))
+        for seconds, limit in windows
+        if limit is not None
+    ]

@@ -1,0 +1,1 @@
+"""What the transaction manager asks the chain; knows no database."""

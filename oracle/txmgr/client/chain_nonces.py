@@ -1,0 +1,130 @@
+"""How far the chain has counted an account, and which transactions of it are in the blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.fanout import Json, Lines
+from oracle.rpc.understanding import number_of, understood
+from oracle.txmgr.client.l1_fees import l1_fee_in
+
+# Whole blocks are large: so many in one batch.
+_BLOCKS_AT_ONCE = 20
+
+
+class Count(NamedTuple):
+    """What one endpoint says: transactions in blocks, and with those that wait in its pool."""
+
+    endpoint: str
+    mined: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A transaction of the account in a block: what became of a nonce. `time` of the block.
+
+    `gas_price` and `l1_fee` in wei, as `sightings.Receipt` has them.
+    """
+
+    nonce: int
+    hash: Hash
+    to: Address | None
+    # The first four bytes of what it was called with; empty: a plain payment.
+    selector: str
+    block_number: int
+    block_hash: Hash
+    time: int
+    succeeded: bool
+    gas_used: int
+    gas_price: int
+    l1_fee: int = 0
+
+
+def counts_of(lines: Lines, account: Address) -> list[Count]:
+    """Ask every endpoint; those that are silent are not in the answer.
+
+    Raises:
+        TransientError: none answers.
+    """
+    counts: list[Count] = []
+    silence = TransientError("no endpoint is configured")
+    for line in lines.all:
+        asked = [("eth_getTransactionCount", (account, at)) for at in ("latest", "pending")]
+        try:
+            with understood("the count of an account"):
+                mined, pending = (number_of(answer) for answer in line.ask_all(asked))
+        except TransientError as error:
+            silence = error
+            continue
+        counts.append(Count(line.name, mined, max(mined, pending)))
+    if not counts:
+        raise silence
+    return counts
+
+
+def agreed(counts: Sequence[Count], quorum: int) -> Count | None:
+    """Return the highest count, where `quorum` endpoints say the same; None: they do not."""
+    top = max(counts, key=lambda one: (one.mined, one.pending))
+    same = [one for one in counts if one[1:] == top[1:]]
+    highest = max(one.pending for one in counts)
+    return top if len(same) >= quorum and highest == top.pending else None
+
+
+def spent_nonces(
+    lines: Lines, account: Address, nonces: range, most_blocks: int
+) -> Mapping[int, Spent]:
+    """Walk back from the head and return what used these nonces, as far as it is found.
+
+    It ends where all are found, or after `most_blocks` blocks.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    found: dict[int, tuple[Json, Json]] = {}
+    if nonces:
+        for block in _back_from_head(lines, most_blocks):
+            ours = [one for one in block["transactions"] if one["from"].lower() == account]
+            found |= {int(one["nonce"], 16): (one, block) for one in ours}
+            if found.keys() >= set(nonces):
+                break
+    wanted = [found[nonce] for nonce in nonces if nonce in found]
+    if not wanted:
+        return {}
+    receipts = lines.ask_all(
+        [("eth_getTransactionReceipt", (sent["hash"],)) for sent, _ in wanted]
+    )
+    told = zip(wanted, receipts, strict=True)
+    spent = [_spent(sent, block, receipt) for (sent, block), receipt in told if receipt]
+    return {one.nonce: one for one in spent}
+
+
+def _back_from_head(lines: Lines, most_blocks: int) -> Iterator[Json]:
+    answer = lines.ask("eth_blockNumber")
+    with understood("the number of the newest block"):
+        head = number_of(answer)
+    lowest = max(-1, head - most_blocks)
+    for top in range(head, lowest, -_BLOCKS_AT_ONCE):
+        numbers = range(top, max(lowest, top - _BLOCKS_AT_ONCE), -1)
+        blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
+        # A reorg may take the highest away between two questions.
+        yield from (block for block in blocks if block is not None)
+
+
+def _spent(sent: Json, block: Json, receipt: Json) -> Spent:
+    calldata = str(sent["input"])
+    return Spent(
+        nonce=int(sent["nonce"], 16),
+        hash=Hash(sent["hash"]),
+        to=Address(sent["to"].lower()) if sent["to"] else None,
+        selector=calldata[:10] if len(calldata) >= len("0x") + 8 else "",
+        block_number=int(block["number"], 16),
+        block_hash=Hash(block["hash"]),
+        time=int(block["timestamp"], 16),
+        succeeded=int(receipt["status"], 16) == 1,
+        gas_used=int(receipt["gasUsed"], 16),
+        gas_price=int(receipt["effectiveGasPrice"], 16),
+        l1_fee=l1_fee_in(receipt),
+    )

@@ -1,0 +1,54 @@
+"""Asks every endpoint what the chain takes for gas, and believes none of them alone."""
+
+from oracle.errors import TransientError
+from oracle.rpc.fanout import Json, Line, Lines, RefusedError
+from oracle.telemetry.fee_metrics import BASE_FEE, FEE_CAP, TIP
+from oracle.txmgr.client.fee_quote import Caps, Market, market, most_likely
+
+# How many blocks the tip is taken from, and which of their tips.
+_FEE_BLOCKS, _MEDIAN = 10, 50
+# An ether for a unit of gas: no chain, but endpoints that are broken.
+_ABSURD = 10**18
+
+
+def ask_market(lines: Lines, caps: Caps) -> Market:
+    """Return base fee and tip of the next block.
+
+    Raises:
+        TransientError: no endpoint tells anything that can be.
+    """
+    told: list[Market] = []
+    silence: TransientError | None = None
+    for line in lines.all:
+        try:
+            told.append(_asked(line, caps.least_tip))
+        except TransientError as error:
+            silence = error
+    found = most_likely(told, caps.fee_per_gas)
+    if found is None:
+        raise silence or TransientError("no endpoint is configured")
+    BASE_FEE.set(found.base_fee)
+    TIP.set(found.tip)
+    FEE_CAP.set(caps.fee_per_gas)
+    return found
+
+
+def _asked(line: Line, least_tip: int) -> Market:
+    try:
+        history = line.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
+    except RefusedError:
+        # Endpoints without it have at least the newest block, and it the base fee.
+        block = line.ask("eth_getBlockByNumber", "latest", False)
+        history = {"baseFeePerGas": [_field(block, "baseFeePerGas")]}
+    try:
+        fees = [int(fee, 16) for fee in _field(history, "baseFeePerGas") or []]
+        rewards = [int(tips[0], 16) for tips in _field(history, "reward") or [] if tips]
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise TransientError(f"{line.name} tells nothing readable of fees") from None
+    if not fees or not all(0 <= one < _ABSURD for one in [fees[-1], *rewards]):
+        raise TransientError(f"{line.name} tells no base fee that can be")
+    return market(fees[-1], rewards, least_tip)
+
+
+def _field(answer: Json, name: str) -> Json:
+    return answer.get(name) if isinstance(answer, dict) else None

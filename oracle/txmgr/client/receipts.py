@@ -1,0 +1,172 @@
+"""What became of a transaction: receipts and counts, as the endpoints show and agree on them."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from oracle.bindings.contract_errors import Refusal, refusal_of
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.fanout import Line, Lines, RevertedError
+from oracle.rpc.understanding import first_that_tells, number_of, understood
+from oracle.txmgr.client.receipt_quorum import Receipt, Sightings, look_for, place_of
+
+__all__ = ["OUT_OF_GAS", "Call", "Receipt", "Sightings", "look_for", "place_of"]
+
+# The class of a call that was given too little gas.
+OUT_OF_GAS = "out_of_gas"
+
+
+class Call(NamedTuple):
+    """A call as it was sent."""
+
+    sender: Address
+    to: Address
+    calldata: str
+
+
+def receipts_of(lines: Lines, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
+    """Return the receipts that any endpoint has; what none has is not there.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    seen = look_for(lines, hashes)
+    found = {one: seen.receipt([one]) for one in hashes}
+    return {one: receipt for one, receipt in found.items() if receipt is not None}
+
+
+def nonce_at(lines: Lines, sender: Address, block: str) -> int:
+    """Return how many transactions of the account are mined at a block (`latest`, `0x…`).
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+
+    def read(line: Line) -> int:
+        with understood("the count of an account"):
+            return number_of(line.ask("eth_getTransactionCount", sender, block))
+
+    return first_that_tells(lines, read)
+
+
+def balance_of(lines: Lines, account: Address) -> int:
+    """Return the account's ether in wei, at the newest block.
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+
+    def read(line: Line) -> int:
+        with understood("a balance"):
+            return number_of(line.ask("eth_getBalance", account, "latest"))
+
+    return first_that_tells(lines, read)
+
+
+def block_hashes(lines: Lines, numbers: Sequence[int]) -> dict[int, Hash]:
+    """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
+    blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
+    with understood("blocks"):
+        return {
+            number: Hash(block["hash"])
+            for number, block in zip(numbers, blocks, strict=True)
+            if block is not None
+        }
+
+
+def witnesses_of_count(lines: Lines, account: Address, block: BlockRef) -> dict[str, int]:
+    """Return the account's transaction count at the end of a block, by endpoint.
+
+    Those that know the block by its hash only: another fork, or a node that lags, says nothing.
+    """
+    found: dict[str, int] = {}
+    for place, line in enumerate(lines.all):
+        number = hex(block.number)
+        try:
+            count, known = line.ask_all(
+                [
+                    ("eth_getTransactionCount", (account, number)),
+                    ("eth_getBlockByNumber", (number, False)),
+                ]
+            )
+            with understood("the count of an account"):
+                if known is not None and known["hash"] == block.hash:
+                    found[place_of(place)] = number_of(count)
+        except TransientError:
+            continue
+    return found
+
+
+def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
+    """Tell whether endpoints show another block at this height, and none shows this one."""
+    shown = set()
+    for line in lines.all:
+        try:
+            block = line.ask("eth_getBlockByNumber", hex(number), False)
+            with understood("a block"):
+                shown |= set() if block is None else {block["hash"]}
+        except TransientError:
+            continue
+    return bool(shown) and block_hash not in shown
+
+
+def is_in_block(lines: Lines, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
+    """Tell whether an endpoint shows a block, by (number, hash), that has one of these in it."""
+    number, block_hash = block
+    for line in lines.all:
+        try:
+            told = line.ask("eth_getBlockByNumber", hex(number), False)
+            with understood("a block"):
+                is_there = told is not None and told["hash"] == block_hash
+                if is_there and not set(hashes).isdisjoint(told["transactions"]):
+                    return True
+        except TransientError:
+            continue
+    return False
+
+
+def without_blocks(seen: Sightings, gone: Collection[Hash]) -> Sightings:
+    """Return what is shown but for receipts in these blocks, which have left the chain."""
+    views = [
+        replace(
+            view,
+            receipts={one: of for one, of in view.receipts.items() if of.block_hash not in gone},
+        )
+        for view in seen.views
+    ]
+    return Sightings(tuple(views), seen.quorum)
+
+
+def why_reverted(lines: Lines, receipt: Receipt, call: Call, gas_limit: int) -> str:
+    """Say why a mined call failed, after asking again on the block before, and then on its own.
+
+    A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
+    what it has) and the call has no reason of its own. Never raises.
+    """
+    refusal, own = None, receipt.block_number
+    try:
+        # What was in its way may have come before it in its own block.
+        refusal = refusal_at(lines, call, own - 1) or refusal_at(lines, call, own)
+        guess = str(refusal or "reverted, though it works on the block before and on its own")
+    except TransientError as error:
+        guess = f"reverted; {error}"
+    is_named = refusal is not None and bool(refusal.name)
+    if not is_named and 64 * receipt.gas_used >= 63 * gas_limit:
+        return f"{OUT_OF_GAS}(used {receipt.gas_used} of {gas_limit})"
+    return guess
+
+
+def refusal_at(lines: Lines, call: Call, block: int) -> Refusal | None:
+    """Return what the contract says to a call at the end of a block; None: it works there.
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+    asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
+    try:
+        lines.ask("eth_call", asked, hex(block))
+    except RevertedError as error:
+        return refusal_of(error.output)
+    return None

@@ -1,0 +1,1 @@
+"""From broadcast to final: receipts that two endpoints agree on."""

@@ -1,0 +1,258 @@
+"""Watches every hash of every open nonce until it is final (publishing.md 3.3).
+
+State follows from receipts alone: a timeout, an error or a restart changes nothing. What cannot
+be taken back needs two endpoints that agree (3.8, I7); until they do nothing happens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import Hash
+from oracle.store.outbox.records import Attempt, Slot, SlotState
+from oracle.telemetry.send_metrics import UNDECIDED, WITHOUT_RECEIPT
+from oracle.txmgr.broadcaster import send_attempt
+from oracle.txmgr.budget import role
+from oracle.txmgr.client.receipts import (
+    Receipt,
+    Sightings,
+    block_hashes,
+    is_block_gone,
+    is_in_block,
+    look_for,
+    nonce_at,
+)
+from oracle.txmgr.client.send_raw import Answer
+from oracle.txmgr.confirmation.attribution import attribute, note_hidden
+from oracle.txmgr.confirmation.finalizer import note_mined, note_taken_back, settle
+from oracle.txmgr.confirmation.unconfirmed import receipt_that_stands
+from oracle.txmgr.context import Desk, Step
+
+# Live bytes without a receipt are sent again after so many blocks.
+_REPEAT_BLOCKS = 2
+
+# What no pool has in the place of an older twin.
+_REFUSED = frozenset(
+    answer.value
+    for answer in (
+        Answer.UNDERPRICED,
+        Answer.UNDERPRICED_REPLACEMENT,
+        Answer.FUNDS,
+        Answer.CAP,
+        Answer.INTRINSIC,
+    )
+)
+
+# What waits for a second endpoint's word is asked for again, so many at a time: while one is down
+# they would become more and more.
+DECIDED_AT_ONCE = 64
+
+_Watched = tuple[Slot, list[Attempt]]
+
+
+def confirm_next(desk: Desk, heads: Heads) -> Step | None:
+    """Take note of the next thing that happened to an open nonce; None: nothing did.
+
+    Lower nonces come first, so that what fell out of a pool goes back in their order.
+
+    Raises:
+        TransientError: no endpoint answers.
+        InputError: an endpoint is of another chain.
+    """
+    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
+    if not desk.publisher.has_payer:
+        return None
+    with desk.store.reading() as unit:
+        watched = unit.outbox.slots.watched_with_attempts(desk.account)
+    watch = _Pass(desk, heads, watched)
+    for slot, attempts in watched:
+        step = watch.look_at(slot, attempts)
+        if step is not None:
+            return step
+    watch.show()
+    return None
+
+
+def confirm_all(desk: Desk, heads: Heads) -> Step | None:
+    """Take note of everything that happened to open nonces; None: nothing did.
+
+    For whoever sends by the dozen. A receipt that is known and not final is not asked for again
+    while its block is the chain's; of those that too few endpoints confirm, some at a time.
+
+    Raises:
+        TransientError: no endpoint answers.
+        InputError: an endpoint is of another chain.
+    """
+    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
+    with desk.store.reading() as unit:
+        slots = unit.outbox.slots.watched(desk.account)
+    settled = {one.nonce for one in _still_there(desk, slots, heads)}
+    chosen, left_out = _chosen(desk, [one for one in slots if one.nonce not in settled], heads)
+    with desk.store.reading() as unit:
+        watched = unit.outbox.slots.with_attempts(chosen)
+    watch = _Pass(desk, heads, watched)
+    done: list[Step] = []
+    for slot, attempts in watched:
+        if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
+            step = watch.look_at(slot, attempts)
+            done += [step] if step is not None else []
+    watch.show(left_out)
+    if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
+        return done[0] if done else None
+    kinds = [step.did for step in done]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    return Step("confirmed", done[0].intent, counted)
+
+
+@dataclass
+class _Pass:
+    """One look at the open nonces of a desk, and what the endpoints show of them."""
+
+    desk: Desk
+    heads: Heads
+    watched: Sequence[_Watched]
+    # Nonces that would be decided, if enough endpoints agreed.
+    undecided: int = field(default=0, init=False)
+    # Of these, used ones of which no endpoint shows a receipt.
+    without_receipt: int = field(default=0, init=False)
+
+    @cached_property
+    def seen(self) -> Sightings:
+        """What the endpoints show of every attempt, in one batch for each."""
+        hashes = [one.signed.tx_hash for _, attempts in self.watched for one in attempts]
+        lines = self.desk.publisher.lines
+        return look_for(lines, hashes) if hashes else Sightings((), lines.quorum)
+
+    @cached_property
+    def used(self) -> int:
+        """How many of our nonces are used up at the final block, by the first that answers."""
+        account, final = self.desk.account, hex(self.heads.final.number)
+        return nonce_at(self.desk.publisher.lines, account.address, final)
+
+    def show(self, left_out: int = 0) -> None:
+        """Let whoever watches know what is not decided; `left_out` waits for its turn."""
+        UNDECIDED.labels(role(self.desk)).set(self.undecided + left_out)
+        WITHOUT_RECEIPT.labels(role(self.desk)).set(self.without_receipt)
+
+    def may_wait(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
+        """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
+        if slot.state is SlotState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
+            return False
+        return self._due(attempts) is None
+
+    def look_at(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+        """Write down what happened to one nonce, or send it again; None: neither."""
+        receipt = receipt_that_stands(self.desk, self.seen, _hashes(attempts), slot.block_hash)
+        if receipt is None:
+            return self._missing(slot, attempts)
+        won = next(one for one in attempts if one.signed.tx_hash == receipt.hash)
+        if not _is_known(slot, won, receipt):
+            return note_mined(self.desk, slot, won, receipt)
+        if not self.desk.is_final(receipt.block_number, self.heads):
+            return None
+        if not self.seen.agree_on(receipt):
+            self.undecided += 1
+            return None
+        return settle(self.desk, slot, won, receipt)
+
+    def _missing(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+        """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
+        if slot.state is SlotState.MINED:
+            return self._hidden(slot, attempts)
+        if self.used > slot.nonce:
+            step = attribute(self.desk, slot, attempts, self.seen, self.heads)
+            if step is not None:
+                return step
+            self.undecided += 1
+            self.without_receipt += 1
+        due = self._due(attempts) if slot.state is SlotState.LIVE else None
+        if due is None or self.desk.is_stopped():
+            return None
+        return send_attempt(self.desk, slot, due, self.heads)
+
+    def _hidden(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+        """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
+        if self._is_gone(slot, attempts):
+            return note_taken_back(self.desk, slot)
+        if not self.desk.is_final(slot.block_number or 0, self.heads):
+            return None
+        self.undecided += 1
+        self.without_receipt += 1
+        return note_hidden(self.desk, slot)
+
+    def _due(self, attempts: Sequence[Attempt]) -> Attempt | None:
+        """Return what is to be sent again: the newest bytes, and older ones while it is refused.
+
+        A pool that lost the older twin may refuse the dearer one for ever.
+        """
+        for one in reversed(attempts):
+            if self._is_due(one):
+                return one
+            if one.last_error_class not in _REFUSED:
+                return None
+        return None
+
+    def _is_due(self, attempt: Attempt) -> bool:
+        """Tell whether it is to be sent again; a reorg may have put the head below that block."""
+        sent_at = attempt.last_sent_block
+        return sent_at is not None and abs(self.heads.latest.number - sent_at) >= _REPEAT_BLOCKS
+
+    def _is_gone(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
+        """Tell whether a receipt is really gone: silence, or a node that lags, takes none away.
+
+        Nor do endpoints that show none, while the block is the chain's and has the transaction.
+        """
+        number, block_hash = slot.block_number, slot.block_hash
+        if number is None or block_hash is None:
+            return False
+        lines, hashes = self.desk.publisher.lines, _hashes(attempts)
+        if len(self.seen.without(hashes)) == len(lines.all):
+            return not is_in_block(lines, (number, block_hash), hashes)
+        return is_block_gone(self.desk.lines(), number, block_hash)
+
+
+def _is_known(slot: Slot, won: Attempt, receipt: Receipt) -> bool:
+    return (slot.state, slot.won_attempt, slot.block_hash, slot.succeeded) == (
+        SlotState.MINED,
+        won.id,
+        receipt.block_hash,
+        receipt.succeeded,
+    )
+
+
+def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
+    return [one.signed.tx_hash for one in attempts]
+
+
+def _chosen(desk: Desk, slots: Sequence[Slot], heads: Heads) -> tuple[list[Slot], int]:
+    """Return whose receipts to ask for now, by nonce, and how many wait for their turn.
+
+    All that are not to be decided yet; of the others the lowest, and some more by turns: one that
+    nobody can decide keeps no other waiting.
+    """
+    late = [
+        one
+        for one in slots
+        if one.block_number is not None and desk.is_final(one.block_number, heads)
+    ]
+    if len(late) <= DECIDED_AT_ONCE:
+        return list(slots), 0
+    half = DECIDED_AT_ONCE // 2
+    others = late[half:]
+    start = heads.latest.number * half % len(others)
+    now = {one.nonce for one in (*late[:half], *(others[start:] + others[:start])[:half])}
+    waiting = {one.nonce for one in late} - now
+    return [one for one in slots if one.nonce not in waiting], len(waiting)
+
+
+def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:
+    """Return the mined slots whose block is still the chain's, and not final."""
+    young = [
+        one
+        for one in slots
+        if one.block_number is not None and not desk.is_final(one.block_number, heads)
+    ]
+    numbers = sorted({one.block_number for one in young if one.block_number is not None})
+    hashes = block_hashes(desk.lines(), numbers) if numbers else {}
+    return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]

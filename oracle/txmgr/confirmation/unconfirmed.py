@@ -1,0 +1,84 @@
+"""A nonce without a receipt: what it serves, what was signed for it, whether it is used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oracle.domain.ids import Hash
+from oracle.errors import InputError
+from oracle.store.outbox.records import Attempt, Intent, Slot
+from oracle.txmgr.client.chain_nonces import counts_of
+from oracle.txmgr.client.receipts import (
+    Receipt,
+    Sightings,
+    is_block_gone,
+    look_for,
+    without_blocks,
+)
+from oracle.txmgr.context import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A nonce without a receipt, what it serves, and what was signed for it, oldest first."""
+
+    slot: Slot
+    intent: Intent
+    attempts: Sequence[Attempt]
+
+    @property
+    def newest(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def sent_block(self) -> int:
+        """The head when the newest bytes were sent first."""
+        return self.newest.first_sent_block or 0
+
+
+def is_mined(desk: Desk, waiting: Waiting) -> bool:
+    """Tell whether an endpoint has any of its bytes in a block, or enough count it as used.
+
+    Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
+    more is signed for it.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    lines, hashes = desk.publisher.lines, [one.signed.tx_hash for one in waiting.attempts]
+    if receipt_that_stands(desk, look_for(lines, hashes), hashes) is not None:
+        return True
+    # Used, by whomever: endpoints that show no receipt may be hiding ours.
+    counts = [one.mined for one in counts_of(lines, desk.account.address)]
+    return sum(count > waiting.slot.nonce for count in counts) >= lines.quorum
+
+
+def receipt_that_stands(
+    desk: Desk, seen: Sightings, hashes: Sequence[Hash], known: Hash | None = None
+) -> Receipt | None:
+    """Return the receipt that the endpoints show, the one in the `known` block before others.
+
+    One that too few show holds while its block is the chain's at those that have come as far as
+    the fold. Who stands still on a fork shows for ever what the chain has left. None: there is
+    none.
+    """
+    gone: set[Hash] = set()
+    while True:
+        receipt = without_blocks(seen, gone).receipt(hashes, known)
+        if receipt is None or seen.agree_on(receipt):
+            return receipt
+        if not is_block_gone(desk.lines(), receipt.block_number, receipt.block_hash):
+            return receipt
+        gone.add(receipt.block_hash)
+
+
+def refuse_mined(desk: Desk, waiting: Waiting) -> None:
+    """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
+
+    Raises:
+        InputError: some of its bytes are in a block.
+        TransientError: no endpoint answers.
+    """
+    if is_mined(desk, waiting):
+        raise InputError(
+            f"intent {waiting.intent.id} is in a block already: `qos-oracle run` takes note of it"
+        )

@@ -1,0 +1,69 @@
+"""A desk at which all is looked at as ever, and nothing is signed, written or sent (dry runs).
+
+The real code runs there, so that it cannot say something else than it does.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import NoReturn
+
+from typing_extensions import override
+
+from oracle.kickouts.proof import Proof, Prover
+from oracle.signing.mute import SignatureWantedError
+from oracle.txmgr.context import Desk, Step
+
+
+class WriteWantedError(Exception):
+    """A dry run has come to what the real one would write down, or send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal(Desk):
+    """Stops whoever wants to write or send; its keys stop whoever wants a signature."""
+
+    @override
+    def writing(self) -> NoReturn:
+        raise WriteWantedError
+
+    @override
+    def before_sending(self) -> NoReturn:
+        raise WriteWantedError
+
+
+@dataclass(frozen=True, slots=True)
+class _Looker(Prover):
+    """Verifies nothing: what would come of it is written down."""
+
+    @override
+    def prove(self, proof: Proof) -> NoReturn:
+        raise WriteWantedError
+
+
+def rehearse(desk: Desk, act: Callable[[Desk], Step | None], otherwise: str) -> str | None:
+    """Say what an act at this desk would sign, else `otherwise`; None: it would do nothing.
+
+    Raises:
+        OracleError: whatever the act raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
+        try:
+            step = act(_rehearsal(desk, Path(folder)))
+        except SignatureWantedError as wanted:
+            return str(wanted)
+        except WriteWantedError:
+            return otherwise
+    return None if step is None else f"{step.did} {step.detail}".rstrip()
+
+
+def _rehearsal(desk: Desk, folder: Path) -> Rehearsal:
+    """Seat the same at another desk; evidence is laid down in a folder that goes away."""
+    prover = desk.prover
+    given = {field.name: getattr(desk, field.name) for field in fields(desk)}
+    given["publisher"] = desk.publisher.muted()
+    given["evidence_folder"] = folder
+    if prover is not None:
+        given["prover"] = _Looker(prover.chain, prover.store, prover.folder, prover.manner)
+    return Rehearsal(**given)

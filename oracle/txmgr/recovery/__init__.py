@@ -1,0 +1,1 @@
+"""Nonces after a crash, a lost database or a foreign transaction."""

@@ -1,0 +1,126 @@
+"""What becomes of a sender that the chain has overtaken (publishing.md 3.3, 3.4; decision 0110).
+
+Somebody else uses its key, or our database is old. A start is refused: a person is there. A daemon
+that runs goes on without that sender; it rests until a person says that it may go on.
+"""
+
+import structlog
+
+from oracle.bindings.qos_oracle import newest_block
+from oracle.errors import TransientError
+from oracle.store.outbox.records import Pause, PauseKind
+from oracle.telemetry.send_metrics import FOREIGN
+from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
+from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, words_of
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.recovery.nonce_sync import CountedAheadError, reconcile
+from oracle.txmgr.recovery.rebuild_from_chain import rest_signer, signing_of
+
+# What a reason of ours has in it, and what stands before the one that it took the place of.
+_OURS = "this database gave out only those below"
+_BEFORE = "; it rested before, "
+
+
+def compare_at_start(desk: Desk) -> Step | None:
+    """As `reconcile`, at the start of a daemon: one whose sender rests already for it may start.
+
+    Its signer rests as after `outbox adopt`: an old copy may hold that pause as well.
+
+    Raises:
+        CountedAheadError: the chain has overtaken the sender, and nobody was told yet.
+        InputError, TransientError: as `reconcile`.
+    """
+    try:
+        return reconcile(desk)
+    except CountedAheadError:
+        pause = _pause_of(desk)
+        if pause is None or pause.kind is not PauseKind.FOREIGN:
+            raise
+        signing = signing_of(desk)
+        if signing is not None:
+            rest_signer(desk, signing, desk.actor)
+        # What it rests for is known; that the chain has gone on since needs no other proof.
+        return None
+
+
+def compare_again(desk: Desk) -> Step | None:
+    """As `reconcile`, in a daemon that runs: the sender rests where the chain has overtaken it.
+
+    Raises:
+        InputError, TransientError: as `reconcile`: no endpoint answers, one alone counts more, or
+            the database itself has lost nonces; or nobody shows what used the nonces.
+    """
+    try:
+        return reconcile(desk)
+    except CountedAheadError as ahead:
+        if _is_told(_pause_of(desk), _counted(desk, ahead)):
+            return None
+        use = _first_beyond(desk, ahead)
+        if use is None:
+            raise TransientError(
+                f"{_counted(desk, ahead)}, and the endpoints do not agree on the transaction that "
+                f"used nonce {ahead.known}; the sender rests once they show it"
+            ) from ahead
+        return _rest(desk, ahead, use)
+
+
+def _first_beyond(desk: Desk, ahead: CountedAheadError) -> Use | None:
+    """Return the transaction that used the first nonce beyond ours; None: it is not agreed on.
+
+    A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
+    """
+    lines, account = desk.publisher.lines, desk.account
+    wanted = Wanted(account.chain_id, account.address, ahead.known)
+    found = use_of(lines, wanted, newest_block(lines))
+    return found.use if found.is_agreed else None
+
+
+def _counted(desk: Desk, ahead: CountedAheadError) -> str:
+    address = desk.account.address
+    return f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}"
+
+
+def _is_told(pause: Pause | None, counted: str) -> bool:
+    return pause is not None and pause.reason.startswith(counted)
+
+
+def _rest(desk: Desk, ahead: CountedAheadError, use: Use) -> Step:
+    """Pause the sender."""
+    address, counted = desk.account.address, _counted(desk, ahead)
+    reason = (
+        f"{counted}: nonce {ahead.known} was used by {words_of(use)}; {TWO_WAYS_OUT}; then "
+        f"`qos-oracle outbox release {address}`"
+    )
+    earlier = _pause_of(desk)
+    is_told = earlier is not None and _OURS in earlier.reason
+    with desk.writing() as unit:
+        # It takes the place of every other pause: some end by themselves.
+        unit.outbox.senders.pause(
+            desk.account, PauseKind.FOREIGN, reason + _before(earlier), desk.stamp
+        )
+    if not is_told:
+        FOREIGN.inc(ahead.most - ahead.known)
+    structlog.get_logger().error(
+        "sender_overtaken",
+        sender=address,
+        counted=ahead.most,
+        given_out=ahead.known,
+        transaction=use.hash,
+        act=f"find out who uses the key; `outbox adopt --from-chain`, `outbox release {address}`",
+    )
+    return Step("paused", None, reason)
+
+
+def _before(earlier: Pause | None) -> str:
+    """Keep why it rested before: whoever releases it ends that pause as well."""
+    if earlier is None:
+        return ""
+    if _OURS in earlier.reason:
+        _, mark, rest = earlier.reason.partition(_BEFORE)
+        return mark + rest
+    return f"{_BEFORE}{earlier.kind.value}: {earlier.reason}"
+
+
+def _pause_of(desk: Desk) -> Pause | None:
+    with desk.store.reading() as unit:
+        return unit.outbox.senders.paused_because(desk.account)

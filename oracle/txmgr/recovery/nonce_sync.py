@@ -1,0 +1,142 @@
+"""Compares the outbox with the chain before anything is sent (publishing.md 3.4)."""
+
+from collections.abc import Sequence
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError, TransientError
+from oracle.rpc.fanout import Lines
+from oracle.store.database import Store
+from oracle.store.outbox.records import Account
+from oracle.txmgr.client.chain_nonces import Count, counts_of
+from oracle.txmgr.context import Desk, Step
+
+_ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
+# So many missing nonces are named; the rest is counted.
+_NAMED = 5
+
+
+class CountedAheadError(InputError):
+    """The chain has seen nonces of an account that this database knows, and never gave out.
+
+    `most`: so many transactions it has counted; `known`: the next nonce of this database.
+    """
+
+    def __init__(self, address: Address, most: int, known: int) -> None:
+        super().__init__(
+            f"{address} has used nonces up to {most - 1}, this database gave out only those "
+            f"below {known}: it is an old copy, or the key is used elsewhere; put the newest copy "
+            f"back, or {_ADOPT}"
+        )
+        self.most, self.known = most, known
+
+
+def reconcile(desk: Desk) -> Step | None:
+    """Enroll the transmitter at its first start; later check that no nonce is missing.
+
+    Everything else heals by itself: what has a nonce and no bytes is signed, what has bytes is
+    sent, what was sent is looked for. What does not heal is refused, and nothing is repaired
+    silently. What the chain has counted is believed where two endpoints say so, or the only one.
+
+    Raises:
+        CountedAheadError: the chain has seen nonces that this database never gave out.
+        InputError: the database has lost nonces that it did give out, or knows none of an account
+            that has sent; or an endpoint is of another chain.
+        TransientError: no endpoint answers, or too few say the same; or an adopted nonce is in no
+            pool any more.
+    """
+    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
+    if not desk.publisher.has_payer:
+        return None
+    account, lines = desk.account, desk.publisher.lines
+    with desk.store.reading() as unit:
+        known = unit.outbox.senders.next_nonce(account)
+        unfinished = len(unit.outbox.slots.watched(account))
+        missing = unit.outbox.slots.missing(account, known or 0)
+    if missing:
+        raise InputError(_of_gap(desk.account.address, missing))
+    counts = counts_of(lines, account.address)
+    _check_ahead(desk, counts, known)
+    if known is None:
+        return _enroll(desk, counts)
+    _check_holes(desk, counts)
+    if unfinished:
+        return Step("reconciled", None, f"{unfinished} transactions are under way")
+    return None
+
+
+def why_refused(store: Store, lines: Lines, account: Account) -> str | None:
+    """Say why a start would refuse a sender that this database knows; only reads.
+
+    None: it would not, or too few endpoints tell.
+    """
+    with store.reading() as unit:
+        known = unit.outbox.senders.next_nonce(account) or 0
+        missing = unit.outbox.slots.missing(account, known)
+    if missing:
+        return _of_gap(account.address, missing)
+    try:
+        counts = counts_of(lines, account.address)
+    except TransientError:
+        return None
+    ahead = [one.mined for one in counts if one.mined > known]
+    if len(ahead) < lines.quorum:
+        return None
+    return str(CountedAheadError(account.address, max(ahead), known))
+
+
+def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None:
+    """Refuse a chain that has seen more of the account than this database gave out."""
+    # What only waits in the pool matters to a database that knows nothing of it.
+    seen = [(one.endpoint, one.pending if known is None else one.mined) for one in counts]
+    ahead = [(endpoint, count) for endpoint, count in seen if count > (known or 0)]
+    if not ahead:
+        return
+    endpoint, most = max(ahead, key=lambda one: one[1])
+    address, quorum = desk.account.address, desk.publisher.lines.quorum
+    if len(ahead) < quorum:
+        raise TransientError(
+            f"{endpoint} alone has counted {most} transactions of {address}, this database gave "
+            f"out {known or 0}; nobody starts to send until another endpoint says the same, or it "
+            "does not; what sends already goes on"
+        )
+    if known is None:
+        raise InputError(
+            f"{address} has sent {most} transactions, and this database knows of none: it is new "
+            f"or was lost; {_ADOPT}, or use a new key"
+        )
+    raise CountedAheadError(address, most, known)
+
+
+def _check_holes(desk: Desk, counts: Sequence[Count]) -> None:
+    """Say that what was adopted while it waited is in no pool any more: all behind it is stuck."""
+    with desk.store.reading() as unit:
+        holes = unit.outbox.holes.of(desk.account, max(one.pending for one in counts))
+    if holes:
+        raise TransientError(
+            f"nonces of {desk.account.address} that were adopted while they waited are in no pool "
+            f"any more: {_named(holes)}; nothing behind them can land: {_ADOPT} once more"
+        )
+
+
+def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
+    quorum = desk.publisher.lines.quorum
+    if len(counts) < quorum:
+        raise TransientError(
+            f"only {counts[0].endpoint} says that {desk.account.address} has never sent anything; "
+            "nothing is sent until another endpoint says the same"
+        )
+    with desk.writing() as unit:
+        unit.outbox.senders.enroll(desk.account, 0, desk.stamp)
+    return Step("enrolled", None, f"{desk.account.address} at nonce 0")
+
+
+def _of_gap(address: Address, missing: Sequence[int]) -> str:
+    return (
+        f"the outbox has lost nonces of {address} that it gave out: "
+        f"{_named(missing)}; the database was damaged or edited: put the newest copy back"
+    )
+
+
+def _named(nonces: Sequence[int]) -> str:
+    named = ", ".join(str(nonce) for nonce in nonces[:_NAMED])
+    return f"{named} and {len(nonces) - _NAMED} more" if len(nonces) > _NAMED else named

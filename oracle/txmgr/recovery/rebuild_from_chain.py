@@ -1,0 +1,188 @@
+"""Writes down what the chain has seen of an account and the database has not (publishing.md 3.4).
+
+An old copy, or none at all: what the lost one sent is read from the blocks, by nonce. No nonce is
+ever given out again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from oracle.domain.ids import Hash
+from oracle.errors import TransientError
+from oracle.store.database import Unit
+from oracle.store.outbox.records import Account, IntentKind, Mined, Stamp, Wish
+from oracle.txmgr.client.chain_nonces import Count, Spent, agreed, counts_of, spent_nonces
+from oracle.txmgr.context import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """The contract, and until when (chain time) the signer is to keep quiet; None: no signer."""
+
+    round: int
+    last_report: Hash
+    quiet_until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What adopting would write; `known` None: the database does not know the account.
+
+    `nonces` get a slot each, `spent` tells what used them where the blocks do. `overtaken` are
+    nonces of calls of this database that the lost one, or another program, used for something
+    else. `dropped`
+    were adopted while they waited in a pool, and no pool has them any more.
+    """
+
+    account: Account
+    known: int | None
+    mined: int
+    pending: int
+    nonces: range
+    overtaken: Sequence[int]
+    dropped: Sequence[int]
+    spent: Mapping[int, Spent]
+    # None: the account does not serve the oracle contract, or no signature can have been lost.
+    signing: Signing | None
+
+    @property
+    def is_nothing(self) -> bool:
+        """The database has seen all that the chain has."""
+        return not self.nonces and not self.overtaken and not self.dropped
+
+
+def look(desk: Desk, most_blocks: int) -> Findings:
+    """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
+
+    Raises:
+        TransientError: the endpoints do not agree on how far the chain has counted.
+        TransientError: too few endpoints answer.
+    """
+    account, lines = desk.account, desk.publisher.lines
+    count = _agreed_count(desk)
+    with desk.store.reading() as unit:
+        known = unit.outbox.senders.next_nonce(account)
+        open_slots = [
+            (slot.nonce, {one.signed.tx_hash for one in unit.outbox.slots.attempts(slot)})
+            for slot in unit.outbox.slots.watched(account)
+            if slot.nonce < count.mined
+        ]
+        lost = unit.outbox.slots.lost(account)
+        dropped = unit.outbox.holes.of(account, count.pending)
+    lowest = min([known or 0, *(nonce for nonce, _ in open_slots), *lost])
+    spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
+    # Of a database that is lost altogether, what lies too deep is not written down at all.
+    first = min(spent, default=count.mined) if known is None else known
+    nonces = range(first, max(first, count.pending))
+    overtaken = [
+        nonce for nonce, ours in open_slots if nonce in spent and spent[nonce].hash not in ours
+    ]
+    overtaken += [nonce for nonce in lost if nonce in spent]
+    return Findings(
+        account=account,
+        known=known,
+        mined=count.mined,
+        pending=count.pending,
+        nonces=nonces,
+        overtaken=overtaken,
+        dropped=dropped,
+        spent=spent,
+        signing=signing_of(desk) if nonces or overtaken else None,
+    )
+
+
+def adopt(desk: Desk, found: Findings, actor: str) -> None:
+    """Write it down, in one commit: final slots, the next nonce, and how long the signer rests.
+
+    A nonce that no pool has any more is given to a no-op, which the daemon sends: what stands
+    behind it could never land.
+
+    Raises:
+        TransientError: the database is not as it was when `look` looked.
+    """
+    stamp, account = desk.stamp._replace(actor=actor), found.account
+    with desk.writing() as unit:
+        outbox = unit.outbox
+        if outbox.senders.next_nonce(account) != found.known:
+            raise TransientError("the outbox changed meanwhile; run the command again")
+        if found.known is None:
+            outbox.senders.enroll(account, found.nonces.start, stamp)
+        for nonce in sorted({*found.nonces, *found.overtaken}):
+            spent = found.spent.get(nonce)
+            tx_hash, mined = (None, None) if spent is None else (spent.hash, _mined(spent))
+            outbox.slots.adopt(account, nonce, tx_hash, mined, stamp)
+        for nonce in found.dropped:
+            outbox.holes.reopen(account, nonce, stamp)
+            outbox.intents.add(_noop(account, nonce), stamp)
+        outbox.senders.adopt(account, max(found.known or 0, found.nonces.stop), stamp)
+        if found.signing is not None:
+            _keep_quiet(unit, desk, found.signing, stamp)
+
+
+def rest_signer(desk: Desk, signing: Signing, actor: str | None) -> None:
+    """Do what is to be done for a signer alone: what it signed and lost may still land."""
+    with desk.writing() as unit:
+        _keep_quiet(unit, desk, signing, desk.stamp._replace(actor=actor))
+
+
+def signing_of(desk: Desk) -> Signing | None:
+    """Return how the contract stands, and how long the signer is to rest; None: a dispatcher.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    if desk.dispatch is not None:
+        return None
+    standing = desk.standing()
+    until = standing.block.time + desk.settings.ttl_seconds
+    return Signing(
+        standing.head.round,
+        standing.last_report,
+        until if desk.publisher.has_signer else None,
+    )
+
+
+def _keep_quiet(unit: Unit, desk: Desk, signing: Signing, stamp: Stamp) -> None:
+    if signing.quiet_until is None:
+        return
+    domain, signer = desk.publisher.domain, desk.publisher.signer.address
+    unit.outbox.signatures.keep_quiet(
+        domain.chain_id, domain.contract, signer, signing.quiet_until, stamp
+    )
+
+
+def _agreed_count(desk: Desk) -> Count:
+    counts = counts_of(desk.publisher.lines, desk.account.address)
+    count = agreed(counts, desk.publisher.lines.quorum)
+    if count is None:
+        told = ", ".join(f"{one.endpoint} {one.mined} and {one.pending}" for one in counts)
+        raise TransientError(
+            f"two endpoints have to agree on how many transactions of {desk.account.address} are "
+            f"in blocks, and with the pool's; they say: {told}; wait until they are in step, or "
+            "take the one that is wrong out of [chain] endpoints"
+        )
+    return count
+
+
+def _noop(account: Account, nonce: int) -> Wish:
+    """Return a call of nothing to ourselves, for each nonce that is to be filled."""
+    return Wish(
+        account=account,
+        contract=account.address,
+        kind=IntentKind.NOOP,
+        dedup_key=f"noop:adopted:nonce={nonce}",
+        calldata="0x",
+        priority=0,
+    )
+
+
+def _mined(spent: Spent) -> Mined:
+    return Mined(
+        spent.block_number,
+        spent.block_hash,
+        spent.succeeded,
+        spent.gas_used,
+        spent.gas_price,
+        spent.time,
+        spent.l1_fee,
+    )

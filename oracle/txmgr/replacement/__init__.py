@@ -1,0 +1,1 @@
+"""Fee bumps, and another call on a nonce that waits."""

@@ -1,0 +1,236 @@
+"""Pays more for the transaction that keeps the others waiting (publishing.md 3.6).
+
+The lowest nonce without a receipt gets a dearer twin: same nonce, same call, other fees. What
+was signed before is watched as well; one of them lands.
+"""
+
+from typing import NamedTuple
+
+from oracle.chain.heads import Heads
+from oracle.errors import InputError
+from oracle.reporting.urgency import is_urgent_behind
+from oracle.rpc.understanding import number_of, understood
+from oracle.store.database import Unit
+from oracle.store.outbox.records import AttemptReason, PauseKind, Slot, SlotState
+from oracle.telemetry.sending_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
+from oracle.txmgr.broadcaster import send_attempt
+from oracle.txmgr.budget import role, room
+from oracle.txmgr.client.preflight import Outcome, preflight
+from oracle.txmgr.client.send_raw import Answer
+from oracle.txmgr.confirmation.unconfirmed import Waiting, is_mined, refuse_mined
+from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.inclusion_time import why_too_late
+from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE, Replacement, offer
+from oracle.txmgr.signing_queue import gas_of_block, limit_for, signed_call
+
+# A push that others wait behind is bumped after so many blocks (decided in issue 5, 3.5).
+_URGENT_BLOCKS = 2
+# The gas of older bytes is estimated once more: the state has moved on.
+_OLD_BLOCKS = 10
+# A pool has refused the newest bytes for what they pay, or for their gas: no use to wait.
+_REFUSED = TOO_LITTLE | {Answer.INTRINSIC.value}
+
+
+class _Gas(NamedTuple):
+    """The gas of a twin; None: it would only fail, and why. `is_malformed`: as it is, for ever."""
+
+    limit: int | None
+    why: str = ""
+    is_malformed: bool = False
+
+
+def bump_next(desk: Desk, heads: Heads) -> Step | None:
+    """Sign a dearer twin for the lowest nonce that waits, once it is due; None: it is not."""
+    with desk.store.reading() as unit:
+        is_resting = unit.outbox.senders.paused_because(desk.account) is not None
+        waiting = None if is_resting else lowest(unit, desk)
+        may_bump = waiting is not None and _has_attempts_left(desk, waiting)
+        is_urgent = waiting is not None and is_urgent_behind(unit, desk, waiting.intent)
+    if waiting is None or not may_bump:
+        FEE_CAPPED.labels(role(desk)).set(0)
+        if waiting is None and not is_resting:
+            ATTEMPTS_EXHAUSTED.labels(role(desk)).set(0)
+        return None
+    if not _is_due(desk, waiting, heads, is_urgent=is_urgent) or is_mined(desk, waiting):
+        return None
+    with desk.store.reading() as unit:
+        # A dearer one would be as late.
+        if why_too_late(desk, unit, waiting.intent.wish.deadline, heads.latest.time) is not None:
+            return None
+    gas = _gas(desk, waiting, heads)
+    if gas.is_malformed:
+        _rest(desk, gas.why)
+    return None if gas.limit is None else _bump(desk, waiting, gas.limit)
+
+
+def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
+    """Sign and send a dearer twin at once, because an operator says so; the caps hold.
+
+    Raises:
+        InputError: see `prepared_bump`.
+    """
+    return bump(desk, prepared_bump(desk, heads, intent_id), heads)
+
+
+def bump(desk: Desk, twin: Replacement, heads: Heads) -> Step:
+    """Sign and send what `prepared_bump` allows.
+
+    Raises:
+        InputError: somebody has used up the budgets since.
+    """
+    step = _signed(desk, twin)
+    if step is None:
+        raise InputError(
+            f"intent {twin.waiting.intent.id} is not bumped: the budgets of [limits] were used up"
+        )
+    return send_newest(desk, twin.waiting.slot, heads) or step
+
+
+def prepared_bump(desk: Desk, heads: Heads, intent_id: int) -> Replacement:
+    """Return the dearer twin of a call, gas and fees, where nothing forbids it; writes nothing.
+
+    Raises:
+        InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
+            in a block, it would fail, or a cap, a budget or our ether forbids it.
+        TransientError: no endpoint answers.
+    """
+    desk.publisher.lines.check_chain(desk.account.chain_id)
+    with desk.store.reading() as unit:
+        waiting = lowest(unit, desk)
+        intent = unit.outbox.intents.named(intent_id)
+    if intent is None:
+        raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
+    if waiting is None or intent.nonce is None or intent.nonce < waiting.slot.nonce:
+        raise InputError(f"intent {intent_id} is {intent.state}: nothing of it waits for a block")
+    if waiting.intent.id != intent_id:
+        raise InputError(
+            f"intent {intent_id} waits for nonce {waiting.slot.nonce}: bump intent "
+            f"{waiting.intent.id} first"
+        )
+    refuse_mined(desk, waiting)
+    gas = _gas(desk, waiting, heads)
+    if gas.limit is None:
+        raise InputError(f"intent {intent_id} is not bumped: {gas.why}")
+    found = offer(desk, waiting, gas.limit, waiting.intent.wish.calldata, must_land=True)
+    if found.fees is None:
+        raise InputError(f"intent {intent_id} is not bumped: {found.why_none}")
+    return Replacement(waiting, gas.limit, found.fees, found.beside)
+
+
+def lowest(unit: Unit, desk: Desk) -> Waiting | None:
+    """Return the lowest nonce without a receipt, where its newest bytes were sent."""
+    for slot in unit.outbox.slots.watched(desk.account):
+        if slot.state is SlotState.MINED:
+            continue
+        intent = unit.outbox.intents.named(slot.intent_id)
+        attempts = unit.outbox.slots.attempts(slot)
+        if intent is None or slot.state is SlotState.OPEN or not attempts[-1].sends:
+            return None
+        return Waiting(slot, intent, attempts)
+    return None
+
+
+def send_newest(desk: Desk, slot: Slot, heads: Heads) -> Step | None:
+    """Send the bytes that were signed last for a nonce, where they were not sent yet."""
+    with desk.store.reading() as unit:
+        attempts = unit.outbox.slots.attempts(slot)
+    if not attempts or attempts[-1].sends:
+        return None
+    return send_attempt(desk, slot, attempts[-1], heads)
+
+
+def _has_attempts_left(desk: Desk, waiting: Waiting) -> bool:
+    """Tell whether one more may be signed; else the best of them is sent again and again."""
+    is_left = len(waiting.attempts) < desk.sending.max_attempts
+    ATTEMPTS_EXHAUSTED.labels(role(desk)).set(int(not is_left))
+    return is_left
+
+
+def _is_due(desk: Desk, waiting: Waiting, heads: Heads, *, is_urgent: bool) -> bool:
+    waited, answer = heads.latest.number - waiting.sent_block, waiting.newest.last_error_class
+    if answer == Answer.NONCE_TOO_LOW.value:
+        # One of the hashes, or somebody else's, has been mined: the watcher will see.
+        return False
+    if answer in _REFUSED:
+        return waited >= 1
+    if is_urgent and waited >= _URGENT_BLOCKS:
+        return True
+    return waited >= desk.sending.bump_blocks and _has_waited_seconds(desk, waiting, heads)
+
+
+def _has_waited_seconds(desk: Desk, waiting: Waiting, heads: Heads) -> bool:
+    """Tell it in the chain's time: our own clock may jump."""
+    block = desk.publisher.lines.ask("eth_getBlockByNumber", hex(waiting.sent_block), False)
+    if not isinstance(block, dict):
+        return False
+    with understood("a block"):
+        return heads.latest.time - number_of(block["timestamp"]) >= desk.sending.bump_seconds
+
+
+def _gas(desk: Desk, waiting: Waiting, heads: Heads) -> _Gas:
+    """Return the gas of the twin: as before, and anew where the bytes are old, or refused."""
+    now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
+    is_refused = waiting.newest.last_error_class == Answer.INTRINSIC.value
+    first = waiting.attempts[0].first_sent_block or 0
+    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
+    if verdict.outcome is Outcome.REFUSED and not _is_in_the_way(desk, waiting):
+        # It fails as things are: more money makes it fail sooner. Another call, or a human's
+        # `outbox cancel`, takes its nonce; a reorg may make it good again.
+        return _Gas(None, f"it would fail ({verdict.reason}); `outbox cancel` frees its nonce")
+    if not is_refused and heads.latest.number - first < _OLD_BLOCKS:
+        return _Gas(now)
+    if verdict.outcome is not Outcome.OK:
+        unknown = "it was refused for its gas, and nobody can tell how much it takes"
+        return _Gas(None, unknown) if is_refused else _Gas(now)
+    most = gas_of_block(desk)
+    limit = limit_for(verdict.gas, wish.calldata, most)
+    if not is_refused:
+        return _Gas(max(limit or 0, now))
+    return _more_gas(waiting, limit, most)
+
+
+def _more_gas(waiting: Waiting, limit: int | None, most: int) -> _Gas:
+    """Return the gas for a call that was refused for it."""
+    now = waiting.newest.signed.gas_limit
+    if limit is not None and limit <= now <= most:
+        # The endpoints estimate what their pools refuse.
+        limit = min(now + now // 4, most)
+    if limit is not None and limit != now:
+        return _Gas(limit)
+    text = waiting.newest.last_error_text or "refused for its gas"
+    reason = f"intent {waiting.intent.id}: {text}; `outbox cancel` frees its nonce"
+    return _Gas(None, reason, is_malformed=True)
+
+
+def _rest(desk: Desk, reason: str) -> None:
+    """Let the account rest: no block takes this call, and all others wait behind it."""
+    with desk.writing() as unit:
+        unit.outbox.senders.pause(desk.account, PauseKind.MALFORMED, reason, desk.stamp)
+
+
+def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
+    with desk.store.reading() as unit:
+        watched = unit.outbox.slots.watched(desk.account)
+    return any(one.nonce > waiting.slot.nonce for one in watched)
+
+
+def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
+    """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
+    found = offer(desk, waiting, limit, waiting.intent.wish.calldata)
+    fees, beside = found.fees, found.beside
+    step = None if fees is None else _signed(desk, Replacement(waiting, limit, fees, beside))
+    FEE_CAPPED.labels(role(desk)).set(int(step is None))
+    return step
+
+
+def _signed(desk: Desk, twin: Replacement) -> Step | None:
+    """Sign and store it; None: no budget is left for it any more."""
+    slot, intent, limit, fees = twin.waiting.slot, twin.waiting.intent, twin.gas_limit, twin.fees
+    signed = signed_call(desk, intent, slot.nonce, fees, limit)
+    with desk.writing() as unit:
+        # Looked at once more, in the commit that reserves.
+        if twin.cost > room(unit, desk, slot):
+            return None
+        unit.outbox.intents.reserve(intent, twin.cost)
+        unit.outbox.slots.sign(slot, signed, AttemptReason.BUMP, desk.stamp)
+    return Step(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")

@@ -1,0 +1,100 @@
+"""What may be offered in the place of bytes that wait, and which limit is in the way (3.6)."""
+
+from typing import NamedTuple
+
+from oracle.txmgr.budget import tightest
+from oracle.txmgr.client.fee_quote import Fees, bumped, raised, raised_both, wanted_in
+from oracle.txmgr.client.send_raw import Answer
+from oracle.txmgr.confirmation.unconfirmed import Waiting
+from oracle.txmgr.context import Desk
+from oracle.txmgr.signing_queue import dearest, l1_cost
+
+# A pool has refused the newest bytes for what they pay.
+TOO_LITTLE = frozenset({Answer.UNDERPRICED.value, Answer.UNDERPRICED_REPLACEMENT.value})
+
+
+class Offer(NamedTuple):
+    """Fees that beat everything signed for a nonce; None: `setting` allows `cap`, and no more.
+
+    `market`: what the next block takes; `replacing`: what pools take in the place of the old
+    bytes. All in wei for a unit of gas.
+    """
+
+    fees: Fees | None
+    market: int
+    replacing: int
+    cap: int
+    setting: str
+    # What a rollup takes beside gas, in wei: a part of what is reserved.
+    beside: int
+
+    @property
+    def why_none(self) -> str:
+        """Say for people what is in the way."""
+        return (
+            f"the market asks for {self.market} wei for each gas, a replacement takes "
+            f"{self.replacing}, and {self.setting} allows {max(self.cap, 0)}"
+        )
+
+
+class Replacement(NamedTuple):
+    """What may be signed now on a nonce that waits; a dry run ends here, the real one signs it."""
+
+    waiting: Waiting
+    gas_limit: int
+    fees: Fees
+    # What a rollup takes beside gas, in wei.
+    beside: int = 0
+
+    @property
+    def cost(self) -> int:
+        """Return what it may cost in all, in wei."""
+        return self.gas_limit * self.fees.max_fee + self.beside
+
+    @property
+    def text(self) -> str:
+        """Say for people what it pays."""
+        return f"up to {self.fees.max_fee} wei for each gas"
+
+
+def offer(
+    desk: Desk, waiting: Waiting, limit: int, calldata: str, *, must_land: bool = False
+) -> Offer:
+    """Price a replacement of `limit` gas within every cap, budget and our ether.
+
+    Where the market is above them it is a raise and no more, in the place of the old bytes: to
+    offer all there is would leave no room for the raise that lands. `must_land`: there is none
+    then.
+
+    Raises:
+        TransientError: no endpoint tells the market or the balance.
+    """
+    now, last = desk.market(), dearest(waiting.attempts)
+    beside = l1_cost(desk, calldata, limit)
+    cap, setting = _cap(desk, waiting, limit, beside)
+    newest, asked = waiting.newest, now.base_fee + now.tip
+    said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
+    fees = (
+        raised_both(last, cap)
+        if asked > cap and not must_land
+        else bumped(last, now, cap, wanted_in(said or ""))
+    )
+    return Offer(fees, asked, raised(last.max_fee), cap, setting, beside)
+
+
+def _cap(desk: Desk, waiting: Waiting, limit: int, beside: int) -> tuple[int, str]:
+    """Return the most that a unit of gas may cost, and which limit says so.
+
+    `beside` in wei: what a rollup takes for it.
+    """
+    balance = desk.balance()
+    with desk.store.reading() as unit:
+        room, setting = tightest(unit, desk, waiting.slot)
+        slots = unit.outbox.slots
+        others = slots.reserved(desk.account) - slots.cost_of(waiting.slot)
+    caps = [
+        (desk.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
+        ((room - beside) // limit, setting),
+        ((balance - others - beside) // limit, f"the ether of {desk.account.address}"),
+    ]
+    return min(caps)
