@@ -30,12 +30,12 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import plain_way  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
-from oracle.chain.profiles.event_reader import Reader  # noqa: E402
-from oracle.chain.source import Source  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
+from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.cli.run_commands import settle  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import Indexed, Pace, index_next  # noqa: E402
+from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
@@ -85,9 +85,9 @@ def resident_mb() -> int:
     return pages * resource.getpagesize() // 2**20
 
 
-def opened(url: str) -> tuple[Source, Reader]:
-    reader = Reader.open("reference", {"TaskNetwork": NETWORK}, None)
-    source = Source.open([url], chain_id=31337, finality_depth=FINALITY_DEPTH, reader=reader)
+def opened(url: str) -> tuple[ChainSource, EventReader]:
+    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, None)
+    source = ChainSource.open([url], chain_id=31337, finality_depth=FINALITY_DEPTH, reader=reader)
     return source, reader
 
 
@@ -114,11 +114,11 @@ def ours(url: str, database: Path) -> Run:
         with store.transaction() as unit:
             genesis = source.genesis_hash()
             unit.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, pace = Folder(SEED, reader, None), Pace()
+        folder, pace = Folder(SEED, reader, None), IngestState()
         head, tenth = source.heads().latest.number, 0
         with timed(run):
             while (step := index_next(source, store, folder, pace)) is not None:
-                assert isinstance(step, Indexed)
+                assert isinstance(step, WindowCommitted)
                 run.events += step.logs
                 run.fetch += step.fetch_seconds
                 run.fold += step.fold_seconds

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.chain.profiles.event_reader import Reader  # noqa: E402
-from oracle.chain.source import Source  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
+from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
@@ -55,9 +55,9 @@ def without_calls(folder: Path) -> str:
     return str(path)
 
 
-def history(url: str, reader: Reader) -> tuple[float, list[Log], list[Call]]:
+def history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
     """Seconds for all windows, checked as in a backfill; and what came."""
-    source = Source.open(
+    source = ChainSource.open(
         [url], chain_id=recorded().chain_id, finality_depth=FINALITY, reader=reader
     )
     logs, calls, first = list[Log](), list[Call](), 0
@@ -73,7 +73,7 @@ def history(url: str, reader: Reader) -> tuple[float, list[Log], list[Call]]:
     return seconds, logs, calls
 
 
-def micros_a_call(reader: Reader, calls: list[Call]) -> float:
+def micros_a_call(reader: EventReader, calls: list[Call]) -> float:
     """The reader alone, in the best of some rounds."""
     best = float("inf")
     for _ in range(10):
@@ -91,8 +91,8 @@ def main() -> int:
     out = Console()
     with TemporaryDirectory() as folder:
         readers = {
-            "logs and calls": Reader.open("crynux-vss", CONTRACTS, None),
-            "logs alone": Reader.open(without_calls(Path(folder)), CONTRACTS, None),
+            "logs and calls": EventReader.open("crynux-vss", CONTRACTS, None),
+            "logs alone": EventReader.open(without_calls(Path(folder)), CONTRACTS, None),
         }
     command = [sys.executable, "-c", _SERVE]
     with subprocess.Popen(

@@ -27,16 +27,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.ordinary_traffic import traffic  # noqa: E402
-from oracle.chain.decode.abi import Signature, load  # noqa: E402
+from oracle.chain.decode.abi import AbiSignature, load  # noqa: E402
 from oracle.chain.decode.log_decoder import decoder_of  # noqa: E402
 from oracle.chain.log_filter import Filter, checked  # noqa: E402
-from oracle.chain.profiles.event_reader import Reader  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.cli.run_commands import settle  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
 from oracle.rpc.endpoints.range_sizer import WANTED_LOGS  # noqa: E402
 from oracle.rpc.replies import Reply  # noqa: E402
-from oracle.rpc.responses import LogAnswer  # noqa: E402
+from oracle.rpc.responses import LogResponse  # noqa: E402
 from tests.chain.network_logs import NETWORK  # noqa: E402
 
 ROUNDS = 3
@@ -62,9 +62,9 @@ def best(work: Work) -> float:
 
 def whole_way(written: list[bytes], last: int) -> Work:
     """Answers of as many logs as a window of the daemon has."""
-    reader = Reader.open("reference", {"TaskNetwork": NETWORK}, None)
+    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, None)
     wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
-    decoder = msgspec.json.Decoder(Reply[list[LogAnswer]])
+    decoder = msgspec.json.Decoder(Reply[list[LogResponse]])
     bodies = [
         b'{"jsonrpc":"2.0","id":1,"result":[' + b",".join(written[at : at + WANTED_LOGS]) + b"]}"
         for at in range(0, len(written), WANTED_LOGS)
@@ -98,7 +98,7 @@ def ours(logs: list[dict[str, Any]]) -> Work:
 
 
 def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
-    def split(event: Signature) -> tuple[list[str], list[str]]:
+    def split(event: AbiSignature) -> tuple[list[str], list[str]]:
         return tuple([p.kind for p in event.inputs if p.indexed is said] for said in (True, False))
 
     kinds = {event.digest: split(event) for event in load("TaskNetwork").events.values()}

@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.chain.profiles.event_reader import Reader  # noqa: E402
-from oracle.chain.source import Source  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
+from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import Indexed, Pace, index_next  # noqa: E402
+from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
@@ -43,12 +43,12 @@ class Follower:
 
     def __init__(self, network: Network, store: Store) -> None:
         address = network.contract.address.lower()
-        reader = Reader.open("reference", {"TaskNetwork": address}, None)
+        reader = EventReader.open("reference", {"TaskNetwork": address}, None)
         url = [network.chain.url]
-        self.source = Source.open(url, chain_id=31337, finality_depth=64, reader=reader)
+        self.source = ChainSource.open(url, chain_id=31337, finality_depth=64, reader=reader)
         self.store = store
         self.folder = Folder(SEED, reader, None)
-        self.pace = Pace()
+        self.pace = IngestState()
         with store.transaction() as unit:
             genesis = self.source.genesis_hash()
             unit.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
@@ -57,7 +57,7 @@ class Follower:
         """Index up to this block; return how many logs the last window had."""
         while True:
             step = index_next(self.source, self.store, self.folder, self.pace)
-            if isinstance(step, Indexed) and step.cursor.number >= block:
+            if isinstance(step, WindowCommitted) and step.cursor.number >= block:
                 return step.logs
 
 

@@ -22,7 +22,7 @@ from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.fold.row_prefetch import tasks_named  # noqa: E402
-from oracle.store.database import Store, Unit  # noqa: E402
+from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.postgresql import Server, find_programs  # noqa: E402
 
@@ -100,13 +100,13 @@ def fold_anew(store: Store, history: list[DomainEvent]) -> None:
         move(unit, last)
 
 
-def load(unit: Unit, fold: Fold, above: list[DomainEvent]) -> None:
+def load(unit: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
     fold.last = unit.last_event.get()
     fold.ledger.tasks.update(unit.tasks.named(tasks_named(above)))
     fold.ledger.nodes.update({node.address: node for node in unit.nodes.all()})
 
 
-def move(unit: Unit, number: int) -> None:
+def move(unit: UnitOfWork, number: int) -> None:
     cursor = unit.cursor.get()
     unit.cursor.move_to(block_at(number), None, 0 if cursor is None else cursor.epoch)
 

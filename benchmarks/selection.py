@@ -32,7 +32,7 @@ from oracle.systems.crynux.candidate_pool import CandidatePool  # noqa: E402
 from oracle.systems.crynux.crynux_policy import SEED_POLICY  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING  # noqa: E402
-from oracle.systems.policy import Scene  # noqa: E402
+from oracle.systems.policy import PolicyInput  # noqa: E402
 from oracle.systems.weighted_draw import Drawn, draw  # noqa: E402
 
 TARGET_MS = 50
@@ -163,7 +163,7 @@ def selected(
 
 
 def plainly(task: Task, network: Network, seed: bytes) -> list[Drawn]:
-    scene = Scene(network.nodes, SEED, network.time)
+    scene = PolicyInput(network.nodes, SEED, network.time)
     verdicts = SEED_POLICY.follow().verdicts(task, scene)
     return draw(
         [(each.node, each.weight) for each in verdicts if each.weight is not None], seed, 1

@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
 from benchmarks.ordinary_traffic import BLOCK_SECONDS, SERVING, said_in_blocks  # noqa: E402
-from oracle.chain.verification.verification_policy import Policy  # noqa: E402
+from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
 from oracle.cli.run_commands import settle  # noqa: E402
 from oracle.devnet.fakechain.block_json import Said, Tx  # noqa: E402
 from oracle.devnet.fakechain.provider import Provider  # noqa: E402
@@ -41,7 +41,7 @@ from oracle.devnet.fakechain.tree import SENDER, Tree, branch  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.verification import Level  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import Indexed, Pace, index_next  # noqa: E402
+from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
@@ -107,16 +107,16 @@ def serve(events: int) -> None:
 @dataclass(frozen=True)
 class Way:
     name: str
-    policy: Policy
+    policy: VerificationPolicy
     watches: bool = False
 
 
 # Not even the header of a block with logs is read.
-NO_PROOF = Policy(head=Level.CHECKED, history=Level.CHECKED, receipts=False)
+NO_PROOF = VerificationPolicy(head=Level.CHECKED, history=Level.CHECKED, receipts=False)
 WAYS = (
     Way("without proof", NO_PROOF),
-    Way("with every proof", Policy()),
-    Way("the same, with calls", Policy(), watches=True),
+    Way("with every proof", VerificationPolicy()),
+    Way("the same, with calls", VerificationPolicy(), watches=True),
 )
 
 
@@ -131,10 +131,10 @@ def backfill(url: str, way: Way, database: Path) -> Run:
         with store.transaction() as unit:
             genesis = source.genesis_hash()
             unit.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, pace = Folder(SEED, reader, None), Pace()
+        folder, pace = Folder(SEED, reader, None), IngestState()
         with timed(run):
             while (step := index_next(source, store, folder, pace)) is not None:
-                assert isinstance(step, Indexed)
+                assert isinstance(step, WindowCommitted)
                 run.events += step.logs
         with store.reading() as unit:
             assert unit.logs.count() == run.events

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Pace, index_next
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.loop import IngestState, index_next
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.kickouts.proof import Prover
-from oracle.reporting.report_cutter import Reporter
+from oracle.kickouts.proof import EvidenceVerifier
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
@@ -27,10 +27,10 @@ from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.store.outbox.records import Account, Intent, IntentKind, Stamp
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.txmgr.accounts_and_limits import Keys, Publisher
-from oracle.txmgr.client.fee_quote import Caps
+from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
@@ -52,7 +52,7 @@ LIMITS = replace(
     kick_rounds=2,
     min_active=1,
 )
-CAPS = Caps(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
+CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
 RULES_HASH = rules_id(RULES, "reference", SETTINGS)
 FINALITY = 4
 # PBKDF2 of throw-away keys.
@@ -73,13 +73,13 @@ class Premises:
     chain: Chain
     network: Network
     oracle: Any
-    keys: Keys
+    keys: ReporterKeys
     key_folder: Path
 
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
         """Deploy both contracts; three nodes join; the transmitter has ether."""
-        keys = Keys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
+        keys = ReporterKeys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
         network = Network.deployed(chain)
         address = deployed_oracle(chain, network, keys)
         oracle = chain.contract("QoSOracle", address)
@@ -109,14 +109,14 @@ class Premises:
         return self.keys.transmitter.address
 
 
-def deployed_oracle(chain: Chain, network: Network, keys: Keys) -> Address:
+def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Address:
     """Deploy as `contract deploy` does, by a key that is the contract's admin."""
     assert keys.signer is not None
     assert keys.transmitter is not None
     admin = keys.transmitter
     chain.rpc("anvil_setBalance", admin.address, hex(ETHER))
     domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))
-    publisher = Publisher([chain.url], domain=domain, caps=CAPS, keys=keys)
+    publisher = SenderAccount([chain.url], domain=domain, caps=CAPS, keys=keys)
     setup = OracleSetup(
         network=Address(network.contract.address.lower()),
         admin=Address(network.admin.lower()),
@@ -144,8 +144,8 @@ class Office:
     store: Store
     folder_for_evidence: Path
     urls: Sequence[str] = ()
-    caps: Caps = CAPS
-    steps: list[Step] = field(default_factory=list)
+    caps: SendLimits = CAPS
+    steps: list[StepResult] = field(default_factory=list)
     # What else lies on the desk: a board, peers, a rank.
     equipment: dict[str, Any] = field(default_factory=dict)
 
@@ -154,7 +154,7 @@ class Office:
         self.urls = self.urls or 2 * [self.premises.chain.url]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
         self._contracts = contracts
-        self._reader = Reader.open("reference", contracts, self.premises.address)
+        self._reader = EventReader.open("reference", contracts, self.premises.address)
         with self.store.transaction() as unit:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
             unit.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
@@ -171,16 +171,16 @@ class Office:
     def open(self) -> None:
         """Start as a process does."""
         premises = self.premises
-        self.source = Source.open(
+        self.source = ChainSource.open(
             self.urls, chain_id=CHAIN_ID, finality_depth=FINALITY, reader=self._reader
         )
-        reporter = Reporter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, reporter)
-        self.pace = Pace()
+        self.pace = IngestState()
         domain = Domain(CHAIN_ID, premises.address)
-        self.desk = Desk(
+        self.desk = TxContext(
             store=self.store,
-            publisher=Publisher(self.urls, domain=domain, caps=self.caps, keys=premises.keys),
+            publisher=SenderAccount(self.urls, domain=domain, caps=self.caps, keys=premises.keys),
             rules=RULES,
             rules_hash=RULES_HASH,
             settings=SETTINGS,
@@ -189,7 +189,9 @@ class Office:
             confirmations=2,
             level="soft",
             evidence_folder=self.folder_for_evidence,
-            prover=Prover(self.source, self.store, self.folder, Manner(lease=self.epoch)),
+            prover=EvidenceVerifier(
+                self.source, self.store, self.folder, RebuildOptions(lease=self.epoch)
+            ),
             **self.equipment,
         )
         if self.desk.publisher.has_payer:
@@ -208,7 +210,7 @@ class Office:
 
     def reread(self) -> None:
         """Restart as a program that reads events as the code says now."""
-        self._reader = Reader.open("reference", self._contracts, self.premises.address)
+        self._reader = EventReader.open("reference", self._contracts, self.premises.address)
         self.restart()
 
     # --- the daemon's work ---
@@ -217,18 +219,18 @@ class Office:
         while index_next(self.source, self.store, self.folder, self.pace) is not None:
             pass
 
-    def tick(self) -> list[Step]:
+    def tick(self) -> list[StepResult]:
         """One turn of the scheduler: index, then do what is due until nothing is."""
         self.index()
-        done: list[Step] = []
+        done: list[StepResult] = []
         sends = (confirm_next, publish_next) if self.desk.publisher.has_payer else ()
         for step in (*sends, plan_push, *sends[1:], plan_kick, *sends[1:]):
             done += self.repeat(step)
         self.steps += done
         return done
 
-    def repeat(self, step: Callable[[Desk, Any], Step | None]) -> list[Step]:
-        done: list[Step] = []
+    def repeat(self, step: Callable[[TxContext, Any], StepResult | None]) -> list[StepResult]:
+        done: list[StepResult] = []
         while (one := step(self.desk, self.source.heads())) is not None:
             done.append(one)
             assert len(done) < 100, done
@@ -250,7 +252,7 @@ class Office:
             self.premises.chain.later(1)
             self.premises.chain.mine()
 
-    def until_final(self) -> list[Step]:
+    def until_final(self) -> list[StepResult]:
         """Mine what makes everything so far final, and let the daemon see it."""
         done = self.tick()
         self.mine(FINALITY + 1)

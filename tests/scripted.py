@@ -9,12 +9,12 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness
 from oracle.devnet.fakechain.accounts import account
 from oracle.domain.blocks import BlockRange, BlockRef, Position
-from oracle.domain.coverage import Scope
+from oracle.domain.coverage import IngestScope
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Call, Log
@@ -62,7 +62,7 @@ class ScriptedChain:
     window_level: Level = Level.SEAMED
     # What its contracts count, and the parts of it that were asked for.
     counts: dict[str, int] = field(default_factory=dict)
-    scopes_asked: list[Scope] = field(default_factory=list)
+    scopes_asked: list[IngestScope] = field(default_factory=list)
     # Endpoints that were put aside or not used any more, and why.
     put_away: list[tuple[str, str]] = field(default_factory=list)
     # Those that were proven wrong, and of what; they are asked nothing.
@@ -135,13 +135,13 @@ class ScriptedChain:
             raise TransientError(f"block {blocks.last} is missing")
         return [block.ref for block in seen[blocks.first : blocks.last + 1]]
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         seen = self._answering()._seen()
         last = min(blocks.last, blocks.first + self.most_blocks - 1)
         if last >= len(seen):
             raise TransientError(f"block {last} is missing")
         served = seen[blocks.first : last + 1]
-        window = Window(
+        window = BlockWindow(
             range=BlockRange(blocks.first, last),
             first_parent=served[0].ref.parent_hash,
             last=served[-1].ref,
@@ -161,7 +161,7 @@ class ScriptedChain:
         endpoint: str | None = None,
         *,
         than: str | None = None,
-    ) -> Window:
+    ) -> BlockWindow:
         views = self._views()
         if endpoint is not None and endpoint not in views:
             raise InputError(f"there is no endpoint {endpoint}")
@@ -179,7 +179,7 @@ class ScriptedChain:
     def level_allowed(self) -> Level:
         return self.most_level
 
-    def narrowed(self, scope: Scope) -> "ScriptedChain":
+    def narrowed(self, scope: IngestScope) -> "ScriptedChain":
         """The part that says something of this scope; what it serves is noted here as well."""
         part = self.copy()
         part.blocks = [_of_scope(block, scope) for block in self.blocks]
@@ -242,7 +242,7 @@ class ScriptedChain:
         return self.blocks[: len(self.blocks) - self.lag]
 
 
-def _of_scope(block: Block, scope: Scope) -> Block:
+def _of_scope(block: Block, scope: IngestScope) -> Block:
     logs = [log for log in block.logs if log.address in scope.addresses]
     made = {log.tx_hash for log in logs}
     return Block(block.ref, logs, [call for call in block.calls if call.tx_hash in made])

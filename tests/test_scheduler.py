@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import structlog
 
-from oracle.daemon.scheduler import LEAST_SILENCE_SECONDS, Beats, Step, Waker, run, run_once
+from oracle.daemon.scheduler import LEAST_SILENCE_SECONDS, Job, JobLiveness, Waker, run, run_once
 from oracle.errors import FatalError, TransientError
 from oracle.telemetry.metrics import REGISTRY
 
@@ -15,11 +15,11 @@ Turn = Callable[[], Mapping[str, object] | None]
 
 
 def step(turn: Turn, name="index", every_seconds=0.01):
-    return Step(name, every_seconds, turn)
+    return Job(name, every_seconds, turn)
 
 
 def running(steps, stop):
-    daemon = threading.Thread(target=run, args=(steps, stop, Beats(time.monotonic)))
+    daemon = threading.Thread(target=run, args=(steps, stop, JobLiveness(time.monotonic)))
     daemon.start()
     return daemon
 
@@ -34,7 +34,7 @@ def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
         stop.set()
 
     with structlog.testing.capture_logs() as lines:
-        run([step(turn)], stop, Beats(time.monotonic))
+        run([step(turn)], stop, JobLiveness(time.monotonic))
 
     assert len(turns) == 2
     failed, recovered = lines
@@ -56,7 +56,7 @@ def test_only_a_turn_without_an_error_moves_the_time_of_the_last_success():
         elif failures.pop(0):
             raise TransientError("the endpoint is away")
 
-    run([step(turn, name="well")], stop, Beats(time.monotonic))
+    run([step(turn, name="well")], stop, JobLiveness(time.monotonic))
 
     before, after_success, after_failure = seen
     assert before is None
@@ -74,7 +74,7 @@ def test_a_failure_that_lasts_is_told_ever_more_seldom():
         raise TransientError("the endpoint is away")
 
     with structlog.testing.capture_logs() as lines:
-        run([step(turn, every_seconds=0.001)], stop, Beats(time.monotonic))
+        run([step(turn, every_seconds=0.001)], stop, JobLiveness(time.monotonic))
 
     assert [line["in_a_row"] for line in lines] == [1, 2, 4, 8, 16]
 
@@ -85,7 +85,7 @@ def test_any_other_failure_ends_the_daemon_with_itself(failure):
         raise failure
 
     with pytest.raises(type(failure)) as raised:
-        run([step(turn)], threading.Event(), Beats(time.monotonic))
+        run([step(turn)], threading.Event(), JobLiveness(time.monotonic))
 
     assert raised.value is failure
 
@@ -100,7 +100,7 @@ def test_a_step_with_more_to_do_is_turned_again_without_waiting():
         return {"blocks": 1}
 
     started = time.monotonic()
-    run([step(turn, every_seconds=3600)], stop, Beats(time.monotonic))
+    run([step(turn, every_seconds=3600)], stop, JobLiveness(time.monotonic))
 
     assert len(turns) == 20
     assert time.monotonic() - started < 60
@@ -118,7 +118,7 @@ def test_a_busy_step_lets_the_others_have_their_turn():
         if order.count("publish") == 3:
             stop.set()
 
-    run([step(busy), step(other, "publish")], stop, Beats(time.monotonic))
+    run([step(busy), step(other, "publish")], stop, JobLiveness(time.monotonic))
 
     assert order.count("publish") == 3
 
@@ -203,7 +203,7 @@ def test_once_gives_up_at_the_first_failure():
 
 def test_loops_that_are_over_are_not_missed():
     now = 0.0
-    beats = Beats(lambda: now)
+    beats = JobLiveness(lambda: now)
     beats.expect([step(lambda: None, "chain")])
     beats.expect([step(lambda: None)])
 
@@ -213,7 +213,7 @@ def test_loops_that_are_over_are_not_missed():
 
 def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
     now = 0.0
-    beats = Beats(lambda: now)
+    beats = JobLiveness(lambda: now)
     beats.expect([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
 
     now = LEAST_SILENCE_SECONDS
@@ -240,7 +240,7 @@ def test_a_step_that_is_woken_turns_before_its_time():
         else:
             stop.set()
 
-    run([Step("slow", 600, turn)], stop, Beats(time.monotonic), waker)
+    run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
 
     assert len(turned) == 2
 
@@ -258,7 +258,7 @@ def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
             # Were there a third turn it would come at once.
             threading.Timer(0.2, stop.set).start()
 
-    run([Step("slow", 600, turn)], stop, Beats(time.monotonic), waker)
+    run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
 
     assert len(turned) == 2
 
@@ -266,6 +266,6 @@ def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
 def test_waking_before_or_after_the_steps_run_does_nothing():
     waker, stop = Waker(), threading.Event()
     waker.wake("slow")
-    run([Step("slow", 600, stop.set)], stop, Beats(time.monotonic), waker)
+    run([Job("slow", 600, stop.set)], stop, JobLiveness(time.monotonic), waker)
     waker.wake("slow")
     assert not waker.is_wanted("slow")

@@ -6,12 +6,12 @@ from oracle.bindings.codec import call_input, call_output
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
-from oracle.rpc.fanout import Lines
+from oracle.rpc.fanout import PoolView
 from oracle.rpc.understanding import understood
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class KickBucket:
     """QoSOracle.Bucket as it stands: `left` of `most`; `per_frame` flow in each `frame` seconds.
 
     `since`: when the frame began, unix seconds.
@@ -24,7 +24,7 @@ class Bucket:
     since: int
 
 
-def bucket_of(lines: Lines, contract: Address, block: BlockRef) -> Bucket:
+def bucket_of(lines: PoolView, contract: Address, block: BlockRef) -> KickBucket:
     """Ask for the bucket at a block.
 
     Raises:
@@ -34,4 +34,4 @@ def bucket_of(lines: Lines, contract: Address, block: BlockRef) -> Bucket:
     answer = lines.ask("eth_call", call, hex(block.number))
     with understood("the bucket of the contract"):
         (found,) = call_output(CONTRACT, "bucket", answer)
-        return Bucket(*found)
+        return KickBucket(*found)

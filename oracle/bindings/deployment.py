@@ -10,9 +10,9 @@ from oracle.bindings.contract_errors import CONTRACT, refusal_of
 from oracle.bindings.qos_oracle import ContractLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.rpc.fanout import Lines, RevertedError
+from oracle.rpc.fanout import PoolView, RevertError
 from oracle.rpc.understanding import number_of, understood
-from oracle.signing.signer import Signer, Transaction
+from oracle.signing.signer import Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import Fees, gas_limit
 from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
 from oracle.txmgr.client.send_raw import send
@@ -95,7 +95,7 @@ def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractL
 
 
 def plan_deployment(
-    lines: Lines, setup: OracleSetup, sender: Address, fees: Fees | None
+    lines: PoolView, setup: OracleSetup, sender: Address, fees: Fees | None
 ) -> Deployment:
     """Try the deployment on the newest block, sending nothing.
 
@@ -108,7 +108,7 @@ def plan_deployment(
     code = setup.code
     try:
         answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
-    except RevertedError as error:
+    except RevertError as error:
         reason = refusal_of(error.output) if error.output else error.message
         raise InputError(f"QoSOracle refuses this setup: {reason}") from None
     with understood("an estimate of gas"):
@@ -132,7 +132,7 @@ def check_funds(planned: Deployment) -> None:
 
 
 def deploy(
-    lines: Lines, signer: Signer, planned: Deployment, chain_id: int, wait: Callable[[], bool]
+    lines: PoolView, signer: Signer, planned: Deployment, chain_id: int, wait: Callable[[], bool]
 ) -> tuple[Address, Receipt]:
     """Send the deployment and wait for its receipt; `wait` returns False when patience is over.
 
@@ -144,7 +144,7 @@ def deploy(
     check_funds(planned)
     nonce = nonce_at(lines, planned.sender, "pending")
     code, gas, fees = planned.setup.code, planned.gas_limit, planned.fees
-    signed = signer.sign_transaction(Transaction(chain_id, nonce, None, code, gas, fees))
+    signed = signer.sign_transaction(TransactionRequest(chain_id, nonce, None, code, gas, fees))
     sent = send(lines, signed.raw)
     while not (found := receipts_of(lines, [signed.hash])):
         if not wait():

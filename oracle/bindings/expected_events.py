@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from oracle.chain.decode.abi import Signature, load
+from oracle.chain.decode.abi import AbiSignature, load
 from oracle.domain.ids import Address, Hash
-from oracle.txmgr.client.receipt_quorum import Event, Receipt
+from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
 
 _WORD = 64
 _SELECTOR = 10
@@ -72,7 +72,7 @@ def _expected(effect: _Effect, calldata: str, digest: Hash | None) -> dict[str, 
     return wanted
 
 
-def _values(effect: _Effect, event: Event) -> dict[str, str] | None:
+def _values(effect: _Effect, event: ReceiptLog) -> dict[str, str] | None:
     """Return the words of the event that are compared; None: it is another event."""
     signature = load(effect.contract).events[effect.event]
     if not event.topics or event.topics[0] != signature.digest:
@@ -82,7 +82,7 @@ def _values(effect: _Effect, event: Event) -> dict[str, str] | None:
     return {name: words[name] for name in names}
 
 
-def _words(signature: Signature, event: Event) -> dict[str, str]:
+def _words(signature: AbiSignature, event: ReceiptLog) -> dict[str, str]:
     """Return every input of an event as a word of hex; those of ours have a fixed size."""
     indexed = [given.name for given in signature.inputs if given.indexed]
     others = [given.name for given in signature.inputs if not given.indexed]

@@ -6,13 +6,13 @@ import msgspec
 from eth_utils.crypto import keccak
 
 from oracle.bindings.contract_errors import CONTRACT
-from oracle.bindings.qos_oracle import Constitution, OracleContract
+from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD, LOWEST_SCORE
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
 from oracle.resources import shipped
-from oracle.rpc.fanout import Lines
+from oracle.rpc.fanout import PoolView
 
 # The steps of a QoS, as the contract counts them.
 WHOLE_RANGE = HIGHEST_SCORE - LOWEST_SCORE
@@ -34,7 +34,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ContractMismatch:
     """One thing that is not as it should be; publishing is refused while there is any."""
 
     what: str
@@ -47,8 +47,8 @@ class Difference:
 
 
 def inspected(
-    lines: Lines, address: Address, expected: Expected
-) -> tuple[Constitution, list[Difference]]:
+    lines: PoolView, address: Address, expected: Expected
+) -> tuple[ContractConfiguration, list[ContractMismatch]]:
     """Return what the contract is like, and in what it is not as expected.
 
     An endpoint that shows it as expected is believed. That it is not is believed where all say
@@ -57,7 +57,7 @@ def inspected(
     Raises:
         TransientError: none shows it as expected, and one does not tell.
     """
-    told: list[tuple[Constitution, list[Difference]]] = []
+    told: list[tuple[ContractConfiguration, list[ContractMismatch]]] = []
     silences: list[TransientError] = []
     for one in lines.singly():
         try:
@@ -74,7 +74,7 @@ def inspected(
     raise TransientError(f"{silences[0]}{f'; another one says: {alone}' if alone else ''}")
 
 
-def differences(found: Constitution, expected: Expected) -> list[Difference]:
+def differences(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
     """Return everything that keeps this daemon from publishing to this contract."""
     compared = [
         ("code hash", shipped_code_hash(), code_hash(found.code)),
@@ -83,7 +83,11 @@ def differences(found: Constitution, expected: Expected) -> list[Difference]:
         ("limits.kickBelow", expected.settings.kick_below, found.standing.limits.kick_below),
     ]
     return [
-        *(Difference(what, str(want), str(got)) for what, want, got in compared if want != got),
+        *(
+            ContractMismatch(what, str(want), str(got))
+            for what, want, got in compared
+            if want != got
+        ),
         *_of_keys(found, expected),
         *_of_limits(found, expected),
     ]
@@ -104,41 +108,45 @@ def code_hash(code: str) -> Hash:
     return Hash("0x" + keccak(bytes(masked)).hex())
 
 
-def _of_keys(found: Constitution, expected: Expected) -> list[Difference]:
+def _of_keys(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
     different = []
     if expected.signer is not None and expected.signer not in found.signers:
         signers = ", ".join(found.signers)
-        different.append(Difference("signers", f"{expected.signer} among them", signers))
+        different.append(ContractMismatch("signers", f"{expected.signer} among them", signers))
     if not 1 <= found.quorum <= len(found.signers):
         most = f"1 to {len(found.signers)}, as many as there are signers"
-        different.append(Difference("quorum", most, str(found.quorum)))
+        different.append(ContractMismatch("quorum", most, str(found.quorum)))
     own = 0 if expected.signer is None else 1
     if expected.transmitter is not None and not expected.has_peers and found.quorum > own:
         most = f"{own} without [reporters] peers, whose signatures are gathered"
-        different.append(Difference("quorum", most, str(found.quorum)))
+        different.append(ContractMismatch("quorum", most, str(found.quorum)))
     for role, holder in (("admin", found.admin), ("pauser", found.pauser)):
         ours = {expected.signer, expected.transmitter} - {None}
         if holder in ours and holder != ZERO_ADDRESS:
-            different.append(Difference(role, "a key that this daemon does not hold", holder))
+            different.append(
+                ContractMismatch(role, "a key that this daemon does not hold", holder)
+            )
     return different
 
 
-def _of_limits(found: Constitution, expected: Expected) -> list[Difference]:
+def _of_limits(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
     limits, settings = found.standing.limits, expected.settings
     different = []
     if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
         least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
-        different.append(Difference("limits.anchorWindow", least, str(limits.anchor_window)))
+        different.append(ContractMismatch("limits.anchorWindow", least, str(limits.anchor_window)))
     # Reports do not spread a fall over rounds: a failing node must be excluded at once.
     if limits.max_step != WHOLE_RANGE:
-        different.append(Difference("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step)))
+        different.append(
+            ContractMismatch("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step))
+        )
     words_there_are = -(-found.standing.head.node_count // LANES_PER_WORD)
     if limits.max_words < min(settings.max_words, words_there_are):
         least = f"at least oracle.max_words, {settings.max_words}"
-        different.append(Difference("limits.maxWords", least, str(limits.max_words)))
+        different.append(ContractMismatch("limits.maxWords", least, str(limits.max_words)))
     if limits.min_interval > settings.period_seconds:
         most = f"at most the period of {settings.period_seconds} s"
-        different.append(Difference("limits.minInterval", most, f"{limits.min_interval} s"))
+        different.append(ContractMismatch("limits.minInterval", most, f"{limits.min_interval} s"))
     return different
 
 

@@ -4,11 +4,11 @@ from oracle.bindings.codec import call_input, call_output
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.rpc.understanding import first_that_tells, understood
 
 
-def signers_of(lines: Lines, contract: Address, block: BlockRef) -> tuple[Address, ...]:
+def signers_of(lines: PoolView, contract: Address, block: BlockRef) -> tuple[Address, ...]:
     """Return the signers at the end of a block, in the contract's order.
 
     Raises:
@@ -16,7 +16,7 @@ def signers_of(lines: Lines, contract: Address, block: BlockRef) -> tuple[Addres
     """
     call = {"to": contract, "data": call_input(CONTRACT, "signers")}
 
-    def read(line: Line) -> tuple[Address, ...]:
+    def read(line: JsonRpcClient) -> tuple[Address, ...]:
         with understood("the signers of the contract"):
             # An endpoint that does not have the block may answer nothing.
             answer = line.ask("eth_call", call, hex(block.number))

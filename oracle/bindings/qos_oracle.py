@@ -9,7 +9,7 @@ from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines, RevertedError
+from oracle.rpc.fanout import JsonRpcClient, PoolView, RevertError
 from oracle.rpc.understanding import first_that_tells, number_of, understood
 from oracle.signing.typed_data import KickStatement, ReportStatement
 
@@ -50,7 +50,7 @@ class ContractLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ContractStatus:
     """The contract at one block, the newest that the endpoint has."""
 
     block: BlockRef
@@ -67,7 +67,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Constitution:
+class ContractConfiguration:
     """What `contract check` compares with the configuration."""
 
     code: str
@@ -77,17 +77,17 @@ class Constitution:
     vetoer: Address
     signers: tuple[Address, ...]
     quorum: int
-    standing: Standing
+    standing: ContractStatus
 
 
 class OracleContract:
     """Reads the contract at an address; every read is pinned to one block."""
 
-    def __init__(self, lines: Lines, address: Address) -> None:
+    def __init__(self, lines: PoolView, address: Address) -> None:
         self._lines = lines
         self.address = address
 
-    def standing(self) -> Standing:
+    def standing(self) -> ContractStatus:
         """Return how the contract stands at the newest block.
 
         Raises:
@@ -96,7 +96,7 @@ class OracleContract:
         """
         block = newest_block(self._lines)
         head, limits, last, rules = self._read(block, "head", "limits", "lastReport", "rulesHash")
-        return Standing(
+        return ContractStatus(
             block, ContractHead(*head[0]), ContractLimits(*limits[0]), _hash(last), _hash(rules)
         )
 
@@ -132,7 +132,7 @@ class OracleContract:
                 for index, answer in zip(indexes, answers, strict=True)
             }
 
-    def constitution(self) -> Constitution:
+    def constitution(self) -> ContractConfiguration:
         """Return who may do what, and under which code. Raises TransientError: see `standing`."""
         standing = self.standing()
         names = ("NETWORK", "admin", "pauser", "vetoer", "signers", "quorum")
@@ -140,7 +140,7 @@ class OracleContract:
         code = self._lines.ask("eth_getCode", self.address, hex(standing.block.number))
         if not isinstance(code, str):
             raise TransientError(self._stranger)
-        return Constitution(
+        return ContractConfiguration(
             code=code,
             network=Address(network[0]),
             admin=Address(admin[0]),
@@ -160,10 +160,10 @@ class OracleContract:
             for name in functions
         ]
 
-        def told(line: Line) -> list[tuple[Any, ...]]:
+        def told(line: JsonRpcClient) -> list[tuple[Any, ...]]:
             try:
                 answers = line.ask_all(asked)
-            except RevertedError:
+            except RevertError:
                 raise TransientError(self._stranger) from None
             if any(answer in {"0x", None} for answer in answers):
                 raise TransientError(
@@ -237,7 +237,7 @@ def cancel_call(index: int, why: str) -> str:
     return call_input(CONTRACT, "cancelKick", index, why.encode().ljust(32, b"\0"))
 
 
-def newest_block(lines: Lines) -> BlockRef:
+def newest_block(lines: PoolView) -> BlockRef:
     """Return the newest block of the endpoint that answers.
 
     Raises:

@@ -6,7 +6,7 @@ from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.errors import InputError, TransientError
-from oracle.rpc.fanout import Lines, RevertedError
+from oracle.rpc.fanout import PoolView, RevertError
 from oracle.rpc.understanding import understood
 
 CONTRACT = "TaskNetwork"
@@ -52,7 +52,7 @@ def drop_call(task: TaskKey) -> str:
     return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
 
 
-def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> None:
+def check_dispatcher(lines: PoolView, network: Address, dispatcher: Address) -> None:
     """Make sure that the network takes starts from our key.
 
     Raises:
@@ -78,11 +78,11 @@ def check_dispatcher(lines: Lines, network: Address, dispatcher: Address) -> Non
     )
 
 
-def _dispatcher(lines: Lines, network: Address) -> str:
+def _dispatcher(lines: PoolView, network: Address) -> str:
     asked = {"to": network, "data": call_input(CONTRACT, "dispatcher")}
     try:
         answer = lines.ask("eth_call", asked, "latest")
-    except RevertedError:
+    except RevertError:
         raise TransientError(f"{network} does not answer as a TaskNetwork") from None
     with understood(f"a TaskNetwork at {network}"):
         (found,) = call_output(CONTRACT, "dispatcher", answer)

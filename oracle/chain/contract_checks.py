@@ -1,16 +1,16 @@
 """Makes sure that the addresses of the settings hold the contracts that we read."""
 
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.errors import InputError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 class NotTheContractError(InputError):
     """An address holds no contract, or another one than the profile reads."""
 
 
-def check_code(endpoint: Endpoint, reader: Reader) -> None:
+def check_code(endpoint: Endpoint, reader: EventReader) -> None:
     """Look for each event that we read in the code of its contract.
 
     The first topic of an event stands in the code that says it, as it is. Behind a proxy the
@@ -26,7 +26,7 @@ def check_code(endpoint: Endpoint, reader: Reader) -> None:
         contract, topics = reader.contracts[address]
         where = f"{contract} at {address}"
         if code is None:
-            raise EndpointError(endpoint.name, Kind.INVALID, f"{where}: null instead of its code")
+            raise RpcError(endpoint.name, ErrorKind.INVALID, f"{where}: null instead of its code")
         if code in {"", "0x"}:
             raise NotTheContractError(
                 f"{where}: there is no contract at this address of this chain"

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from oracle.chain.decode.abi import load
 from oracle.chain.decode.oracle_logs import CONTRACT as ORACLE
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Hash
 from oracle.rpc.client import Endpoint
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 _WORD = 64
 
@@ -35,7 +35,7 @@ _COUNTERS: Mapping[str, Mapping[str, _Counter]] = MappingProxyType(
 )
 
 
-def counted(endpoint: Endpoint, reader: Reader, block_hash: Hash) -> dict[str, int]:
+def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[str, int]:
     """Return what the reader's contracts count at the end of this block, by name.
 
     Empty where the profile names no contract that counts.
@@ -59,15 +59,15 @@ def counted(endpoint: Endpoint, reader: Reader, block_hash: Hash) -> dict[str, i
             name: _word(endpoint.name, answer, counter.word)
             for (name, _, _, counter), answer in zip(asked, answers, strict=True)
         }
-    except EndpointError as error:
+    except RpcError as error:
         if error.kind not in _NO_SUCH_CALL:
             raise
         # It serves what we index by all the same.
-        raise EndpointError(endpoint.name, Kind.UNSUPPORTED, error.words) from None
+        raise RpcError(endpoint.name, ErrorKind.UNSUPPORTED, error.words) from None
 
 
 # How those answer that know no state of old blocks, or no EIP-1898, or have another contract.
-_NO_SUCH_CALL = {Kind.INVALID, Kind.UNKNOWN}
+_NO_SUCH_CALL = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 
 def _word(endpoint: str, answer: str | None, place: int) -> int:
@@ -77,4 +77,4 @@ def _word(endpoint: str, answer: str | None, place: int) -> int:
             return int(digits, 16)
     except ValueError:
         pass
-    raise EndpointError(endpoint, Kind.INVALID, f"eth_call: {str(answer)[:80]!r} is no number")
+    raise RpcError(endpoint, ErrorKind.INVALID, f"eth_call: {str(answer)[:80]!r} is no number")

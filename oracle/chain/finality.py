@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import Endpoint
 from oracle.rpc.headers import header
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +82,5 @@ def _around(
 def _block(endpoint: Endpoint, number: int) -> BlockRef:
     block = header(endpoint, number)
     if block is None:
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {number}")
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
     return block

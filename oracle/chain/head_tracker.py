@@ -6,11 +6,11 @@ from dataclasses import replace
 import structlog
 
 from oracle.chain.finality import Finality
-from oracle.chain.heads import Heads, StrangerError, look
+from oracle.chain.heads import Heads, WrongChainError, look
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
 # When the newest block has stayed the same for longer, the other endpoints are asked as well.
@@ -26,7 +26,7 @@ _LONGEST_BELOW_SECONDS = 60.0
 _NEWEST = 0.2
 
 
-class Standstill:
+class StallDetector:
     """Tells a chain that stands still from one that is slow; seconds are those of two clocks.
 
     How long blocks take is in block time; for how long none came, in seconds that were watched.
@@ -70,7 +70,7 @@ class HeadTracker:
     """
 
     def __init__(
-        self, endpoints: Endpoints, finality: Finality, clock: Callable[[], float]
+        self, endpoints: EndpointPool, finality: Finality, clock: Callable[[], float]
     ) -> None:
         self._endpoints = endpoints
         self._finality = finality
@@ -79,7 +79,7 @@ class HeadTracker:
         # The highest block seen, and when it came or all endpoints were found to stand there.
         self._newest = -1
         self._moved_at = clock()
-        self._standstill = Standstill()
+        self._standstill = StallDetector()
         # Every endpoint has been asked since the last block came.
         self._all_stand = False
         self._is_stalled = False
@@ -122,19 +122,19 @@ class HeadTracker:
         def ahead(endpoint: Endpoint) -> Heads:
             try:
                 heads = self._look(endpoint)
-            except EndpointError as error:
-                if error.kind is Kind.BEHIND:
+            except RpcError as error:
+                if error.kind is ErrorKind.BEHIND:
                     below.append(endpoint.newest)
                 raise
             if self._is_behind(heads.latest.number):
                 behind[endpoint] = heads
                 words = f"at block {heads.latest.number}"
-                raise EndpointError(endpoint.name, Kind.BEHIND, words)
+                raise RpcError(endpoint.name, ErrorKind.BEHIND, words)
             return heads
 
         try:
             heads = self._endpoints.use(ahead)
-        except EndpointError:
+        except RpcError:
             if not behind:
                 self._doubt_final(below)
                 raise
@@ -144,7 +144,7 @@ class HeadTracker:
     def _look(self, endpoint: Endpoint) -> Heads:
         try:
             return look(endpoint, self._finality, self._final, self._endpoints.anchors[:1])
-        except StrangerError as error:
+        except WrongChainError as error:
             self._endpoints.quarantine(endpoint, error.words)
             raise
 

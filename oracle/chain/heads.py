@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from oracle.chain.finality import Finality, final_block
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import TAGS, Endpoint
-from oracle.rpc.endpoints.checkpoints import Anchor, fault_in
+from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in
 from oracle.rpc.headers import header, headers
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
 
@@ -28,7 +28,7 @@ class Heads:
     stalled: bool = False
 
 
-class StrangerError(EndpointError):
+class WrongChainError(RpcError):
     """The endpoint shows another chain than ours."""
 
 
@@ -36,7 +36,7 @@ def look(
     endpoint: Endpoint,
     finality: Finality,
     before: BlockRef | None,
-    anchors: Sequence[Anchor] = (),
+    anchors: Sequence[Checkpoint] = (),
 ) -> Heads:
     """Ask one endpoint, in one batch; `before` is the final block of the last look, of whoever.
 
@@ -48,12 +48,12 @@ def look(
     faults = (fault_in(block, anchor) for block, anchor in zip(anchored, anchors, strict=True))
     fault = next((fault for fault in faults if fault), None)
     if fault is not None:
-        raise StrangerError(endpoint.name, Kind.QUARANTINED, fault)
+        raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, fault)
     endpoint.head, endpoint.newest = latest, latest.number
     metrics.HEAD.labels(endpoint.label).set(latest.number)
     if before is not None and latest.number < before.number:
         words = f"is at block {latest.number}, block {before.number} was final before"
-        raise EndpointError(endpoint.name, Kind.BEHIND, words)
+        raise RpcError(endpoint.name, ErrorKind.BEHIND, words)
     safe, finalized = tagged.get("safe"), _forward(endpoint, tagged.get("finalized"))
     return Heads(latest, safe, final_block(endpoint, finality, latest, finalized, before))
 
@@ -77,14 +77,14 @@ def _asked(
     try:
         # The newest one last: it is not older than what it is compared with.
         found = headers(endpoint, [*anchors, *endpoint.tags, "latest"])
-    except EndpointError as error:
+    except RpcError as error:
         if not endpoint.tags or error.kind in _SAYS_NOTHING_OF_TAGS:
             raise
         endpoint.tags = known_tags(endpoint)
         found = headers(endpoint, [*anchors, *endpoint.tags, "latest"])
     latest = found[-1]
     if latest is None:
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, "no latest block")
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
     tagged = dict(zip(endpoint.tags, found[len(anchors) : -1], strict=True))
     for tag in TAGS:
         metrics.TAG.labels(endpoint.label, tag).set(tagged.get(tag) is not None)
@@ -102,7 +102,7 @@ def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | No
     if highest > latest.number:
         metrics.INCONSISTENT.labels(endpoint.label, "finalized above latest").inc()
         words = f"shows block {highest} as final or safe, and {latest.number} as the newest"
-        raise EndpointError(endpoint.name, Kind.INVALID, words)
+        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     return latest
 
 
@@ -119,19 +119,19 @@ def _forward(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
 
 
 _SAYS_NOTHING_OF_TAGS = {
-    Kind.THROTTLED,
-    Kind.REFUSED,
-    Kind.UNREACHABLE,
-    Kind.SLOW,
-    Kind.CUT,
-    Kind.RESTING,
+    ErrorKind.THROTTLED,
+    ErrorKind.REFUSED,
+    ErrorKind.UNREACHABLE,
+    ErrorKind.SLOW,
+    ErrorKind.CUT,
+    ErrorKind.RESTING,
 }
 
 
 def _is_known(endpoint: Endpoint, tag: str) -> bool:
     try:
         header(endpoint, tag)
-    except EndpointError as error:
+    except RpcError as error:
         if error.kind in _SAYS_NOTHING_OF_TAGS:
             raise
         return False

@@ -12,7 +12,7 @@ from itertools import chain
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
-from oracle.rpc.responses import LogAnswer
+from oracle.rpc.responses import LogResponse
 
 # Until the header of the block tells it; the second where the endpoint said what is no time.
 UNKNOWN_TIME, NO_TIME = -1, -2
@@ -51,7 +51,7 @@ class Filter:
             }
         ]
 
-    def passes(self, answer: LogAnswer) -> bool:
+    def passes(self, answer: LogResponse) -> bool:
         """Tell whether a log, in whatever case it is written, is one that we ask for."""
         return (
             answer.address.lower() in self.addresses
@@ -60,7 +60,7 @@ class Filter:
         )
 
 
-def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) -> list[Log]:
+def checked(answers: Sequence[LogResponse], blocks: BlockRange, wanted: Filter) -> list[Log]:
     """Return the logs in order of (block, index), without exact repetitions.
 
     `time` is UNKNOWN_TIME where the endpoint does not say it, NO_TIME where it says something
@@ -81,7 +81,7 @@ def checked(answers: Sequence[LogAnswer], blocks: BlockRange, wanted: Filter) ->
     return logs
 
 
-def _make_lower_hex(answers: Sequence[LogAnswer]) -> None:
+def _make_lower_hex(answers: Sequence[LogResponse]) -> None:
     """Make sure that all is `0x` and lower-case hex; looks at all of it in one go."""
     written = list(chain.from_iterable([answer.topics for answer in answers]))
     written += [answer.data for answer in answers]
@@ -106,7 +106,7 @@ def _is_lower_hex(written: Sequence[str]) -> bool:
     return left == b"x" * len(written)
 
 
-def _read(answers: Sequence[LogAnswer]) -> list[Log]:
+def _read(answers: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
     # Of the block at hand; logs of one block stand together, or else the answer is sorted below.
     number = block_hash = stamp = None
@@ -151,7 +151,7 @@ def _read(answers: Sequence[LogAnswer]) -> list[Log]:
     return logs if is_sorted else _in_order(logs)
 
 
-def _fault(answer: LogAnswer, block: int) -> str:
+def _fault(answer: LogResponse, block: int) -> str:
     if answer.removed:
         return f"a removed log in block {block}"
     if not answer.topics:

@@ -2,13 +2,13 @@
 
 from oracle.chain.log_filter import Filter
 from oracle.domain.blocks import BlockRange
-from oracle.rpc.background import Errand
+from oracle.rpc.background import BackgroundCall
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.capabilities import EndpointFacts
-from oracle.rpc.endpoints.facts import DAY, HOUR, FactKeeper, recall, remember
-from oracle.rpc.endpoints.probe import Wanted, probe
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.rpc_errors import EndpointError
+from oracle.rpc.endpoints.capabilities import Capabilities
+from oracle.rpc.endpoints.facts import DAY, HOUR, CapabilityStore, recall, remember
+from oracle.rpc.endpoints.probe import ProbeRequirements, probe
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import RpcError
 
 
 class Prober:
@@ -18,7 +18,11 @@ class Prober:
     """
 
     def __init__(
-        self, endpoints: Endpoints, wanted: Filter, first: int, keeper: FactKeeper | None = None
+        self,
+        endpoints: EndpointPool,
+        wanted: Filter,
+        first: int,
+        keeper: CapabilityStore | None = None,
     ) -> None:
         self._endpoints = endpoints
         self._filter = wanted
@@ -28,7 +32,7 @@ class Prober:
         self._due: dict[Endpoint, float] = {}
         self._whole_at: dict[Endpoint, float] = {}
         # What one is asked: who hangs must not hold up whoever calls.
-        self.errand: Errand[EndpointFacts] = Errand()
+        self.errand: BackgroundCall[Capabilities] = BackgroundCall()
         # Whom it is asked, and when, if it is asked all.
         self._asked: tuple[Endpoint, float | None] | None = None
         if keeper is not None:
@@ -49,7 +53,7 @@ class Prober:
         (endpoint, whole_at), self._asked = self._asked, None
         try:
             facts = ended.result()
-        except EndpointError as error:
+        except RpcError as error:
             return {"did": "probe", "endpoint": endpoint.name, "failed": error.words}
         if whole_at is not None:
             self._whole_at[endpoint] = whole_at
@@ -69,7 +73,7 @@ class Prober:
         self._asked = endpoint, now if is_whole else None
         self.errand.begin(lambda: probe(endpoint, wanted, known), f"probe {endpoint.label}")
 
-    def _learned(self, endpoint: Endpoint, facts: EndpointFacts) -> dict[str, object]:
+    def _learned(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
         endpoint.facts = facts
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault)
@@ -86,8 +90,10 @@ class Prober:
         }
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ProbeRequirements:
         """What an endpoint must have."""
         (asked,) = self._filter.params(BlockRange(0, 0))
         logs = {k: v for k, v in dict(asked).items() if k in {"address", "topics"}}  # type: ignore[call-overload]  # parameters are plain JSON
-        return Wanted(self._endpoints.chain_id, self._endpoints.anchors, logs, self._first)
+        return ProbeRequirements(
+            self._endpoints.chain_id, self._endpoints.anchors, logs, self._first
+        )

@@ -7,18 +7,18 @@ The publishing side's port stands in `publisher`'s own words, next to the servic
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.witnesses import Witness
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import Scope
+from oracle.domain.coverage import IngestScope
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 
 
-class Chain(Protocol):
+class ChainReader(Protocol):
     """Reads the chain; every method may raise TransientError (try again at the next tick)."""
 
     def heads(self) -> Heads:
@@ -37,7 +37,7 @@ class Chain(Protocol):
         """
         ...
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
 
         The chain sizes the range by what its endpoints like, and may read ahead; whoever asks
@@ -99,7 +99,7 @@ class Chain(Protocol):
         endpoint: str | None = None,
         *,
         than: str | None = None,
-    ) -> Window:
+    ) -> BlockWindow:
         """Return what one endpoint says of `blocks.first` on, up to `blocks.last` or less, anew.
 
         Checked up to `level`, or as far as the chain allows: `window.level` tells. Asked is the
@@ -126,7 +126,7 @@ class Chain(Protocol):
         """
         ...
 
-    def narrowed(self, scope: Scope) -> "Chain":
+    def narrowed(self, scope: IngestScope) -> "ChainReader":
         """Return the same chain, asked for no more than this scope."""
         ...
 
@@ -135,7 +135,7 @@ class Chain(Protocol):
         ...
 
 
-class Reader(Protocol):
+class LogReader(Protocol):
     """Turns stored rows into events; never asks the chain."""
 
     @property

@@ -7,32 +7,32 @@ from typing import Self
 import structlog
 
 from oracle.chain.counters import counted
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.fetch.window_prefetch import ReadAhead
-from oracle.chain.fetch.window_source import Windows
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.fetch.window_prefetch import WindowPrefetch
+from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.finality import Finality
 from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.heads import Heads
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.part import part_of
 from oracle.chain.start_check import check_endpoints
-from oracle.chain.verification.calibration import Trait, Trust
-from oracle.chain.verification.verification_policy import Policy
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.chain.witnesses import Witness, Witnesses
 from oracle.devnet.fakechain.recorder import Line, recorded
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import Scope
+from oracle.domain.coverage import IngestScope
 from oracle.domain.ids import Hash
 from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.checkpoints import Anchor
+from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.headers import header, linked
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.repeating import Repeating
 
 
-class Source:
+class ChainSource:
     """Reads one chain through its endpoints; see services/ports.py `Chain`.
 
     Used by one thread at a time; its own threads only read ahead.
@@ -40,8 +40,8 @@ class Source:
 
     def __init__(
         self,
-        endpoints: Endpoints,
-        reader: Reader,
+        endpoints: EndpointPool,
+        reader: EventReader,
         finality_depth: int,
         clock: Callable[[], float] = time.monotonic,
         finality_seconds: int = 0,
@@ -54,8 +54,8 @@ class Source:
         self.tracker = HeadTracker(endpoints, finality, clock)
         self._outvoted = Repeating("endpoint_outvoted")
         self._witnesses = Witnesses(endpoints, clock)
-        self._windows = Windows(endpoints, reader, Policy(), Trust(clock))
-        self._ahead = ReadAhead(
+        self._windows = WindowSource(endpoints, reader, VerificationPolicy(), Calibration(clock))
+        self._ahead = WindowPrefetch(
             lambda blocks: self._windows.window(blocks, with_headers=False),
             lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
@@ -67,7 +67,7 @@ class Source:
         *,
         chain_id: int,
         finality_depth: int,
-        reader: Reader,
+        reader: EventReader,
         finality_seconds: int = 0,
     ) -> Self:
         """Return the chain behind these endpoints, the first preferred; asks nothing yet.
@@ -75,21 +75,21 @@ class Source:
         Raises:
             InputError: no endpoint, or one that is no http(s) address.
         """
-        endpoints = Endpoints([Endpoint(url.strip()) for url in urls], chain_id)
+        endpoints = EndpointPool([Endpoint(url.strip()) for url in urls], chain_id)
         return cls(endpoints, reader, finality_depth, finality_seconds=finality_seconds)
 
-    def prove_by(self, policy: Policy, trust: Trust | None = None) -> None:
+    def prove_by(self, policy: VerificationPolicy, trust: Calibration | None = None) -> None:
         """Check windows as high as this policy says; `trust` is what is known of the chain.
 
         Until this is called that is as high as the chain allows, and nothing is known of it.
         """
         self._ahead.drop()
-        trust = Trust(self._clock) if trust is None else trust
-        self._windows = Windows(self._endpoints, self._reader, policy, trust)
+        trust = Calibration(self._clock) if trust is None else trust
+        self._windows = WindowSource(self._endpoints, self._reader, policy, trust)
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
         """Use no endpoint that shows another block at this height; `source` says who says so."""
-        self._endpoints.hold(Anchor(number, block_hash, source))
+        self._endpoints.hold(Checkpoint(number, block_hash, source))
 
     def check(self) -> None:
         """Ask every endpoint for its chain, and for the code of the contracts until one has it.
@@ -129,10 +129,10 @@ class Source:
         if known in shown:
             return known
         if not shown:
-            raise EndpointError("every endpoint", Kind.INVALID, "no block 0")
+            raise RpcError("every endpoint", ErrorKind.INVALID, "no block 0")
         if known is not None and len(shown) < len(self._endpoints):
             words = f"shows block 0 as {shown[0]}, the database as {known}; others are silent"
-            raise EndpointError("an endpoint", Kind.INVALID, words)
+            raise RpcError("an endpoint", ErrorKind.INVALID, words)
         return shown[0]
 
     def heads(self) -> Heads:
@@ -164,7 +164,7 @@ class Source:
         """
         return self._endpoints.use(lambda endpoint: linked(endpoint, blocks))
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
 
         Without headers, for final blocks, it reads ahead: whoever asks for
@@ -187,7 +187,7 @@ class Source:
         endpoint: str | None = None,
         *,
         than: str | None = None,
-    ) -> Window:
+    ) -> BlockWindow:
         """See services/ports.py."""
         return self._windows.verified(blocks, level, endpoint, than)
 
@@ -227,7 +227,7 @@ class Source:
         """Do not use it until it shows our final block of this height and hash."""
         self._ahead.drop()
         self.tracker.fall_back()
-        self._endpoints.quarantine(endpoint, why, Anchor(*final, "our database"))
+        self._endpoints.quarantine(endpoint, why, Checkpoint(*final, "our database"))
 
     def convict(self, endpoint: str, why: str) -> None:
         """Do not ask it anything until an operator readmits it: it was proven wrong."""
@@ -240,7 +240,7 @@ class Source:
     def is_vouched(self) -> bool:
         """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
         trust = self._windows.trust
-        return trust.has(Trait.HEADER) and trust.has(Trait.RECEIPTS)
+        return trust.has(HeaderFeature.HEADER) and trust.has(HeaderFeature.RECEIPTS)
 
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""
@@ -258,7 +258,7 @@ class Source:
         """Return the level that every block of history reaches now; asks no endpoint."""
         return self._windows.of_history()
 
-    def narrowed(self, scope: Scope) -> "Source":
+    def narrowed(self, scope: IngestScope) -> "ChainSource":
         """Return the same chain, asked for less; it uses the same endpoints."""
         part = part_of(self._reader, scope)
         narrow = type(self)(self._endpoints, part, self._finality_depth, self._clock)

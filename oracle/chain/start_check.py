@@ -1,24 +1,24 @@
 """What is looked at before anything is read: every endpoint's chain, and the contracts' code."""
 
 from oracle.chain.contract_checks import NotTheContractError, check_code
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # What one of several is left out for, and what may be waited for.
-_SETTINGS = {Kind.REFUSED, Kind.INVALID, Kind.UNSUPPORTED}
-_MAY_COME = set(Kind) - _SETTINGS - {Kind.QUARANTINED}
+_SETTINGS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
+_MAY_COME = set(ErrorKind) - _SETTINGS - {ErrorKind.QUARANTINED}
 
 
-def check_endpoints(endpoints: Endpoints, reader: Reader) -> None:
+def check_endpoints(endpoints: EndpointPool, reader: EventReader) -> None:
     """See `Source.check`."""
-    failures: dict[Endpoint, EndpointError] = {}
+    failures: dict[Endpoint, RpcError] = {}
     for endpoint in endpoints:
         try:
             endpoints.prove(endpoint)
-        except EndpointError as error:
+        except RpcError as error:
             failures[endpoint] = error
     if failures and failures.keys() == set(endpoints):
         raise _silence(endpoints, list(failures.values()))
@@ -28,7 +28,7 @@ def check_endpoints(endpoints: Endpoints, reader: Reader) -> None:
     _check_contracts(endpoints, reader)
 
 
-def _silence(endpoints: Endpoints, failures: list[EndpointError]) -> TransientError:
+def _silence(endpoints: EndpointPool, failures: list[RpcError]) -> TransientError:
     if endpoints.roll.proven_wrong().keys() >= {one.endpoint for one in failures}:
         return failures[0]
     late = [error for error in failures if error.kind in _MAY_COME]
@@ -37,7 +37,7 @@ def _silence(endpoints: Endpoints, failures: list[EndpointError]) -> TransientEr
     return silence
 
 
-def _check_contracts(endpoints: Endpoints, reader: Reader) -> None:
+def _check_contracts(endpoints: EndpointPool, reader: EventReader) -> None:
     complaints: list[NotTheContractError] = []
 
     def look(endpoint: Endpoint) -> None:
@@ -45,11 +45,11 @@ def _check_contracts(endpoints: Endpoints, reader: Reader) -> None:
             check_code(endpoint, reader)
         except NotTheContractError as complaint:
             complaints.append(complaint)
-            raise EndpointError(endpoint.name, Kind.INVALID, str(complaint)) from None
+            raise RpcError(endpoint.name, ErrorKind.INVALID, str(complaint)) from None
 
     try:
         endpoints.use(look)
-    except EndpointError:
+    except RpcError:
         # One that stands still, or has lost the chain, says so too.
         if len(complaints) == len(endpoints):
             raise complaints[0] from None

@@ -11,13 +11,13 @@ from weakref import WeakSet
 
 from msgspec import Meta, Struct, ValidationError, convert
 
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.client import Endpoint
-from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionAnswer, number
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, number
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # `0x` and the first four bytes of an input.
 SELECTOR_DIGITS = 10
@@ -27,7 +27,7 @@ _METHOD = "eth_getBlockReceipts"
 Selectors = Mapping[Address, frozenset[str]]
 
 
-class SentAnswer(
+class SentTransactionResponse(
     Struct,
     gc=False,
     rename={"sender": "from", "block_hash": "blockHash", "at": "transactionIndex"},
@@ -43,7 +43,7 @@ class SentAnswer(
     at: Quantity | None = None
 
 
-class StatusAnswer(Struct, gc=False, rename="camel"):
+class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
     """What we keep of a receipt: `status` is 1 where the transaction succeeded."""
 
     transaction_hash: Hex32
@@ -58,7 +58,7 @@ def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
 
 
 def calls_in(
-    endpoint: str, block: BlockRef, sent: Sequence[SentAnswer], selectors: Selectors
+    endpoint: str, block: BlockRef, sent: Sequence[SentTransactionResponse], selectors: Selectors
 ) -> list[Call]:
     """Return the watched calls among a block's transactions; if they succeeded is not known yet.
 
@@ -73,7 +73,7 @@ def calls_in(
         elsewhere = answer.block_hash is not None and answer.block_hash.lower() != block.hash
         if elsewhere or (answer.at is not None and number(endpoint, answer.at) != index):
             words = f"transaction {answer.hash} does not stand where block {block.number} has it"
-            raise EndpointError(endpoint, Kind.INVALID, words)
+            raise RpcError(endpoint, ErrorKind.INVALID, words)
         call = Call(
             block.number,
             block.hash,
@@ -103,28 +103,30 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     for call in calls:
         receipt = receipts.get(call.tx_hash)
         if receipt is None:
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no receipt of {call.tx_hash}")
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no receipt of {call.tx_hash}")
         if receipt.block_hash.lower() != call.block_hash:
             words = f"the receipt of {call.tx_hash} is of another block"
-            raise EndpointError(endpoint.name, Kind.INVALID, words)
+            raise RpcError(endpoint.name, ErrorKind.INVALID, words)
         call.succeeded = number(endpoint.name, receipt.status) == 1
 
 
-def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, StatusAnswer]:
+def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptStatusResponse]:
     """Return receipts by transaction: by the block where that is served, else one by one."""
     try:
         if _gives_blocks(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
-            found = endpoint.batch(_METHOD, [[hex(place)] for place in blocks], list[StatusAnswer])
+            found = endpoint.batch(
+                _METHOD, [[hex(place)] for place in blocks], list[ReceiptStatusResponse]
+            )
             return {
                 entry.transaction_hash.lower(): entry for each in found for entry in each or ()
             }
-    except EndpointError as error:
+    except RpcError as error:
         # Of a block that holds more than one answer may.
-        if error.kind is not Kind.TOO_LARGE:
+        if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
-    one_by_one = endpoint.batch("eth_getTransactionReceipt", params, StatusAnswer)
+    one_by_one = endpoint.batch("eth_getTransactionReceipt", params, ReceiptStatusResponse)
     return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
 
 
@@ -136,9 +138,9 @@ def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
     """Find out by one question alone: in a batch, a refusal would look like one of its size."""
     if endpoint not in _GIVING and endpoint.has(_METHOD):
         try:
-            endpoint.call(_METHOD, [hex(block)], list[StatusAnswer])
-        except EndpointError as error:
-            if error.kind is not Kind.UNSUPPORTED:
+            endpoint.call(_METHOD, [hex(block)], list[ReceiptStatusResponse])
+        except RpcError as error:
+            if error.kind is not ErrorKind.UNSUPPORTED:
                 raise
             return False
         _GIVING.add(endpoint)
@@ -150,7 +152,7 @@ Sent = dict[str, object]
 See = Callable[[Call, Sent], None]
 
 
-def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader, see: See) -> list[Call]:
+def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: See) -> list[Call]:
     """Fetch the transactions of these logs; that they succeeded, the logs prove.
 
     Raises:
@@ -168,21 +170,21 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: Reader, see: See) 
     if dead:
         # An input that is not the call's: another endpoint may know the right one.
         words = f"cannot read {dead[0].name} of block {dead[0].block}: {dead[0].error}"
-        raise EndpointError(endpoint.name, Kind.INVALID, words)
+        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     return calls
 
 
 def _call(endpoint: str, log: Log, sent: Sent | None) -> Call:
     if sent is None:
-        raise EndpointError(endpoint, Kind.NOT_THERE, f"no transaction {log.tx_hash}")
+        raise RpcError(endpoint, ErrorKind.NOT_THERE, f"no transaction {log.tx_hash}")
     try:
-        answer = convert(sent, TransactionAnswer)
+        answer = convert(sent, TransactionResponse)
     except ValidationError as error:
-        raise EndpointError(endpoint, Kind.INVALID, f"{log.tx_hash}: {error}") from None
+        raise RpcError(endpoint, ErrorKind.INVALID, f"{log.tx_hash}: {error}") from None
     if answer.hash.lower() != log.tx_hash or (answer.block_hash or "").lower() != log.block_hash:
-        raise EndpointError(endpoint, Kind.INVALID, f"another transaction for {log.tx_hash}")
+        raise RpcError(endpoint, ErrorKind.INVALID, f"another transaction for {log.tx_hash}")
     if (answer.to or "").lower() != log.address:
-        raise EndpointError(endpoint, Kind.INVALID, f"{log.tx_hash} calls another contract")
+        raise RpcError(endpoint, ErrorKind.INVALID, f"{log.tx_hash} calls another contract")
     return Call(
         log.block,
         log.block_hash,

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.headers import headers
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.responses import SealedAnswer, block_ref
-from oracle.rpc.rpc_errors import EndpointError
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.responses import FullHeaderResponse, block_ref
+from oracle.rpc.rpc_errors import RpcError
 
 # A second opinion of history must come so soon, or that endpoint is left alone for a while: who
 # hangs would cost as much with every window.
@@ -29,7 +29,7 @@ class Witness(NamedTuple):
 class Witnesses:
     """Used by one thread at a time; `clock` counts seconds."""
 
-    def __init__(self, endpoints: Endpoints, clock: Callable[[], float]) -> None:
+    def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
         # Who gave no answer in time, and until when nobody waits for it again.
@@ -45,7 +45,7 @@ class Witnesses:
             try:
                 self._endpoints.prove(endpoint)
                 head, block = headers(endpoint, ["latest", number])
-            except EndpointError:
+            except RpcError:
                 continue
             if head is not None:
                 found.append(Witness(endpoint.name, block, head))
@@ -61,10 +61,10 @@ class Witnesses:
                 self._endpoints.prove(endpoint)
                 params = [hex(number), False]
                 answer = endpoint.call(
-                    "eth_getBlockByNumber", params, SealedAnswer, within=_WITHIN_SECONDS
+                    "eth_getBlockByNumber", params, FullHeaderResponse, within=_WITHIN_SECONDS
                 )
                 block = None if answer is None else block_ref(endpoint.name, answer)
-            except EndpointError:
+            except RpcError:
                 self._rests[endpoint.name] = self._clock() + _REST_SECONDS
                 continue
             if block is not None and block.number == number:

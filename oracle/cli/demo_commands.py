@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.options import JsonOption
-from oracle.daemon.stopping import Stop, listening
+from oracle.daemon.stopping import StopSignal, listening
 from oracle.devnet.demo.ending import Summary
 from oracle.devnet.demo.screen import Screen
 from oracle.devnet.demo.show import START_TIME, Options, show
@@ -49,7 +49,7 @@ def _demo(
     Exit code 0 only if every score on chain equals the one that an independent process computes
     from the chain's logs, and the bad node was kicked out and took its stake.
     """
-    console, stop = Console(stderr=True), Stop()
+    console, stop = Console(stderr=True), StopSignal()
     options = Options(port=port, stop=stop.event)
     if waves is not None:
         options = replace(options, waves=waves)
@@ -97,7 +97,7 @@ def _devnet(
     errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
     Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
     """
-    stop = Stop()
+    stop = StopSignal()
     with listening(stop, _ENDS):
         options = DevnetOptions(port, block_seconds, chaos, stop.event)
         devnet(folder.resolve(), options, lambda text: typer.echo(text, err=True))

@@ -21,20 +21,20 @@ from oracle.cli.options import (
 from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
-from oracle.daemon.daemon_health import Watch
+from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.introducing import check_contract, introduce
 from oracle.daemon.lease.lease_keeper import try_take
 from oracle.daemon.lease.lease_keeping import leading, leased
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.patience import Patience, patient
-from oracle.daemon.scheduler import Beats, Waker, run as run_steps, run_once
+from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
 from oracle.daemon.startup import await_chain, await_lease, refuse_living
-from oracle.daemon.steps import Work, steps_of
-from oracle.daemon.stopping import Stop, until_told
+from oracle.daemon.steps import DaemonSteps, steps_of
+from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web import build, serving
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer import finality_halt
-from oracle.rpc.new_heads import Sight, Wakeups
+from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 from oracle.telemetry import logging_setup, metrics
 
@@ -91,7 +91,7 @@ def run(
     if once and standby:
         raise InputError("--once leaves when all is done, and --standby waits: give one")
 
-    def work(stop: Stop) -> None:
+    def work(stop: StopSignal) -> None:
         with open_app(config) as app:
             told = app.config
             logging_setup.configure(told.log.format, told.log.level)
@@ -120,7 +120,7 @@ class _Sends(NamedTuple):
     starts: bool
 
 
-def _once(app: App, sends: _Sends, stop: Stop) -> None:
+def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
     """Catch up, do what is due, and leave; a signal ends it after the turn at hand."""
     Patience(stop).borne(app.require_chain)
     stop.check()
@@ -143,7 +143,7 @@ def _once(app: App, sends: _Sends, stop: Stop) -> None:
         raise TransientError(f"not known what became of a call: {unproven[0]}")
 
 
-def _daemon(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> None:
+def _daemon(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> None:
     """Be the daemon."""
     _wait_for_chain(app, stop)
     if stop.reason is None:
@@ -156,7 +156,7 @@ def _daemon(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> None:
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
-def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
+def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
     """Do the work of the one that writes."""
     work = _prepared(app, epoch, sends)
     with _serving(app, work.watch) as address:
@@ -177,7 +177,7 @@ def _lead(app: App, epoch: int, sends: _Sends, stop: Stop) -> None:
             run_steps(steps, stop.event, work.watch.beats, waker)
 
 
-def _lease(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> int | None:
+def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> int | None:
     """Take the lease; return its epoch, None: told to end first.
 
     A standby waits for it with everything checked that can be; who does not stand by, for that of
@@ -196,7 +196,7 @@ def _lease(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> int | No
         if epoch is not None:
             return epoch
         refuse_living(before)
-    watch = Watch(Beats(time.monotonic))
+    watch = DaemonHealth(JobLiveness(time.monotonic))
     settle()
     with _serving(app, watch) as address:
         if before is None:
@@ -207,18 +207,18 @@ def _lease(app: App, sends: _Sends, stop: Stop, *, is_standby: bool) -> int | No
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
-def _wait_for_chain(app: App, stop: Stop) -> None:
+def _wait_for_chain(app: App, stop: StopSignal) -> None:
     """Return at once where an endpoint answers; else say why not, until one does."""
     try:
         app.require_chain()
     except TransientError as error:
-        watch = Watch(Beats(time.monotonic))
+        watch = DaemonHealth(JobLiveness(time.monotonic))
         with _serving(app, watch) as address:
             structlog.get_logger().warning("waiting", web=address, reason=str(error))
             await_chain(app, watch, stop)
 
 
-def _serving(app: App, watch: Watch) -> AbstractContextManager[str]:
+def _serving(app: App, watch: DaemonHealth) -> AbstractContextManager[str]:
     web = build(watch, app.opened_store, app.board)
     return serving(web, app.config.web.host, app.config.web.port)
 
@@ -255,13 +255,13 @@ def migrate(
         typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
 
 
-def _prepared(app: App, epoch: int, sends: _Sends) -> Work:
+def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
     """Check everything that can be checked before the first turn."""
     app.store.fence(epoch)
     # Who led before may have found out somebody since this process began.
     app.recall_quarantine()
     app.identify()
-    work = Work(app, epoch, Watch(Beats(time.monotonic)))
+    work = DaemonSteps(app, epoch, DaemonHealth(JobLiveness(time.monotonic)))
     closed = finality_halt.show(app.store)
     if closed is not None:
         structlog.get_logger().error("latched", reason=closed)
@@ -286,10 +286,10 @@ def _woken(app: App, waker: Waker) -> Iterator[None]:
         yield
         return
     tracker = app.source.tracker
-    wakeups = Wakeups(
+    wakeups = NewHeadSubscription(
         url,
         lambda: waker.wake("index"),
-        lambda: Sight(tracker.newest, tracker.block_seconds),
+        lambda: PolledHead(tracker.newest, tracker.block_seconds),
         time.monotonic,
     )
     wakeups.start()

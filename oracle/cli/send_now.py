@@ -9,7 +9,7 @@ from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import leased
 from oracle.errors import InputError
 from oracle.indexer.finality_halt import why_stopped
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.dry_run import rehearse
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
@@ -18,10 +18,10 @@ _NOT_NOW = (
     "the contract does not take it now, or a call about it is on its way: "
     "`qos-oracle outbox list` shows what is"
 )
-Plan = Callable[[Desk, Heads], Step | None]
+Plan = Callable[[TxContext, Heads], StepResult | None]
 
 
-def published(app: App, command: str, plan: Plan) -> list[Step]:
+def published(app: App, command: str, plan: Plan) -> list[StepResult]:
     """Plan one call and send it; the daemon watches it from there.
 
     Raises:

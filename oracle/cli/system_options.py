@@ -15,12 +15,17 @@ from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.queries.explain import Archive
-from oracle.queries.selection.network_snapshot import Question, Survey, survey_events, survey_store
+from oracle.queries.explain import EventArchive
+from oracle.queries.selection.network_snapshot import (
+    NetworkSnapshot,
+    SnapshotQuery,
+    survey_events,
+    survey_store,
+)
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.policy import Policy
+from oracle.systems.policy import SelectionPolicy
 from oracle.systems.policy_overrides import parameters_of, sorted_out, tuned
 from oracle.systems.registry import (
     changeable_in,
@@ -68,28 +73,28 @@ PolicyOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class InputSource:
     """What a command looks at: a file of events, or the database of a configuration.
 
     `rules` are those that it is folded by if nobody wants others. `app` None: a file.
     """
 
     rules: Rules
-    survey: Callable[[Question], Survey]
+    survey: Callable[[SnapshotQuery], NetworkSnapshot]
     app: App | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SystemChoice:
     """A policy and the rules it looks at; `remembers`: it has to see the history first."""
 
-    policy: Policy
+    policy: SelectionPolicy
     rules: Rules
     remembers: bool
 
 
 @contextmanager
-def ground_of(events: str | None, config: Path) -> Iterator[Ground]:
+def ground_of(events: str | None, config: Path) -> Iterator[InputSource]:
     """Open what is to be looked at. A file of events needs no configuration.
 
     Raises:
@@ -98,15 +103,15 @@ def ground_of(events: str | None, config: Path) -> Iterator[Ground]:
     """
     if events is None:
         with open_folded(config) as app:
-            archive = Archive(app.store, app.reader, app.rules)
-            yield Ground(app.rules, lambda asked: survey_store(archive, asked), app)
+            archive = EventArchive(app.store, app.reader, app.rules)
+            yield InputSource(app.rules, lambda asked: survey_store(archive, asked), app)
         return
     with lines_of(events) as lines:
         told = parse_events(lines)
-    yield Ground(SEED, lambda asked: survey_events(told, asked))
+    yield InputSource(SEED, lambda asked: survey_events(told, asked))
 
 
-def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choice:
+def chosen(name: str | None, changes: Mapping[str, str], ground: InputSource) -> SystemChoice:
     """Return the policy of a name, or the one of the ground's rules, with its rules.
 
     The policy of a system that has rules of its own gets those, with the changes; any other
@@ -125,14 +130,14 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: Ground) -> Choi
         if system is None and not changes and _is_bare(policy, ground):
             return _excluding_nobody(policy, ground)
         if base == ground.rules.name and not changes:
-            return Choice(policy, ground.rules, remembers=not own)
+            return SystemChoice(policy, ground.rules, remembers=not own)
         rules = rule_set(base, {**_set(base, ground), **changes})
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
-    return Choice(policy, rules, remembers=not own)
+    return SystemChoice(policy, rules, remembers=not own)
 
 
-def chosen_for_queue(name: str | None, ground: Ground) -> Choice:
+def chosen_for_queue(name: str | None, ground: InputSource) -> SystemChoice:
     """Return the same for a queue, which asks of rules only who is excluded.
 
     So the numbers that the legacy rules lack are not needed: that system excludes nobody.
@@ -146,18 +151,18 @@ def chosen_for_queue(name: str | None, ground: Ground) -> Choice:
     return chosen(name, {}, ground)
 
 
-def _is_bare(policy: Policy, ground: Ground) -> bool:
+def _is_bare(policy: SelectionPolicy, ground: InputSource) -> bool:
     """Tell whether a policy of the legacy system has to do without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and ground.rules.legacy is None
 
 
-def _excluding_nobody(policy: Policy, ground: Ground) -> Choice:
+def _excluding_nobody(policy: SelectionPolicy, ground: InputSource) -> SystemChoice:
     """Where a timeout costs nothing, H stays 1, as in the legacy system."""
     inert = replace(ground.rules, penalty=UNIT, first_penalty=None)
-    return Choice(policy, inert, remembers=False)
+    return SystemChoice(policy, inert, remembers=False)
 
 
-def _policy(name: str, ground: Ground) -> Policy:
+def _policy(name: str, ground: InputSource) -> SelectionPolicy:
     try:
         policy = policy_named(name)
     except ValueError as error:
@@ -169,12 +174,12 @@ def _policy(name: str, ground: Ground) -> Policy:
     return replace(policy, weighting=replace(policy.weighting, weight_floor=floor))
 
 
-def _set(base: str, ground: Ground) -> Mapping[str, str]:
+def _set(base: str, ground: InputSource) -> Mapping[str, str]:
     """What the configuration changes in a rule set, where it is the one of the ground."""
     return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
 
 
-def changed_in(choice: Choice) -> dict[str, str]:
+def changed_in(choice: SystemChoice) -> dict[str, str]:
     """Return the numbers of the rules and of the policy that are not as published, by name."""
     published = parameters_of(policy_named(choice.policy.name))
     own = parameters_of(choice.policy).items()

@@ -11,7 +11,7 @@ import typer
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import HeldError, leased, worker
 from oracle.errors import FatalError
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 
 
@@ -24,7 +24,7 @@ def actor() -> str:
 
 
 @contextmanager
-def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[Unit, Stamp]]:
+def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[UnitOfWork, Stamp]]:
     """One transaction under the lease, in the user's name; a dry run only reads.
 
     Raises:

@@ -10,24 +10,24 @@ from functools import cached_property
 from oracle.bindings.inspection import Expected
 from oracle.bindings.task_network import check_dispatcher
 from oracle.daemon.config.keys_section import Role
-from oracle.daemon.read_app import ReadingRooms
+from oracle.daemon.read_app import ReadApp
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.indexer.rebuild import Manner
-from oracle.kickouts.proof import Prover
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.board import Board
-from oracle.quorum.peer_client import Peers
+from oracle.quorum.peer_client import PeerClients
 from oracle.signing.factory import open_signer
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
-from oracle.txmgr.accounts_and_limits import Keys, Publisher
-from oracle.txmgr.client.fee_quote import Caps
+from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.context import Desk
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.context import TxContext
+from oracle.txmgr.sending_settings import SendSettings
 
 
-class App(ReadingRooms):
+class App(ReadApp):
     """Every room of one daemon; use it in a `with`, which closes what was opened."""
 
     @cached_property
@@ -42,7 +42,7 @@ class App(ReadingRooms):
         return self.oracle_address
 
     @cached_property
-    def keys(self) -> Keys | None:
+    def keys(self) -> ReporterKeys | None:
         """The keys of reports, one or both; None where the configuration names none.
 
         Raises:
@@ -52,7 +52,7 @@ class App(ReadingRooms):
         signer, transmitter = self.key("signer"), self.key("transmitter")
         if signer is None and transmitter is None:
             return None
-        return Keys(signer, transmitter)
+        return ReporterKeys(signer, transmitter)
 
     def key(self, role: Role) -> Signer | None:
         """Return one role's key, opened once, or None. Raises as `open_signer`."""
@@ -74,7 +74,7 @@ class App(ReadingRooms):
         )
 
     @cached_property
-    def publisher(self) -> Publisher:
+    def publisher(self) -> SenderAccount:
         """What looks, tries, signs and sends.
 
         Raises InputError: see `oracle_address`, `chain`, `keys`.
@@ -87,7 +87,7 @@ class App(ReadingRooms):
         return self.key("dispatcher")
 
     @cached_property
-    def dispatch_publisher(self) -> Publisher:
+    def dispatch_publisher(self) -> SenderAccount:
         """The same for starts of tasks, at the network contract.
 
         Raises:
@@ -113,12 +113,12 @@ class App(ReadingRooms):
         return Board()
 
     @cached_property
-    def peers(self) -> Peers | None:
+    def peers(self) -> PeerClients | None:
         """The other reporters; None where the configuration names none."""
         told = self.config.reporters
         if not told.peers:
             return None
-        peers = Peers.of(told.peers, told.poll_seconds, told.timeout_seconds)
+        peers = PeerClients.of(told.peers, told.poll_seconds, told.timeout_seconds)
         self._opened.callback(peers.close)
         return peers
 
@@ -136,9 +136,9 @@ class App(ReadingRooms):
             has_peers=bool(self.config.reporters.peers),
         )
 
-    def desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
+    def desk(self, epoch: int, clock: Callable[[], float]) -> TxContext:
         """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
-        prover = Prover(self.chain, self.store, self.folder, Manner(lease=epoch))
+        prover = EvidenceVerifier(self.chain, self.store, self.folder, RebuildOptions(lease=epoch))
         return replace(
             self._desk(self.publisher, epoch, clock),
             prover=prover,
@@ -148,14 +148,14 @@ class App(ReadingRooms):
             blocks_ahead=self.config.reporters.blocks_ahead,
         )
 
-    def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> Desk:
+    def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> TxContext:
         """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""
         desk = self._desk(self.dispatch_publisher, epoch, clock)
         return replace(desk, dispatch=self.dispatch_settings)
 
-    def _desk(self, publisher: Publisher, epoch: int, clock: Callable[[], float]) -> Desk:
+    def _desk(self, publisher: SenderAccount, epoch: int, clock: Callable[[], float]) -> TxContext:
         told = self.config
-        return Desk(
+        return TxContext(
             store=self.store,
             publisher=publisher,
             rules=self.rules,
@@ -166,7 +166,7 @@ class App(ReadingRooms):
             confirmations=told.limits.confirmations,
             level=told.oracle.level,
             evidence_folder=told.oracle.evidence_folder,
-            sending=SendingSettings(
+            sending=SendSettings(
                 bump_blocks=told.limits.bump_blocks,
                 bump_seconds=told.limits.bump_seconds,
                 max_attempts=told.limits.max_attempts,
@@ -177,13 +177,13 @@ class App(ReadingRooms):
             sanity=told.oracle.sanity,
         )
 
-    def _publisher(self, contract: Address, keys: Keys | Signer | None) -> Publisher:
+    def _publisher(self, contract: Address, keys: ReporterKeys | Signer | None) -> SenderAccount:
         told = self.config
-        publisher = Publisher(
+        publisher = SenderAccount(
             told.chain.endpoints,
             # Of the chain that was looked at: nothing is signed for one and sent to another.
             domain=Domain(self.chain.chain_id(), contract),
-            caps=Caps(
+            caps=SendLimits(
                 fee_per_gas=told.limits.max_fee_per_gas_wei,
                 cost_per_transaction=told.limits.max_cost_per_transaction_wei,
                 cost_per_day=told.limits.max_cost_per_day_wei,

@@ -8,16 +8,16 @@ from oracle.errors import TransientError
 from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
 from oracle.telemetry import outbox_metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
 @dataclass(slots=True)
-class SendingCensus:
+class OutboxStatistics:
     """Counts for `/metrics`; remembers what is over for good."""
 
     _rows: OutboxCensus = field(default_factory=OutboxCensus)
 
-    def count(self, desks: Mapping[str, Desk], heads: Heads | None) -> OutboxFigures | None:
+    def count(self, desks: Mapping[str, TxContext], heads: Heads | None) -> OutboxFigures | None:
         """Look once; `desks` by role: `transmitter`, `dispatcher`. None of them: tell nothing."""
         first = next(iter(desks.values()), None)
         if first is None:
@@ -31,7 +31,7 @@ class SendingCensus:
         return figures
 
 
-def balance_at(desk: Desk | None) -> int | None:
+def balance_at(desk: TxContext | None) -> int | None:
     """Return what the desk's account has, in wei; None: nobody tells now.
 
     What else is counted does not wait for an endpoint that is silent.

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ContractState
 from oracle.queries.endpoint_view import EndpointView
-from oracle.queries.purse import Purse
+from oracle.queries.purse import AccountBalance
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
@@ -20,15 +20,15 @@ READY_WITHIN_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class Watch:
+class DaemonHealth:
     """How far the chain and the fold have come; None until the first look."""
 
-    beats: Beats
+    beats: JobLiveness
     newest: int | None = None
     final: int | None = None
     folded: BlockRef | Cursor | None = None
     # As it was counted last; None: nothing is started.
-    dispatcher: Purse | None = None
+    dispatcher: AccountBalance | None = None
     # Why nothing is folded or sent; None: no latch is closed.
     latch: str | None = None
     # No endpoint shows a new block; or one says that ours left the chain, and has to say it again.
@@ -150,7 +150,7 @@ class Watch:
         return []
 
 
-def count_window(done: Indexed) -> None:
+def count_window(done: WindowCommitted) -> None:
     """Add one committed window to the metrics."""
     metrics.LOGS.inc(done.logs)
     for kind, count in done.events.items():

@@ -3,7 +3,7 @@
 import structlog
 
 from oracle.bindings.inspection import inspected
-from oracle.bindings.qos_oracle import Constitution
+from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.daemon.app import App
 from oracle.errors import InputError
 from oracle.telemetry import quorum_metrics
@@ -14,7 +14,7 @@ _OTHER_RULES = (
 )
 
 
-def check_contract(app: App) -> Constitution:
+def check_contract(app: App) -> ContractConfiguration:
     """Return what the contract is like.
 
     Raises:
@@ -30,7 +30,7 @@ def check_contract(app: App) -> Constitution:
     return constitution
 
 
-def introduce(app: App, constitution: Constitution) -> None:
+def introduce(app: App, constitution: ContractConfiguration) -> None:
     """Say who signs and who sends here, and whose signatures are gathered from where."""
     keys, peers = app.keys, app.peers
     signer = keys.signer.address if keys and keys.signer else None

@@ -8,13 +8,13 @@ from oracle.daemon.config.verify_section import one_of
 from oracle.daemon.lease.lease_keeper import renew
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.audit.counter_check import Counts, Question, compare_counters
+from oracle.indexer.audit.counter_check import CounterComparison, CounterQuery, compare_counters
 from oracle.indexer.audit.disputes import disputes_in
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
-from oracle.indexer.audit.scope_backfill import Mended, Mender, mend_next
-from oracle.indexer.loop import Pace
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, mend_next
+from oracle.indexer.loop import IngestState
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.queries.surveying import integrity_census
 from oracle.telemetry import integrity_metrics
 
@@ -53,16 +53,16 @@ def why_unaudited(app: App) -> str | None:
 
 
 @dataclass(slots=True)
-class IntegrityWork:
+class MaintenanceSteps:
     """What these turns share with each other and with the loops; writes under the lease."""
 
     app: App
     epoch: int
-    pace: Pace
-    mender: Mender = field(default_factory=Mender)
+    pace: IngestState
+    mender: ScopeBackfill = field(default_factory=ScopeBackfill)
     auditor: Auditor = field(default_factory=Auditor)
     rereader: Rereader = field(default_factory=Rereader)
-    counters: Question = field(default_factory=Question)
+    counters: CounterQuery = field(default_factory=CounterQuery)
     _rests_until: float = 0.0
     # When the contracts are asked next.
     _counts_again: float = 0.0
@@ -159,14 +159,14 @@ class IntegrityWork:
         if census is not None:
             integrity_metrics.show(census)
 
-    def _manner(self) -> Manner:
-        return Manner(lease=self.epoch, keep_lease=self._keep_lease)
+    def _manner(self) -> RebuildOptions:
+        return RebuildOptions(lease=self.epoch, keep_lease=self._keep_lease)
 
     def _keep_lease(self) -> None:
         renew(self.app.store, self.epoch)
 
 
-def _mended(done: Mended) -> Mapping[str, object]:
+def _mended(done: ScopeBackfilled) -> Mapping[str, object]:
     facts: dict[str, object] = {"did": "mended", "why": done.why}
     if done.blocks is not None:
         facts |= {"blocks": f"{done.blocks.first}..{done.blocks.last}", "rows": done.rows}
@@ -210,5 +210,5 @@ def _audited(done: Audited) -> Mapping[str, object]:
     return facts
 
 
-def _compared(done: Counts) -> Mapping[str, object]:
+def _compared(done: CounterComparison) -> Mapping[str, object]:
     return {"did": "compared counters", "block": done.block, "differing": dict(done.differing)}

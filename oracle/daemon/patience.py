@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import structlog
 
-from oracle.daemon.scheduler import Step
-from oracle.daemon.stopping import Stop
+from oracle.daemon.scheduler import Job
+from oracle.daemon.stopping import StopSignal
 from oracle.errors import TransientError
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _AT_A_TIME = 5.0
 class Patience:
     """Waits for one thing that is asked for again and again; `stop` ends any wait."""
 
-    stop: Stop
+    stop: StopSignal
     seconds: float = PATIENCE_SECONDS
     _waited: float = 0.0
 
@@ -67,12 +67,12 @@ class Patience:
         self._waited = 0.0
 
 
-def patient(steps: Sequence[Step], stop: Stop) -> list[Step]:
+def patient(steps: Sequence[Job], stop: StopSignal) -> list[Job]:
     """Return the steps; each waits where it is asked to, and is turned again then."""
     return [_patient(step, Patience(stop)) for step in steps]
 
 
-def _patient(step: Step, patience: Patience) -> Step:
+def _patient(step: Job, patience: Patience) -> Job:
     def turn() -> Mapping[str, object] | None:
         try:
             done = step.turn()

@@ -35,7 +35,7 @@ class TokenBucket:
             return True
 
 
-class Buckets:
+class ClientBuckets:
     """One bucket for each address: who asks too often keeps nobody else from being answered."""
 
     def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
@@ -64,7 +64,7 @@ def _network_of(address: str) -> str:
     return address if parsed.version == _IPV4 else str(ip_network(f"{parsed}/64", strict=False))
 
 
-class Seats:
+class ConcurrencyLimit:
     """As many as may wait for the database at once: others find a thread that answers them."""
 
     def __init__(self, most: int) -> None:

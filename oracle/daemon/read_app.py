@@ -9,14 +9,14 @@ from typing import Self
 from oracle.chain.contract_checks import NotTheContractError
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
-from oracle.chain.verification.calibration import Trust
-from oracle.daemon.capability_cache import KeptFacts
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.chain.verification.calibration import Calibration
+from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.verify_section import policy_of
-from oracle.dispatch.assigner import Assigner, check_dispatch
+from oracle.dispatch.assigner import DrawAssigner, check_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import kick_below_of
@@ -25,13 +25,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.folder import Folder
 from oracle.indexer.rules_binding import check_period, check_rules, refuse_other_rules
-from oracle.reporting.report_cutter import Reporter
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.systems.registry import rule_set
 
 
-class ReadingRooms:
+class ReadApp:
     """Every room that no key is needed for; use it in a `with`, which closes what was opened."""
 
     def __init__(self, config: Config) -> None:
@@ -100,17 +100,17 @@ class ReadingRooms:
         return store
 
     @cached_property
-    def reader(self) -> Reader:
+    def reader(self) -> EventReader:
         """What turns logs into events, for `[network]` and `[oracle]`. Asks no endpoint."""
         network = self.config.network
         oracle = self.config.oracle.address
-        return Reader.open(network.profile, network.contracts, oracle, network.options)
+        return EventReader.open(network.profile, network.contracts, oracle, network.options)
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> ChainSource:
         """The endpoints, before any is asked."""
         told = self.config.chain
-        source = Source.open(
+        source = ChainSource.open(
             told.endpoints,
             chain_id=told.id,
             finality_depth=told.finality_depth,
@@ -119,7 +119,7 @@ class ReadingRooms:
         )
         for endpoint in source.endpoints:
             endpoint.most_bytes = told.most_answer_mib * 2**20
-        source.prove_by(policy_of(self.config.verify), Trust(keeper=self.facts))
+        source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
         if told.anchor_block is not None and told.anchor_hash is not None:
             source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
         self._opened.callback(source.close)
@@ -130,16 +130,16 @@ class ReadingRooms:
         """Take up who was proven wrong, as another process may have written it down since."""
         self._recall_quarantine(self.source, self.__dict__.get("store"))
 
-    def _recall_quarantine(self, source: Source, store: Store | None) -> None:
+    def _recall_quarantine(self, source: ChainSource, store: Store | None) -> None:
         if store is not None:
             with store.reading() as unit:
                 wrong = unit.facts.quarantine.reasons()
             source.endpoints.roll.recall(wrong)
 
     @cached_property
-    def facts(self) -> KeptFacts:
+    def facts(self) -> CapabilityCache:
         """What was learned of the endpoints, kept in the database once that is open."""
-        return KeptFacts(
+        return CapabilityCache(
             lambda: self.__dict__.get("store"), lambda: time.clock_gettime(time.CLOCK_REALTIME)
         )
 
@@ -151,7 +151,7 @@ class ReadingRooms:
         return Prober(self.source.endpoints, wanted, first, self.facts)
 
     @cached_property
-    def chain(self) -> Source:
+    def chain(self) -> ChainSource:
         """The chain behind the endpoints.
 
         Raises:
@@ -187,7 +187,7 @@ class ReadingRooms:
     def folder(self) -> Folder:
         """The fold over the store, with its working set."""
         settings = self.dispatch_settings
-        assigner = None if settings is None else Assigner(settings)
+        assigner = None if settings is None else DrawAssigner(settings)
         return Folder(self.rules, self.reader, self._reporter(), assigner)
 
     @cached_property
@@ -230,11 +230,11 @@ class ReadingRooms:
             start_block=told.chain.start_block,
         )
 
-    def _reporter(self) -> Reporter | None:
+    def _reporter(self) -> ReportCutter | None:
         told = self.config.oracle
         if told.address is None:
             return None
-        return Reporter(self.rules, self.report_settings, anchor_window=told.anchor_window)
+        return ReportCutter(self.rules, self.report_settings, anchor_window=told.anchor_window)
 
     def _open_store(self, *, create: bool) -> Store:
         store = Store.open(self.config.database.url, create=create)

@@ -36,7 +36,7 @@ _QUIET = {"version": 1, "incremental": True, "loggers": {"apscheduler": {"level"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Job:
     """One of the daemon's loops.
 
     `turn` does one piece of work and returns what to say about it; None: nothing was to be done,
@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Beats:
+class JobLiveness:
     """When each loop last turned, in seconds of `clock`; read by other threads."""
 
     clock: Clock
@@ -57,7 +57,7 @@ class Beats:
     _allowed: dict[str, float] = field(default_factory=dict)
     _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def expect(self, steps: Sequence[Step]) -> None:
+    def expect(self, steps: Sequence[Job]) -> None:
         """Listen to these loops from now on, and to no others."""
         for step in steps:
             self.beat(step.name)
@@ -124,7 +124,7 @@ class Waker:
 
 
 def run(
-    steps: Sequence[Step], stop: threading.Event, beats: Beats, waker: Waker | None = None
+    steps: Sequence[Job], stop: threading.Event, beats: JobLiveness, waker: Waker | None = None
 ) -> None:
     """Turn every step until `stop` is set; `waker` brings single turns forward.
 
@@ -175,7 +175,7 @@ def run(
         raise failures[0]
 
 
-def run_once(steps: Sequence[Step], stop: threading.Event, clock: Clock = time.monotonic) -> None:
+def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic) -> None:
     """Turn every step until none has anything to do, or `stop` is set: then no other turn begins.
 
     While one has, those before it keep their periods: a lease is renewed through a long backfill.
@@ -185,13 +185,13 @@ def run_once(steps: Sequence[Step], stop: threading.Event, clock: Clock = time.m
     """
     turned: dict[str, float] = {}
 
-    def turn(step: Step) -> bool:
+    def turn(step: Job) -> bool:
         turned[step.name] = clock()
         done = _measured(step)
         _say(step, done)
         return done is not None
 
-    def exhausted(step: Step) -> bool:
+    def exhausted(step: Job) -> bool:
         worked = False
         while not stop.is_set() and turn(step):
             worked = True
@@ -213,7 +213,7 @@ def _bring_forward(scheduler: BackgroundScheduler, name: str) -> None:
         job.modify(next_run_time=job.next_run_time - job.trigger.interval)
 
 
-def _turned(step: Step, stop: threading.Event, beats: Beats, waker: Waker) -> bool:
+def _turned(step: Job, stop: threading.Event, beats: JobLiveness, waker: Waker) -> bool:
     """Turn once and tell whether there may be more to do."""
     waker.took_up(step.name)
     if stop.is_set():
@@ -232,19 +232,19 @@ def _turned(step: Step, stop: threading.Event, beats: Beats, waker: Waker) -> bo
     return done is not None
 
 
-def _measured(step: Step) -> Mapping[str, object] | None:
+def _measured(step: Job) -> Mapping[str, object] | None:
     with metrics.STEP_SECONDS.labels(step.name).time():
         done = step.turn()
     metrics.STEP_DONE.labels(step.name).set_to_current_time()
     return done
 
 
-def _say(step: Step, done: Mapping[str, object] | None) -> None:
+def _say(step: Job, done: Mapping[str, object] | None) -> None:
     if done:
         structlog.get_logger().info("step_done", step=step.name, **done)
 
 
-def _say_failed(step: Step, reason: str, in_a_row: int) -> None:
+def _say_failed(step: Job, reason: str, in_a_row: int) -> None:
     """An endpoint that is away all night fills no disk: the 1st, 2nd, 4th, 8th … are told."""
     if in_a_row & (in_a_row - 1) == 0:
         structlog.get_logger().warning(

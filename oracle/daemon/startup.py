@@ -5,19 +5,19 @@ from collections.abc import Mapping
 import structlog
 
 from oracle.daemon.app import App
-from oracle.daemon.daemon_health import Watch
+from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
 from oracle.daemon.lease.lease_keeper import HeldError, try_take
-from oracle.daemon.scheduler import Step, run as run_steps
-from oracle.daemon.stopping import Stop
-from oracle.store.ops.lease_repository import Held
+from oracle.daemon.scheduler import Job, run as run_steps
+from oracle.daemon.stopping import StopSignal
+from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import lease_metrics
 
 # How often a standby looks whether the leader is gone.
 STANDBY_SECONDS = 2.0
 
 
-def await_chain(app: App, watch: Watch, stop: Stop) -> None:
+def await_chain(app: App, watch: DaemonHealth, stop: StopSignal) -> None:
     """Look for the chain until an endpoint answers or `stop` is told.
 
     As a step of the daemon: its failures are told in the log, in the metrics and by `/readyz`.
@@ -33,12 +33,17 @@ def await_chain(app: App, watch: Watch, stop: Stop) -> None:
         stop.event.set()
         return {"did": "answered"}
 
-    run_steps([Step("chain", app.config.chain.poll_seconds, look)], stop.event, watch.beats)
+    run_steps([Job("chain", app.config.chain.poll_seconds, look)], stop.event, watch.beats)
     stop.clear()
 
 
 def await_lease(
-    app: App, watch: Watch, stop: Stop, command: str, *, before: Held | None = None
+    app: App,
+    watch: DaemonHealth,
+    stop: StopSignal,
+    command: str,
+    *,
+    before: LeaseState | None = None,
 ) -> int | None:
     """Wait until the lease of the database is free or over, or its holder gone; return its epoch.
 
@@ -69,12 +74,12 @@ def await_lease(
         stop.event.set()
         return {"did": "took over", "epoch": epoch}
 
-    run_steps([Step("standby", STANDBY_SECONDS, look)], stop.event, watch.beats)
+    run_steps([Job("standby", STANDBY_SECONDS, look)], stop.event, watch.beats)
     stop.clear()
     return epochs[0] if epochs else None
 
 
-def refuse_living(held: Held, before: Held | None = None) -> None:
+def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
     """Leave the lease to a holder that lives: this kernel says so, or it has just renewed it.
 
     Raises:
@@ -87,7 +92,7 @@ def refuse_living(held: Held, before: Held | None = None) -> None:
         raise HeldError(held)
 
 
-def _stand_by(watch: Watch, held: Held) -> None:
+def _stand_by(watch: DaemonHealth, held: LeaseState) -> None:
     if watch.standby_of != held.holder:
         structlog.get_logger().info("standby", leader=held.holder, epoch=held.epoch)
     watch.standby_of = held.holder

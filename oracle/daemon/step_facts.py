@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from oracle.indexer.finality_halt import Latched
-from oracle.indexer.loop import Done as Turned, Indexed
+from oracle.indexer.finality_halt import HaltChanged
+from oracle.indexer.loop import Done as Turned, WindowCommitted
 from oracle.indexer.reorg import Rewound
-from oracle.txmgr.context import Step as Done
+from oracle.txmgr.context import StepResult as Done
 
 Facts = Mapping[str, object] | None
 
@@ -18,7 +18,7 @@ def done_facts(step: Done | None) -> Facts:
 
 
 def turn_facts(done: Turned) -> Mapping[str, object]:
-    if isinstance(done, Latched):
+    if isinstance(done, HaltChanged):
         did = "latched" if done.is_closed else "unlatched"
         return {"did": did, "latch": done.name, "reason": done.reason}
     if isinstance(done, Rewound):
@@ -33,7 +33,7 @@ def turn_facts(done: Turned) -> Mapping[str, object]:
     return dict(_of_window(done))
 
 
-def _of_window(done: Indexed) -> Iterator[tuple[str, object]]:
+def _of_window(done: WindowCommitted) -> Iterator[tuple[str, object]]:
     yield "did", "indexed"
     yield "blocks", f"{done.blocks.first}..{done.blocks.last}"
     yield "behind", done.newest - done.cursor.number

@@ -6,26 +6,26 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.daemon.app import App
-from oracle.daemon.census_steps import SendingCensus, balance_at
-from oracle.daemon.daemon_health import Watch, count_window
+from oracle.daemon.census_steps import OutboxStatistics, balance_at
+from oracle.daemon.daemon_health import DaemonHealth, count_window
 from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
 from oracle.daemon.maintenance_steps import (
     ASIDE_SECONDS,
     COUNTERS_TURN_SECONDS,
-    IntegrityWork,
+    MaintenanceSteps,
     why_unaudited,
 )
-from oracle.daemon.scheduler import Step
+from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.indexer.finality_halt import why_stopped
-from oracle.indexer.loop import Indexed, Pace, index_next
+from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.queries.dispatch_census import dispatch_census
 from oracle.queries.endpoint_view import look
-from oracle.queries.purse import Purse
+from oracle.queries.purse import AccountBalance
 from oracle.queries.status import census
 from oracle.quorum.key_watch import watch_key
 from oracle.reporting.report_planner import plan_push
@@ -35,7 +35,7 @@ from oracle.telemetry import metrics
 from oracle.telemetry.verify_metrics import REFUSED
 from oracle.txmgr.confirmation.attribution import why_unproven
 from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.nonce_assignment import convoy_next
 from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
@@ -49,24 +49,24 @@ PROBE_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Work:
+class DaemonSteps:
     """What the loops share; `desk` None: no report is sent; `starts` None: no task is started."""
 
     app: App
     epoch: int
-    watch: Watch
-    desk: Desk | None = None
-    starts: Desk | None = None
+    watch: DaemonHealth
+    desk: TxContext | None = None
+    starts: TxContext | None = None
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
-    pace: Pace = field(default_factory=Pace)
+    pace: IngestState = field(default_factory=IngestState)
     # How to wait inside a turn; None: the next turn comes by itself.
     wait: Callable[[float], object] | None = None
-    integrity: IntegrityWork = field(init=False)
-    sent: SendingCensus = field(default_factory=SendingCensus)
+    integrity: MaintenanceSteps = field(init=False)
+    sent: OutboxStatistics = field(default_factory=OutboxStatistics)
 
     def __post_init__(self) -> None:
-        self.integrity = IntegrityWork(self.app, self.epoch, self.pace)
+        self.integrity = MaintenanceSteps(self.app, self.epoch, self.pace)
 
     def index(self) -> Facts:
         """Take in one window, or go back over a fork."""
@@ -81,7 +81,7 @@ class Work:
             if reread is not None:
                 return reread
             done = index_next(app.chain, app.store, app.folder, self.pace)
-            if isinstance(done, Indexed):
+            if isinstance(done, WindowCommitted):
                 self.watch.stands_at(done.cursor)
                 count_window(done)
             elif isinstance(done, Rewound):
@@ -158,7 +158,7 @@ class Work:
         sent = publish_next(desk, heads) if desk.publisher.has_payer else None
         return done_facts(sent or plan_push(desk, heads) or plan_kick(desk, heads))
 
-    def _wait_for_report(self, desk: Desk) -> None:
+    def _wait_for_report(self, desk: TxContext) -> None:
         """Let `/readyz` know why no report goes, and the log when that changes."""
         reason = why_waiting(desk)
         if reason is not None and reason != self.watch.held:
@@ -213,10 +213,10 @@ class Work:
         reasons = [why_unproven(desk) for desk in self._senders()]
         return [reason for reason in reasons if reason is not None]
 
-    def _senders(self) -> list[Desk]:
+    def _senders(self) -> list[TxContext]:
         return [desk for desk in (self._transmitting(), self.starts) if desk is not None]
 
-    def _transmitting(self) -> Desk | None:
+    def _transmitting(self) -> TxContext | None:
         """Return the desk of reports, where it sends; a reporter may only sign."""
         return self.desk if self.desk is not None and self.desk.publisher.has_payer else None
 
@@ -244,23 +244,23 @@ class Work:
             return None
         left, starts = balance_at(self.starts), self.starts
         if starts is not None and left is not None:
-            self.watch.dispatcher = Purse(starts.account.address, left)
+            self.watch.dispatcher = AccountBalance(starts.account.address, left)
         return dispatch_census(self.app.store, left)
 
 
-def steps_of(work: Work) -> list[Step]:
+def steps_of(work: DaemonSteps) -> list[Job]:
     """Return the loops in the order of their first turns."""
     poll = work.app.config.chain.poll_seconds
     return [
-        Step("lease", RENEW_SECONDS, work.keep_lease),
-        Step("reconcile", _RECONCILE_SECONDS, work.compare),
-        Step("index", poll, work.index),
+        Job("lease", RENEW_SECONDS, work.keep_lease),
+        Job("reconcile", _RECONCILE_SECONDS, work.compare),
+        Job("index", poll, work.index),
         # Look before acting: what landed while we were away is not to be paid for again.
-        Step("confirm", poll, work.confirm),
-        Step("publish", poll, work.publish),
-        *([] if work.starts is None else [Step("dispatch", poll, work.dispatch)]),
-        Step("audit", poll, work.audit),
-        Step("probe", PROBE_SECONDS, work.probe),
-        Step("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
-        Step("census", _CENSUS_SECONDS, work.count),
+        Job("confirm", poll, work.confirm),
+        Job("publish", poll, work.publish),
+        *([] if work.starts is None else [Job("dispatch", poll, work.dispatch)]),
+        Job("audit", poll, work.audit),
+        Job("probe", PROBE_SECONDS, work.probe),
+        Job("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
+        Job("census", _CENSUS_SECONDS, work.count),
     ]

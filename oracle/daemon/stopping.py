@@ -27,7 +27,7 @@ _Queue = SimpleQueue[int | None]
 
 
 @dataclass(slots=True)
-class Stop:
+class StopSignal:
     """Set when a command is to end; `number` is the signal that said so, None: none did."""
 
     event: threading.Event = field(default_factory=threading.Event)
@@ -60,21 +60,21 @@ class Stop:
             raise typer.Exit(KILLED + self.number)
 
 
-def until_told(work: Callable[[Stop], None]) -> None:
-    """Do the work of a command; SIGTERM and SIGINT tell its `Stop`.
+def until_told(work: Callable[[StopSignal], None]) -> None:
+    """Do the work of a command; SIGTERM and SIGINT tell its `StopSignal`.
 
     It is done on a thread of its own, so that a signal is heard whatever it waits for. Where it
     has not ended STOP_SECONDS after the first signal, or a second one comes, the whole process
     ends at once, as if it were killed, with 128 and the number of the signal.
     """
-    stop = Stop()
+    stop = StopSignal()
     with listening(stop, cut_off=os._exit):
         aside(lambda: work(stop), "command").result()
 
 
 @contextmanager
 def listening(
-    stop: Stop,
+    stop: StopSignal,
     numbers: tuple[int, ...] = (signal.SIGTERM, signal.SIGINT),
     cut_off: Callable[[int], object] | None = None,
 ) -> Iterator[None]:
@@ -104,7 +104,7 @@ def listening(
         hearing.join()
 
 
-def _hear(told: _Queue, stop: Stop, cut_off: Callable[[int], object] | None) -> None:
+def _hear(told: _Queue, stop: StopSignal, cut_off: Callable[[int], object] | None) -> None:
     """Tell the first signal; None: it is over."""
     first = told.get()
     if first is None:

@@ -17,8 +17,8 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from oracle import __version__
 from oracle.cli.outbox.outbox_commands import intent_answer, sent_of
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.rate_limit import Buckets, Seats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.rate_limit import ClientBuckets, ConcurrencyLimit
 from oracle.errors import InputError, OracleError
 from oracle.queries.json_answers import status_answer
 from oracle.queries.status import overview
@@ -37,7 +37,7 @@ _NEWEST_INTENTS = 20
 
 
 def build(
-    watch: Watch,
+    watch: DaemonHealth,
     store: Callable[[], Store],
     board: Board | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -46,7 +46,7 @@ def build(
 
     `board`: what this reporter signed; None where it shows nothing.
     """
-    seats = Seats(_SEATS)
+    seats = ConcurrencyLimit(_SEATS)
     web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @web.get("/livez")
@@ -90,14 +90,14 @@ def build(
         return _answered(seats, lambda: _intents(store()))
 
     if board is not None:
-        _show_statements(web, board, Buckets(_PER_SECOND, _AT_ONCE, clock))
+        _show_statements(web, board, ClientBuckets(_PER_SECOND, _AT_ONCE, clock))
     return web
 
 
 _FULL = "database: too many wait for it already"
 
 
-def _show_statements(web: FastAPI, board: Board, buckets: Buckets) -> None:
+def _show_statements(web: FastAPI, board: Board, buckets: ClientBuckets) -> None:
     """Show what was signed to anybody: it is going to be public, and counts for nothing alone."""
 
     def shown(asked: Request, place: str) -> Response:
@@ -118,7 +118,7 @@ def _show_statements(web: FastAPI, board: Board, buckets: Buckets) -> None:
         return shown(asked, f"kick/{node}")
 
 
-def _answered(seats: Seats, read: Callable[[], object]) -> Response:
+def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
     """Answer with what is read from the database; 503 where it is away or too many wait."""
     with seats.one() as is_seated:
         try:

@@ -8,27 +8,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from dataclasses import dataclass
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.drawer import Drawer
+from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 # What the database remembers of the draws: by which settings, and up to which block.
 _SETTINGS = "dispatch_settings"
 _THROUGH = "dispatch_through"
 
-_AtStop = Callable[[Unit, Rounds, BlockRef], None]
+_AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
 
 
 @dataclass(frozen=True, slots=True)
-class UnitSight:
+class StoredNetworkView:
     """The network as the database has it."""
 
-    unit: Unit
+    unit: UnitOfWork
 
     def waiting(self) -> Sequence[Task]:
         return self.unit.tasks.waiting()
@@ -43,12 +43,12 @@ class UnitSight:
         return self.unit.nodes.all() if block is None else self.unit.nodes.changed_since(block)
 
 
-class Assigner:
+class DrawAssigner:
     """Draws while the fold goes from block to block, from `start_block` on."""
 
     def __init__(self, settings: DispatchSettings) -> None:
         self.settings = settings
-        self._drawer = Drawer(settings)
+        self._drawer = BlockDrawer(settings)
 
     def forget(self) -> None:
         """Begin anew from what is stored: the state was rewound or a transaction was lost."""
@@ -59,9 +59,9 @@ class Assigner:
         blocks = [*([] if before is None else [before]), *headers]
         return [block for block in blocks if block.number >= self.settings.start_block]
 
-    def at_block(self, unit: Unit, block: BlockRef) -> None:
+    def at_block(self, unit: UnitOfWork, block: BlockRef) -> None:
         """Draw at the end of a block; one that was drawn at before is only looked at again."""
-        sight, known = UnitSight(unit), unit.progress.get(_THROUGH)
+        sight, known = StoredNetworkView(unit), unit.progress.get(_THROUGH)
         if known is not None and int(known) >= block.number:
             if self._drawer.at != block.number:
                 self._drawer.resume(sight, block, standing_in(unit))
@@ -77,14 +77,14 @@ class Assigner:
 
 
 def with_draws(
-    assigner: Assigner, at_every: Sequence[BlockRef], cuts: Sequence[BlockRef], cut: _AtStop
+    assigner: DrawAssigner, at_every: Sequence[BlockRef], cuts: Sequence[BlockRef], cut: _AtStop
 ) -> tuple[list[BlockRef], _AtStop]:
     """Join the stops of draws and of reports, and what is done there."""
     numbers = {block.number for block in at_every}
     due = {block.number for block in cuts}
     stops = sorted({*at_every, *cuts})
 
-    def at_stop(unit: Unit, rounds: Rounds, block: BlockRef) -> None:
+    def at_stop(unit: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         if block.number in due:
             cut(unit, rounds, block)
         if block.number in numbers:
@@ -93,7 +93,7 @@ def with_draws(
     return stops, at_stop
 
 
-def take_back_draws(unit: Unit, number: int) -> None:
+def take_back_draws(unit: UnitOfWork, number: int) -> None:
     """Undo what was drawn, and what ended, above block `number`."""
     unit.draws.take_back_above(number)
     known = unit.progress.get(_THROUGH)
@@ -101,7 +101,7 @@ def take_back_draws(unit: Unit, number: int) -> None:
         unit.progress.set(_THROUGH, str(number))
 
 
-def check_dispatch(unit: Unit, settings: DispatchSettings) -> None:
+def check_dispatch(unit: UnitOfWork, settings: DispatchSettings) -> None:
     """Let nobody be drawn with a gap, or by two kinds of settings from one start block.
 
     Raises:
@@ -127,7 +127,7 @@ def check_dispatch(unit: Unit, settings: DispatchSettings) -> None:
         )
 
 
-def refuse_other_settings(unit: Unit, settings: DispatchSettings) -> None:
+def refuse_other_settings(unit: UnitOfWork, settings: DispatchSettings) -> None:
     """Let nobody judge the draws of a database by settings that did not make them.
 
     A database that draws nothing may be looked at by any.
@@ -150,11 +150,11 @@ def _back_to(block: int) -> str:
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
-def standing_in(unit: Unit) -> dict[TaskKey, Address]:
+def standing_in(unit: UnitOfWork) -> dict[TaskKey, Address]:
     """Return who is to start which task, at the cursor."""
     return {one.task: one.node for one in unit.draws.standing()}
 
 
-def _void(unit: Unit, tasks: Iterable[TaskKey], block: int) -> None:
+def _void(unit: UnitOfWork, tasks: Iterable[TaskKey], block: int) -> None:
     for task in tasks:
         unit.draws.void(task, block)

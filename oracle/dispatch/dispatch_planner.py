@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 from oracle.bindings.task_network import drop_call, queue_call, start_as_of_call, start_call
 from oracle.chain.heads import Heads
-from oracle.dispatch.assigner import UnitSight, standing_in
+from oracle.dispatch.assigner import StoredNetworkView, standing_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import line_at
 from oracle.domain.ids import Hash, TaskKey
 from oracle.domain.state.node import Membership
-from oracle.store.database import Unit
-from oracle.store.outbox.records import ON_ITS_WAY, Intent, IntentKind, Wish
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import ON_ITS_WAY, CallRequest, Intent, IntentKind
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.assignment import Plan, queue_of
+from oracle.systems.assignment import AssignmentPlan, queue_of
 from oracle.systems.crynux.crynux_queue import room_for
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import held_back
 
 STARTS = frozenset({IntentKind.START_TASK, IntentKind.QUEUE_TASK, IntentKind.DROP_TASK})
@@ -30,7 +30,7 @@ _START, _DROP, _QUEUE = 100, 150, 200
 _CHECKED_BLOCKS = 200
 
 
-class About(NamedTuple):
+class CallKey(NamedTuple):
     """What a wish of the dispatcher is about; `subject` names it for ever."""
 
     kind: IntentKind
@@ -41,13 +41,13 @@ class About(NamedTuple):
 class _Want:
     """A call that makes sense now; `draw`: the one that it starts."""
 
-    about: About
+    about: CallKey
     task: TaskKey
     priority: int
     draw: StoredDraw | None = None
 
 
-def plan_dispatch(desk: Desk, heads: Heads) -> Step | None:
+def plan_dispatch(desk: TxContext, heads: Heads) -> StepResult | None:
     """Plan what is wanted and not yet on its way, up to `max_in_flight`; None: nothing.
 
     History plans nothing: a draw that stands there may be over since.
@@ -65,19 +65,19 @@ def plan_dispatch(desk: Desk, heads: Heads) -> Step | None:
         added = [unit.outbox.intents.add(wish, stamp) for wish in wishes]
     kinds = [wish.kind.value for wish in wishes]
     detail = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return Step("dispatch planned", added[0], detail)
+    return StepResult("dispatch planned", added[0], detail)
 
 
-def wanted_now(unit: Unit, settings: DispatchSettings) -> Mapping[About, _Want]:
+def wanted_now(unit: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, _Want]:
     """Return the calls that make sense at the cursor, in the order of their urgency."""
     wants = {}
     for draw in unit.draws.standing():
-        about = About(IntentKind.START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
+        about = CallKey(IntentKind.START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
         wants[about] = _Want(about, draw.task, _START, draw)
     return wants | {want.about: want for want in _about_the_queue(unit, settings)}
 
 
-def is_unwanted(desk: Desk, unit: Unit, intent: Intent) -> bool:
+def is_unwanted(desk: TxContext, unit: UnitOfWork, intent: Intent) -> bool:
     """Tell whether a call of the dispatcher has no reason any more."""
     wish = intent.wish
     if wish.kind not in STARTS or desk.dispatch is None:
@@ -85,7 +85,7 @@ def is_unwanted(desk: Desk, unit: Unit, intent: Intent) -> bool:
     return _about(intent) not in wanted_now(unit, desk.dispatch)
 
 
-def is_as_wanted(intent: Intent, wanted: Mapping[About, _Want], heads: Heads) -> bool:
+def is_as_wanted(intent: Intent, wanted: Mapping[CallKey, _Want], heads: Heads) -> bool:
     """Tell whether a call still has its reason, and is what we would plan now.
 
     A start that checks its seed block gives way to a plain one when that block is final and old.
@@ -97,33 +97,35 @@ def is_as_wanted(intent: Intent, wanted: Mapping[About, _Want], heads: Heads) ->
     return want is not None and intent.wish.calldata == _calldata(want, heads)
 
 
-def _about_the_queue(unit: Unit, settings: DispatchSettings) -> Iterator[_Want]:
+def _about_the_queue(unit: UnitOfWork, settings: DispatchSettings) -> Iterator[_Want]:
     """Tell of the tasks that found no node, and drop those for which there is no room."""
     cursor = unit.cursor.get()
     if cursor is None:
         return
-    plan = Plan(standing_in(unit), frozenset())
-    queue = queue_of(line_at(UnitSight(unit), settings.pricing), plan, cursor.number)
+    plan = AssignmentPlan(standing_in(unit), frozenset())
+    queue = queue_of(line_at(StoredNetworkView(unit), settings.pricing), plan, cursor.number)
     if not queue:
         return
     counts = unit.nodes.counts().items()
     members = sum(many for (standing, _, _), many in counts if standing is Membership.MEMBER)
     room = room_for(members, settings.alpha)
     for one in reversed(queue[room:]):
-        about = About(IntentKind.DROP_TASK, f"task={one.task.key}")
+        about = CallKey(IntentKind.DROP_TASK, f"task={one.task.key}")
         yield _Want(about, one.task.key, _DROP)
     for one in queue[:room]:
         if not one.task.queued:
-            about = About(IntentKind.QUEUE_TASK, f"task={one.task.key}")
+            about = CallKey(IntentKind.QUEUE_TASK, f"task={one.task.key}")
             yield _Want(about, one.task.key, _QUEUE)
 
 
-def _wishes(desk: Desk, unit: Unit, heads: Heads, settings: DispatchSettings) -> Iterator[Wish]:
+def _wishes(
+    desk: TxContext, unit: UnitOfWork, heads: Heads, settings: DispatchSettings
+) -> Iterator[CallRequest]:
     """Yield what is wanted, with its reason; words about the queue keep no start waiting."""
     intents = unit.outbox.intents.unfinished(desk.account)
     given_up = _given_up(desk, unit, heads)
     under_way = {_about(one) for one in intents if one.id not in given_up}
-    under_way |= {About(*one) for one in held_back(unit, desk.account)}
+    under_way |= {CallKey(*one) for one in held_back(unit, desk.account)}
     on_their_way = [one.wish.kind for one in intents if one.state in ON_ITS_WAY]
     for want in wanted_now(unit, settings).values():
         is_start = want.about.kind is IntentKind.START_TASK
@@ -133,7 +135,7 @@ def _wishes(desk: Desk, unit: Unit, heads: Heads, settings: DispatchSettings) ->
             yield _wish(desk, unit, want, heads)
 
 
-def _given_up(desk: Desk, unit: Unit, heads: Heads) -> set[int]:
+def _given_up(desk: TxContext, unit: UnitOfWork, heads: Heads) -> set[int]:
     """Return the calls that were mined and failed, 2, 4, 8 … blocks ago, with each try longer.
 
     What they were for may still be wanted, and a node and a task wait for it: not until the
@@ -150,15 +152,15 @@ def _given_up(desk: Desk, unit: Unit, heads: Heads) -> set[int]:
     return given_up
 
 
-def _about(intent: Intent) -> About:
-    return About(intent.wish.kind, intent.wish.subject)
+def _about(intent: Intent) -> CallKey:
+    return CallKey(intent.wish.kind, intent.wish.subject)
 
 
-def _wish(desk: Desk, unit: Unit, want: _Want, heads: Heads) -> Wish:
+def _wish(desk: TxContext, unit: UnitOfWork, want: _Want, heads: Heads) -> CallRequest:
     kind, subject = want.about
     tries = unit.outbox.intents.tries(desk.account, kind, subject, None)
     draw = want.draw
-    return Wish(
+    return CallRequest(
         account=desk.account,
         contract=desk.publisher.domain.contract,
         kind=kind,

@@ -12,8 +12,8 @@ from oracle.domain.state.task import Task
 from oracle.errors import FatalError
 from oracle.systems.assignment import (
     NOTHING_PLANNED,
+    AssignmentPlan,
     InLine,
-    Plan,
     Turn,
     armed_in,
     line_of,
@@ -23,11 +23,11 @@ from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import why_not
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn
 
 
-class Sight(Protocol):
+class NetworkView(Protocol):
     """Tasks and nodes as they stand at the end of a block."""
 
     def waiting(self) -> Sequence[Task]:
@@ -82,12 +82,12 @@ class _PoolAt:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        scene = Scene(self.rows, self.pool.rules, self.time)
+        scene = PolicyInput(self.rows, self.pool.rules, self.time)
         row = self.rows.get(node)
         return row is not None and why_not(row, requirement_of(task), scene) is None
 
 
-class Drawer:
+class BlockDrawer:
     """The plan at the end of block `at`, and the pool that it draws from.
 
     Kept in memory between two blocks; `resume` gives back what was forgotten.
@@ -109,17 +109,19 @@ class Drawer:
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None
 
-    def resume(self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]) -> None:
+    def resume(
+        self, sight: NetworkView, block: BlockRef, standing: Mapping[TaskKey, Address]
+    ) -> None:
         """Stand at the end of `block`, where these draws stand; what is armed follows."""
         line = line_at(sight, self.settings.pricing)
         armed = armed_in(line, standing, self._pool_at(sight, block, standing)) if line else ()
-        self.plan, self.at = Plan(dict(standing), frozenset(armed)), block.number
+        self.plan, self.at = AssignmentPlan(dict(standing), frozenset(armed)), block.number
 
     def rest(self, block: int) -> None:
         """Stand at the end of `block`: up to there nobody waits and no draw stands."""
         self.plan, self.at = NOTHING_PLANNED, block
 
-    def turn(self, sight: Sight, block: BlockRef) -> Turn:
+    def turn(self, sight: NetworkView, block: BlockRef) -> Turn:
         """Go on to the end of `block`; the first one starts from an empty plan.
 
         Raises:
@@ -140,7 +142,7 @@ class Drawer:
         return turn
 
     def _pool_at(
-        self, sight: Sight, block: BlockRef, standing: Mapping[TaskKey, Address]
+        self, sight: NetworkView, block: BlockRef, standing: Mapping[TaskKey, Address]
     ) -> _PoolAt:
         for node in sight.changed_since(self._seen):
             self._pool.put(node)
@@ -154,7 +156,7 @@ class Drawer:
         return _PoolAt(self._pool, rows, block.time, free, self.explains)
 
 
-def line_at(sight: Sight, pricing: Pricing) -> list[InLine]:
+def line_at(sight: NetworkView, pricing: Pricing) -> list[InLine]:
     """Return the waiting tasks in order: the most valuable first."""
     waiting = sight.waiting()
     groups = frozenset(task.group for task in waiting if task.group is not None)

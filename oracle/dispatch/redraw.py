@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as Abstra
 from itertools import groupby
 from typing import NamedTuple
 
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.drawer import Drawer
+from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
@@ -37,7 +37,7 @@ class Start(NamedTuple):
 class Headers:
     """Headers of the chain, asked for ahead in batches, and compared with our own."""
 
-    def __init__(self, chain: Chain, ours: Mapping[int, BlockRef], last: int) -> None:
+    def __init__(self, chain: ChainReader, ours: Mapping[int, BlockRef], last: int) -> None:
         self._chain = chain
         self._ours = ours
         self._last = last
@@ -68,7 +68,7 @@ class Redrawing:
     def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
         self._start = settings.start_block
         self._sight = _LedgerSight(settings.rules)
-        self._drawer = Drawer(settings, explains=True)
+        self._drawer = BlockDrawer(settings, explains=True)
         self._headers = headers
 
     @property

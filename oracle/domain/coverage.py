@@ -13,7 +13,7 @@ from oracle.domain.verification import Level
 
 
 @dataclass(frozen=True)
-class Scope:
+class IngestScope:
     """What is asked of every block: logs of these contracts and first topics, and these calls.
 
     Lower case and sorted, so that one scope has one id. `selectors` are a contract's address and

@@ -6,20 +6,20 @@ An endpoint that left a log out once is found by asking again, best another one.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.audit.row_diff import check_same_chain, compare
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, Refolded, claim, refold_up_to
-from oracle.store.database import Store, Unit
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
 @dataclass(slots=True)
-class Backfilled:
+class BackfillResult:
     """What the chain says about blocks that we had, and we did not.
 
     `missing_*` were put in. `unserved` counts rows that we have and the chain did not give now;
@@ -33,7 +33,7 @@ class Backfilled:
     missing_calls: list[Call] = field(default_factory=list)
     unserved: int = 0
     differing: int = 0
-    refolded: Refolded | None = None
+    refolded: RebuildResult | None = None
 
     @property
     def differs(self) -> bool:
@@ -41,8 +41,8 @@ class Backfilled:
 
 
 def backfill(
-    chain: Chain, store: Store, folder: Folder, blocks: BlockRange, manner: Manner
-) -> Backfilled:
+    chain: ChainReader, store: Store, folder: Folder, blocks: BlockRange, manner: RebuildOptions
+) -> BackfillResult:
     """Fetch `blocks` again, put in what is missing, and fold anew if anything was.
 
     Raises:
@@ -52,7 +52,7 @@ def backfill(
     """
     with store.reading() as unit:
         cursor = _cursor_over(unit, blocks)
-    found = Backfilled(blocks)
+    found = BackfillResult(blocks)
     for window in _windows(chain, blocks):
         with store.reading() as unit:
             _compare(unit, cursor, window, found)
@@ -68,7 +68,7 @@ def backfill(
     return found
 
 
-def _windows(chain: Chain, blocks: BlockRange) -> Iterator[Window]:
+def _windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
     first = blocks.first
     while first <= blocks.last:
         window = chain.window(BlockRange(first, blocks.last), with_headers=False)
@@ -76,7 +76,7 @@ def _windows(chain: Chain, blocks: BlockRange) -> Iterator[Window]:
         first = window.range.last + 1
 
 
-def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
+def _cursor_over(unit: UnitOfWork, blocks: BlockRange) -> Cursor:
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
@@ -88,7 +88,7 @@ def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
     return cursor
 
 
-def _compare(unit: Unit, cursor: Cursor, window: Window, found: Backfilled) -> None:
+def _compare(unit: UnitOfWork, cursor: Cursor, window: BlockWindow, found: BackfillResult) -> None:
     """Note what the window has and we have not, and the other way round."""
     check_same_chain(unit, cursor, window)
     difference = compare(unit, window)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.dispatch.assigner import with_draws
@@ -16,18 +16,18 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.covering import note_window
-from oracle.indexer.folder import AtStop, Folder, Stretch
+from oracle.indexer.folder import AtStop, BlockSpan, Folder
 from oracle.indexer.refused_block import explained
 from oracle.indexer.versioning import note_folded
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class FetchedWindow:
     """A window that continues our blocks, and what it says; nothing of it is stored yet."""
 
-    window: Window
+    window: BlockWindow
     said: Decoded
     heads: Heads
     cursor: Cursor | None
@@ -60,7 +60,7 @@ def _newer(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
 
 
 @dataclass(slots=True)
-class Written:
+class CommitResult:
     """What came of a window; `folded_at` by the pace's clock."""
 
     reports: list[Report] = field(default_factory=list)
@@ -68,9 +68,11 @@ class Written:
     folded_at: float = 0.0
 
 
-def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], float]) -> Written:
+def commit(
+    store: Store, folder: Folder, arrival: FetchedWindow, clock: Callable[[], float]
+) -> CommitResult:
     """Write the window down in one transaction."""
-    written = Written()
+    written = CommitResult()
     with folder.following(arrival.cursor):
         with store.transaction() as unit:
             if unit.cursor.get() != arrival.cursor:
@@ -91,7 +93,7 @@ def commit(store: Store, folder: Folder, arrival: Arrival, clock: Callable[[], f
     return written
 
 
-def check_final(unit: Unit, final: BlockRef | None) -> None:
+def check_final(unit: UnitOfWork, final: BlockRef | None) -> None:
     """Let no block of a fork that we do not follow become final: it could not be undone.
 
     Raises:
@@ -105,7 +107,7 @@ def check_final(unit: Unit, final: BlockRef | None) -> None:
         )
 
 
-def _fold(unit: Unit, folder: Folder, arrival: Arrival, written: Written) -> None:
+def _fold(unit: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: CommitResult) -> None:
     """Fold the window; where a period ends at the head, cut its report (decision 8)."""
     reporter = folder.reporter
     stops: list[BlockRef] = []
@@ -118,7 +120,7 @@ def _fold(unit: Unit, folder: Folder, arrival: Arrival, written: Written) -> Non
     elif reporter is not None:
         reporter.pass_over(unit, arrival.window.last)
 
-    def cut(unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
+    def cut(unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
         report = None if reporter is None else reporter.cut(unit, rounds, as_of)
         if report is not None:
             written.reports.append(report)
@@ -128,11 +130,11 @@ def _fold(unit: Unit, folder: Folder, arrival: Arrival, written: Written) -> Non
         before = unit.blocks.at(arrival.window.range.first - 1)
         every = folder.assigner.stops(before, arrival.window.headers)
         stops, at_stop = with_draws(folder.assigner, every, stops, cut)
-    stretch = Stretch(arrival.window.range.last, arrival.said, arrival.final_number, stops)
+    stretch = BlockSpan(arrival.window.range.last, arrival.said, arrival.final_number, stops)
     written.anomalies = folder.fold(unit, stretch, at_stop)
 
 
-def _move(unit: Unit, folder: Folder, arrival: Arrival) -> Cursor | None:
+def _move(unit: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> Cursor | None:
     """Forget what nothing can ask for any more, and move the cursor last."""
     last, final = arrival.window.last, arrival.final_number
     near = 0 if folder.reporter is None else folder.reporter.anchor_window

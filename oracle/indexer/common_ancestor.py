@@ -6,11 +6,11 @@ one that is the same on the chain is the same as well.
 
 from typing import NamedTuple
 
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 
 
 class _Known(NamedTuple):
@@ -20,7 +20,7 @@ class _Known(NamedTuple):
     hash: Hash
 
 
-def check_ours(chain: Chain, store: Store, block: BlockRef) -> None:
+def check_ours(chain: ChainReader, store: Store, block: BlockRef) -> None:
     """Make sure that what we read up to here is what the chain has below `block`, one of its own.
 
     Raises:
@@ -44,7 +44,7 @@ def check_ours(chain: Chain, store: Store, block: BlockRef) -> None:
     )
 
 
-def _highest_shared(chain: Chain, store: Store, lowest: int, number: int) -> int:
+def _highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
     """Return the highest block below `number` that we know and the chain has; else `lowest`."""
     shared, low, high = lowest, lowest, number
     while high - low > 1:
@@ -60,12 +60,12 @@ def _highest_shared(chain: Chain, store: Store, lowest: int, number: int) -> int
     return shared
 
 
-def _shown(chain: Chain, number: int) -> Hash | None:
+def _shown(chain: ChainReader, number: int) -> Hash | None:
     block = chain.header(number)
     return None if block is None else block.hash
 
 
-def _at_or_above(unit: Unit, number: int) -> _Known | None:
+def _at_or_above(unit: UnitOfWork, number: int) -> _Known | None:
     """Return the lowest block of ours from `number` on whose hash we know."""
     cursor, headers = unit.cursor.get(), unit.blocks.lowest_from(number)
     found = [] if headers is None else [_Known(headers.number, headers.hash)]
@@ -79,7 +79,7 @@ def _at_or_above(unit: Unit, number: int) -> _Known | None:
     return min((one for one in found if one.number >= number), default=None)
 
 
-def _at_or_below(unit: Unit, number: int) -> _Known | None:
+def _at_or_below(unit: UnitOfWork, number: int) -> _Known | None:
     """Return the highest block of ours up to `number` whose hash we know."""
     headers = unit.blocks.highest_to(number)
     found = [] if headers is None else [_Known(headers.number, headers.hash)]

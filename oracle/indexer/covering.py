@@ -1,19 +1,19 @@
 """The ledger of what was read: written with every window, and read by all who judge it."""
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Reader
-from oracle.domain.coverage import Covered, Scope
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import LogReader
+from oracle.domain.coverage import Covered, IngestScope
 from oracle.domain.verification import Level
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 
-def scope_of(reader: Reader) -> Scope:
+def scope_of(reader: LogReader) -> IngestScope:
     """Return what is asked of every block for this reader."""
     calls = [f"{to}:{four}" for to, fours in reader.selectors.items() for four in fours]
-    return Scope.of(reader.addresses, reader.topics, calls)
+    return IngestScope.of(reader.addresses, reader.topics, calls)
 
 
-def note_window(unit: Unit, scope: Scope, window: Window) -> None:
+def note_window(unit: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
     """Write down how well a window was read, in the transaction that stores it."""
     unit.coverage.adopt(scope)
     blocks = window.range
@@ -22,7 +22,7 @@ def note_window(unit: Unit, scope: Scope, window: Window) -> None:
     note_proven(unit, window)
 
 
-def note_proven(unit: Unit, window: Window) -> None:
+def note_proven(unit: UnitOfWork, window: BlockWindow) -> None:
     """Write down which single blocks reached more than the window as a whole."""
     if window.level >= Level.PROVEN or not window.proven:
         return

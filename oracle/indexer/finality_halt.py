@@ -14,15 +14,15 @@ from oracle.errors import TransientError
 from oracle.indexer.fork_detection import (
     ENOUGH,
     POLL_BLOCKS,
-    Accusation,
-    Judged,
-    Sight,
-    Verdict,
+    ForkClaim,
+    ForkContext,
+    ForkJudgement,
+    ForkVerdict,
     block_seconds,
     judge,
 )
-from oracle.store.database import Store, Unit
-from oracle.store.ops.halts import Cleared, Evidence
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.ops.halts import Cleared, HaltEvidence
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import fork_metrics
 
@@ -32,7 +32,7 @@ PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True)
-class Latched:
+class HaltChanged:
     """The latch was closed, or opened again, and why."""
 
     name: str
@@ -40,7 +40,7 @@ class Latched:
     reason: str
 
 
-def why_stopped(unit: Unit) -> str | None:
+def why_stopped(unit: UnitOfWork) -> str | None:
     """Return why nothing may be planned, signed or sent now; None: it may."""
     closed = unit.latches.all_closed()
     return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
@@ -57,7 +57,7 @@ def show(store: Store) -> str | None:
     return why
 
 
-def compare_final(sight: Sight) -> Latched | None:
+def compare_final(sight: ForkContext) -> HaltChanged | None:
     """Ask for the block that is final here; one that differs is judged, see `accuse_final`.
 
     Raises:
@@ -78,8 +78,8 @@ def compare_final(sight: Sight) -> Latched | None:
 
 
 def accuse_final(
-    sight: Sight, cursor: Cursor, theirs: BlockRef, *, is_sure: bool = False
-) -> Latched | None:
+    sight: ForkContext, cursor: Cursor, theirs: BlockRef, *, is_sure: bool = False
+) -> HaltChanged | None:
     """Judge the word that our final block is not the chain's; None: nobody can tell yet.
 
     `is_sure`: a lone endpoint has said often enough that a block on top of it left.
@@ -90,17 +90,17 @@ def accuse_final(
     if cursor.final_number is None or cursor.final_hash is None:
         return None
     final = cursor.final_number
-    accused = Accusation(final, cursor.final_hash, theirs.hash, tip=final)
+    accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final)
     judged = judge(sight, accused, sight.vigil.final)
-    if judged.verdict is Verdict.STAYS:
+    if judged.verdict is ForkVerdict.STAYS:
         raise _quarantined(sight, accused, judged)
-    if judged.verdict is Verdict.OPEN and not (is_sure and judged.against):
+    if judged.verdict is ForkVerdict.OPEN and not (is_sure and judged.against):
         return None
     sight.vigil.final.forget()
     return _close(sight.store, cursor, accused, judged)
 
 
-def look_for_proof(sight: Sight, now: int) -> Latched | None:
+def look_for_proof(sight: ForkContext, now: int) -> HaltChanged | None:
     """Open the latch where two endpoints show our final block again, and none another one.
 
     Where there is only one at all, it has to show it as often as it had to deny it. `now`: of the
@@ -118,10 +118,10 @@ def look_for_proof(sight: Sight, now: int) -> Latched | None:
     reason = f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(said)}"
     with sight.store.transaction() as unit:
         clear(unit, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
-    return Latched(FINALITY_VIOLATION, is_closed=False, reason=reason)
+    return HaltChanged(FINALITY_VIOLATION, is_closed=False, reason=reason)
 
 
-def clear(unit: Unit, name: str, cleared: Cleared) -> bool:
+def clear(unit: UnitOfWork, name: str, cleared: Cleared) -> bool:
     """Open a latch; False: it is not closed."""
     is_open = unit.latches.clear(name, cleared)
     if name == FINALITY_VIOLATION:
@@ -129,7 +129,7 @@ def clear(unit: Unit, name: str, cleared: Cleared) -> bool:
     return is_open
 
 
-def _shown_at(sight: Sight, number: int) -> dict[str, Hash]:
+def _shown_at(sight: ForkContext, number: int) -> dict[str, Hash]:
     """Return by endpoint which block it shows at this height, if it has come so far."""
     return {
         one.endpoint: one.block.hash
@@ -138,7 +138,7 @@ def _shown_at(sight: Sight, number: int) -> dict[str, Hash]:
     }
 
 
-def _is_proof(sight: Sight, cursor: Cursor, said: Mapping[str, Hash], pause: float) -> bool:
+def _is_proof(sight: ForkContext, cursor: Cursor, said: Mapping[str, Hash], pause: float) -> bool:
     """Tell whether enough endpoints show our final block, and none denies it."""
     suspicion = sight.vigil.final
     if cursor.final_number is None or cursor.final_hash is None:
@@ -152,7 +152,7 @@ def _is_proof(sight: Sight, cursor: Cursor, said: Mapping[str, Hash], pause: flo
     return suspicion.says_again(about, sight.now, pause)
 
 
-def _close(store: Store, cursor: Cursor, accused: Accusation, judged: Judged) -> Latched:
+def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement) -> HaltChanged:
     theirs = next(iter(judged.against.values()), accused.theirs)
     who = " and ".join(judged.against)
     reason = (
@@ -162,14 +162,14 @@ def _close(store: Store, cursor: Cursor, accused: Accusation, judged: Judged) ->
         f"`qos-oracle resync rewind --to-block {max(1, accused.number) - 1}`, which names a lower "
         "block where they part below it"
     )
-    evidence = Evidence(accused.number, accused.ours, theirs)
+    evidence = HaltEvidence(accused.number, accused.ours, theirs)
     with store.transaction() as unit:
         unit.latches.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
     fork_metrics.FINALITY_VIOLATION.set(1)
-    return Latched(FINALITY_VIOLATION, is_closed=True, reason=reason)
+    return HaltChanged(FINALITY_VIOLATION, is_closed=True, reason=reason)
 
 
-def _quarantined(sight: Sight, accused: Accusation, judged: Judged) -> TransientError:
+def _quarantined(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
     fork_metrics.REJECTED.labels("outvoted").inc()
     words = (
         f"block {accused.number}, final as {accused.ours}, is another one, which "

@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import TypeVar
 
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.chain.protocols import Reader
-from oracle.dispatch.assigner import Assigner
+from oracle.chain.protocols import LogReader
+from oracle.dispatch.assigner import DrawAssigner
 from oracle.domain.blocks import BlockRef
-from oracle.domain.coverage import Scope
+from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
@@ -25,8 +25,8 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.covering import scope_of
-from oracle.reporting.report_cutter import Reporter
-from oracle.store.database import Unit
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # How many rows stay in memory between two stretches; beyond that all are read anew.
@@ -37,11 +37,11 @@ Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 # What is done at a stop: the unit and the contract's state stand exactly as of the block.
-AtStop = Callable[[Unit, Rounds, BlockRef], None]
+AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BlockSpan:
     """Blocks to fold in one go, up to `last`: what they said, and where to stop on the way.
 
     Blocks above `final` leave pre-images. `stops` ascend; one below the first block stops at once.
@@ -59,9 +59,9 @@ class Folder:
     def __init__(
         self,
         rules: Rules,
-        reader: Reader,
-        reporter: Reporter | None,
-        assigner: Assigner | None = None,
+        reader: LogReader,
+        reporter: ReportCutter | None,
+        assigner: DrawAssigner | None = None,
     ) -> None:
         """`reporter` None: there is no oracle contract, and no report is ever cut.
 
@@ -80,7 +80,7 @@ class Folder:
         self._touched: set[TaskKey] = set()
 
     @cached_property
-    def scope(self) -> Scope:
+    def scope(self) -> IngestScope:
         """What is asked of every block for these events."""
         return scope_of(self.reader)
 
@@ -113,7 +113,7 @@ class Folder:
         if self.assigner is not None:
             self.assigner.forget()
 
-    def fold(self, unit: Unit, stretch: Stretch, at_stop: AtStop | None = None) -> int:
+    def fold(self, unit: UnitOfWork, stretch: BlockSpan, at_stop: AtStop | None = None) -> int:
         """Fold a stretch and write what it changed; return how many anomalies it held.
 
         The cursor is the caller's to move.
@@ -130,14 +130,14 @@ class Folder:
         self._let_go()
         return anomalies
 
-    def _loaded_rounds(self, unit: Unit) -> Rounds:
+    def _loaded_rounds(self, unit: UnitOfWork) -> Rounds:
         if self._rounds is None:
             self._rounds = unit.rounds.load()
             self._rule_set = unit.rule_sets.number_of(self.rules)
             self._fold.last = unit.last_event.get()
         return self._rounds
 
-    def _load(self, unit: Unit, events: Sequence[DomainEvent]) -> None:
+    def _load(self, unit: UnitOfWork, events: Sequence[DomainEvent]) -> None:
         """Bring in the rows that these events need and that are not in memory."""
         rows = self._fold.ledger
         named = tasks_named(events)
@@ -149,7 +149,7 @@ class Folder:
         nodes = nodes_named(events, _those(rows.tasks, named | members))
         rows.nodes.update(unit.nodes.named(nodes - rows.nodes.keys()))
 
-    def _fold_piece(self, unit: Unit, rounds: Rounds, said: Decoded, final: int) -> int:
+    def _fold_piece(self, unit: UnitOfWork, rounds: Rounds, said: Decoded, final: int) -> int:
         """Fold whole blocks and write them down: final ones at once, the others with a journal."""
         settled, open_ = _parted(said, final)
         if settled.events:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.chain.witnesses import Witness
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import fork_metrics
 
 # Of one endpoint alone: so many times the same answer, so many block times apart.
@@ -28,7 +28,7 @@ DISPUTED_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Accusation:
+class ForkClaim:
     """Somebody's word that `theirs` stands on the chain where we have `ours`.
 
     `endpoint` said so by the parent of the block above it; "": the endpoints are only to be asked.
@@ -42,7 +42,7 @@ class Accusation:
     endpoint: str = ""
 
 
-class Verdict(Enum):
+class ForkVerdict(Enum):
     """LEFT: our block is not the chain's; STAYS: it is; OPEN: nobody can tell yet."""
 
     LEFT = auto()
@@ -51,10 +51,10 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ForkJudgement:
     """What came of an accusation: who says that our block left, and as what, and who denies it."""
 
-    verdict: Verdict
+    verdict: ForkVerdict
     against: dict[str, Hash]
     with_us: tuple[str, ...]
     # The highest block of those whose word holds.
@@ -63,13 +63,13 @@ class Judged:
     @property
     def liars(self) -> tuple[str, ...]:
         """The endpoints that were outvoted; one that only contradicts itself was not."""
-        if self.verdict is Verdict.LEFT:
+        if self.verdict is ForkVerdict.LEFT:
             return self.with_us
         return tuple(self.against) if set(self.with_us) - self.against.keys() else ()
 
 
 @dataclass(slots=True)
-class Suspicion:
+class ForkEvidence:
     """What one endpoint alone has said so far; in memory, for a restart begins anew.
 
     Times in seconds of whatever clock gives `now`.
@@ -108,11 +108,11 @@ class Suspicion:
 
 
 @dataclass(slots=True)
-class Vigil:
+class ForkWatch:
     """What the loop remembers of doubts: about our newest block, and about the final one."""
 
-    tip: Suspicion = field(default_factory=Suspicion)
-    final: Suspicion = field(default_factory=Suspicion)
+    tip: ForkEvidence = field(default_factory=ForkEvidence)
+    final: ForkEvidence = field(default_factory=ForkEvidence)
     # When the final block was compared last; None: not since the start.
     compared_at: float | None = None
     # What endpoints say of our newest block against each other, and since when it holds us up.
@@ -144,24 +144,24 @@ class Vigil:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ForkContext:
     """What a fork is looked for with; `now` in seconds of the clock that polls are counted by."""
 
-    chain: Chain
+    chain: ChainReader
     store: Store
-    vigil: Vigil = field(default_factory=Vigil)
+    vigil: ForkWatch = field(default_factory=ForkWatch)
     now: float = 0.0
 
 
-def judge(sight: Sight, accused: Accusation, suspicion: Suspicion) -> Judged:
-    """Ask every endpoint about the block; a lone accuser has to say it again, see `Suspicion`.
+def judge(sight: ForkContext, accused: ForkClaim, suspicion: ForkEvidence) -> ForkJudgement:
+    """Ask every endpoint about the block; a lone accuser has to say it again, see `ForkEvidence`.
 
     Raises:
         InputError: an endpoint is on another chain.
     """
     views = sight.chain.witness(accused.number)
     judged = _weighed(accused, [one for one in views if one.head.number >= accused.number])
-    if judged.verdict is not Verdict.OPEN:
+    if judged.verdict is not ForkVerdict.OPEN:
         suspicion.forget()
     elif judged.against:
         with sight.store.reading() as unit:
@@ -169,11 +169,11 @@ def judge(sight: Sight, accused: Accusation, suspicion: Suspicion) -> Judged:
         about = accused.number, accused.ours, frozenset(judged.against.values())
         if suspicion.says_again(about, sight.now, pause):
             suspicion.forget()
-            return replace(judged, verdict=Verdict.LEFT)
+            return replace(judged, verdict=ForkVerdict.LEFT)
     return judged
 
 
-def block_seconds(unit: Unit, newest: int) -> float:
+def block_seconds(unit: UnitOfWork, newest: int) -> float:
     """Return the time between two blocks as of late, within reason."""
     blocks = unit.blocks.between(newest - _BLOCKS_MEASURED, newest)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
@@ -182,7 +182,7 @@ def block_seconds(unit: Unit, newest: int) -> float:
     return min(_LONGEST, max(_SHORTEST, (last.time - first.time) / (last.number - first.number)))
 
 
-def reject(sight: Sight, accused: Accusation, judged: Judged) -> TransientError:
+def reject(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
     """Put aside who was outvoted about a fork that is none, and return what to say of it."""
     words = f"block {accused.number} left the chain, which {', '.join(judged.with_us)} denies"
     if not judged.liars:
@@ -204,7 +204,7 @@ def reject(sight: Sight, accused: Accusation, judged: Judged) -> TransientError:
     return TransientError(f"{liars} said that {words}: put aside, nothing undone")
 
 
-def _contradict_final(sight: Sight) -> dict[str, tuple[int, Hash]]:
+def _contradict_final(sight: ForkContext) -> dict[str, tuple[int, Hash]]:
     """Return who shows another block than our final one, which the others show, and that one."""
     with sight.store.reading() as unit:
         cursor = unit.cursor.get()
@@ -221,7 +221,7 @@ def _contradict_final(sight: Sight) -> dict[str, tuple[int, Hash]]:
     return {endpoint: final for endpoint, hash_ in shown.items() if hash_ != cursor.final_hash}
 
 
-def _weighed(accused: Accusation, views: Sequence[Witness]) -> Judged:
+def _weighed(accused: ForkClaim, views: Sequence[Witness]) -> ForkJudgement:
     with_us = tuple(one.endpoint for one in views if _hash(one) == accused.ours)
     against = {one.endpoint: one.block.hash for one in views if one.block is not None}
     against = {name: hash_ for name, hash_ in against.items() if hash_ != accused.ours}
@@ -234,12 +234,12 @@ def _weighed(accused: Accusation, views: Sequence[Witness]) -> Judged:
         for one in views
     )
     if len(against) >= ENOUGH and not is_longer:
-        verdict = Verdict.LEFT
+        verdict = ForkVerdict.LEFT
     else:
-        verdict = Verdict.STAYS if with_us else Verdict.OPEN
-    right = against.keys() if verdict is Verdict.LEFT else with_us
+        verdict = ForkVerdict.STAYS if with_us else ForkVerdict.OPEN
+    right = against.keys() if verdict is ForkVerdict.LEFT else with_us
     newest = max((one.head.number for one in views if one.endpoint in right), default=-1)
-    return Judged(verdict, against, with_us, newest)
+    return ForkJudgement(verdict, against, with_us, newest)
 
 
 def _hash(one: Witness) -> Hash | None:

@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.report import Report
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.commit import Arrival, check_final, commit, newer_final
-from oracle.indexer.finality_halt import Latched
+from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
+from oracle.indexer.finality_halt import HaltChanged
 from oracle.indexer.folder import Folder
-from oracle.indexer.fork_detection import Sight, Vigil
+from oracle.indexer.fork_detection import ForkContext, ForkWatch
 from oracle.indexer.refused_block import remembered
-from oracle.indexer.reorg import Rewound, Seam, rewind_if_forked
+from oracle.indexer.reorg import ParentMismatch, Rewound, rewind_if_forked
 from oracle.indexer.reorg_watch import keep_watch
 from oracle.indexer.window_witness import OutvotedError, check_witness
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Work between two looks at everything else (decision 4).
@@ -41,7 +41,7 @@ _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class WindowCommitted:
     """One window that was committed.
 
     `events` counts by type of event, as events.md spells it; `anomalies` are those of them that
@@ -63,7 +63,7 @@ class Indexed:
 
 
 @dataclass(slots=True)
-class Pace:
+class IngestState:
     """What the loop remembers between windows: heads, doubts, and how much fits a second.
 
     `clock` counts seconds, from anywhere.
@@ -72,10 +72,10 @@ class Pace:
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
-    vigil: Vigil = field(default_factory=Vigil)
+    vigil: ForkWatch = field(default_factory=ForkWatch)
     _asked_at: float = 0.0
 
-    def heads_for(self, chain: Chain, first: int, near: int) -> Heads:
+    def heads_for(self, chain: ChainReader, first: int, near: int) -> Heads:
         """Return the heads: asked anew, but where block `first` is far below the known ones.
 
         Blocks more than `near` under the newest one, and final, are history whatever happened.
@@ -96,10 +96,10 @@ class Pace:
 
 
 # What one turn may have done.
-Done = Indexed | Rewound | Latched
+Done = WindowCommitted | Rewound | HaltChanged
 
 
-def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None:
+def index_next(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -> Done | None:
     """Take in the next window, or go back where the chain has left our blocks.
 
     Returns None at the head, where the endpoint has not come as far as we have, and while it is
@@ -118,14 +118,14 @@ def index_next(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done |
     return _turn(chain, store, folder, pace)
 
 
-def _turn(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None:
+def _turn(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -> Done | None:
     with store.reading() as unit:
         cursor, first = unit.cursor.get(), _first_block(unit)
     started = pace.clock()
     near = 0 if folder.reporter is None else folder.reporter.anchor_window
     quiet = None if folder.assigner is None else folder.assigner.settings.start_block - 1
     heads = pace.heads_for(chain, first, near)
-    sight = Sight(chain, store, pace.vigil, pace.clock())
+    sight = ForkContext(chain, store, pace.vigil, pace.clock())
     held = keep_watch(sight, folder, heads)
     if held is not None:
         return held.done
@@ -135,16 +135,16 @@ def _turn(chain: Chain, store: Store, folder: Folder, pace: Pace) -> Done | None
     asked = _asked(heads, first, history, pace.most_blocks)
     window = _window(sight, cursor, heads, asked)
     if cursor is not None and window.first_parent != cursor.hash:
-        seam = Seam(window.first_parent, window.endpoint)
+        seam = ParentMismatch(window.first_parent, window.endpoint)
         return rewind_if_forked(sight, folder, heads, seam)
     pace.vigil.tip.forget()
-    arrival = Arrival(window, folder.reader.read(window.logs, window.calls), heads, cursor)
+    arrival = FetchedWindow(window, folder.reader.read(window.logs, window.calls), heads, cursor)
     fetched = pace.clock()
     written = commit(store, folder, arrival, pace.clock)
     pace.vigil.goes_on()
     committed = pace.clock()
     pace.took(len(window.range), committed - fetched)
-    return Indexed(
+    return WindowCommitted(
         blocks=window.range,
         cursor=window.last,
         newest=heads.latest.number,
@@ -166,7 +166,7 @@ class _Asked(NamedTuple):
     with_headers: bool
 
 
-def _window(sight: Sight, cursor: Cursor | None, heads: Heads, asked: _Asked) -> Window:
+def _window(sight: ForkContext, cursor: Cursor | None, heads: Heads, asked: _Asked) -> BlockWindow:
     """Return the next window, of which final blocks are witnessed by a second endpoint.
 
     A block that is refused is remembered, and told again.
@@ -181,7 +181,7 @@ def _window(sight: Sight, cursor: Cursor | None, heads: Heads, asked: _Asked) ->
     return window
 
 
-def _first_block(unit: Unit) -> int:
+def _first_block(unit: UnitOfWork) -> int:
     """Return the block to index next."""
     cursor = unit.cursor.get()
     if cursor is not None:
@@ -192,7 +192,7 @@ def _first_block(unit: Unit) -> int:
     return identity.start_block
 
 
-def _at_the_head(sight: Sight, folder: Folder, heads: Heads) -> Rewound | Latched | None:
+def _at_the_head(sight: ForkContext, folder: Folder, heads: Heads) -> Rewound | HaltChanged | None:
     """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
     store = sight.store
     with store.reading() as unit:

@@ -15,10 +15,10 @@ from oracle.domain.logs import Log
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, InputError
-from oracle.indexer.folder import Folder, Stretch
+from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import adopt_rules
 from oracle.indexer.versioning import note_folded
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.reports.report_repository import ReportState
 from oracle.store.state.cursor_repository import Cursor
 
@@ -35,7 +35,7 @@ def _go_on() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class RebuildOptions:
     """How a resync command goes about it.
 
     `dry_run`: the transaction is thrown away at its end. `progress` is told the block reached and
@@ -49,7 +49,7 @@ class Manner:
     keep_lease: Callable[[], None] = _go_on
 
     @contextmanager
-    def transaction(self, store: Store) -> Iterator[Unit]:
+    def transaction(self, store: Store) -> Iterator[UnitOfWork]:
         """Open the one transaction, which keeps other writers out until its end.
 
         Raises:
@@ -74,7 +74,7 @@ class _ThrownAwayError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Refolded:
+class RebuildResult:
     """What folding anew up to block `last` showed.
 
     `same`: the projections came out byte for byte. `differing`: periods whose report did not.
@@ -96,7 +96,7 @@ class _Check:
     differing: list[int] = field(default_factory=list)
     _kept: dict[int, Report] = field(default_factory=dict)
 
-    def stops(self, unit: Unit, blocks: BlockRange) -> list[BlockRef]:
+    def stops(self, unit: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
         """Return the as-of blocks in this range whose reports must come out again.
 
         Missed ones may have been cut at a block that left the chain since.
@@ -108,7 +108,7 @@ class _Check:
         self._kept = {report.as_of.number: report for report in kept}
         return [report.as_of for report in kept]
 
-    def at_stop(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
+    def at_stop(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
         """Compare one report with what the fold says now."""
         reporter, kept = self.folder.reporter, self._kept[as_of.number]
         self.checked += 1
@@ -116,7 +116,7 @@ class _Check:
             self.differing.append(kept.period)
 
 
-def refold(store: Store, folder: Folder, manner: Manner) -> Refolded:
+def refold(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResult:
     """Throw away everything folded and fold it again up to the cursor.
 
     Raises:
@@ -132,7 +132,7 @@ def refold(store: Store, folder: Folder, manner: Manner) -> Refolded:
     return refolded
 
 
-def claim(unit: Unit, cursor: Cursor) -> None:
+def claim(unit: UnitOfWork, cursor: Cursor) -> None:
     """Move the cursor onto its own block, so that no window is committed from what was before.
 
     Raises:
@@ -144,7 +144,9 @@ def claim(unit: Unit, cursor: Cursor) -> None:
     unit.cursor.move_to(block, None, cursor.epoch)
 
 
-def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refolded:
+def refold_up_to(
+    unit: UnitOfWork, folder: Folder, last: int, manner: RebuildOptions
+) -> RebuildResult:
     """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
 
     Blocks above the final one are journaled, so that they can be rewound as before.
@@ -162,17 +164,17 @@ def refold_up_to(unit: Unit, folder: Folder, last: int, manner: Manner) -> Refol
         calls = list(unit.calls.between(blocks.first, blocks.last))
         said = folder.reader.read(logs, calls)
         unit.dead_letters.append(said.dead)
-        stretch = Stretch(blocks.last, said, final, check.stops(unit, blocks))
+        stretch = BlockSpan(blocks.last, said, final, check.stops(unit, blocks))
         folder.fold(unit, stretch, check.at_stop)
         logs_folded += len(logs)
         manner.progress(blocks.last, last)
     unit.undo.prune_to(min(final, last))
     note_folded(unit, folder.reader)
     same = unit.projections.digest() == before
-    return Refolded(last, logs_folded, same, check.checked, tuple(check.differing))
+    return RebuildResult(last, logs_folded, same, check.checked, tuple(check.differing))
 
 
-def _batches(unit: Unit, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
+def _batches(unit: UnitOfWork, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Yield the canonical logs up to block `last` in whole blocks; the ranges leave no gap."""
     first = 0
     batch: list[Log] = []

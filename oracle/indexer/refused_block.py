@@ -7,13 +7,13 @@ or an operator, by a setting or by `resync refusal --accept`.
 from oracle.chain.verification.refused_blocks import BLOCK_HASH, REFUSAL, Refusal, RefusalError
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 
 # What is known of the chain, and not of an endpoint, stands under this name.
 _CHAIN = ""
 
 
-def refusal_in(unit: Unit) -> Refusal | None:
+def refusal_in(unit: UnitOfWork) -> Refusal | None:
     """Return the block that was refused, and that nobody has explained; None: there is none."""
     text = unit.facts.get(_CHAIN, REFUSAL, 0)
     return None if text is None else Refusal.from_json(text)
@@ -28,14 +28,14 @@ def remembered(store: Store, refusal: Refusal) -> RefusalError:
     return RefusalError(known or refusal)
 
 
-def explained(unit: Unit, blocks: BlockRange) -> None:
+def explained(unit: UnitOfWork, blocks: BlockRange) -> None:
     """Forget a refusal inside these blocks: they were read, as well as the chain allows."""
     known = refusal_in(unit)
     if known is not None and blocks.first <= known.number <= blocks.last:
         unit.facts.forget(_CHAIN, REFUSAL)
 
 
-def accept(unit: Unit, reason: str) -> Refusal:
+def accept(unit: UnitOfWork, reason: str) -> Refusal:
     """Let the refused block pass as it is given, because an operator says so; return it.
 
     Raises:

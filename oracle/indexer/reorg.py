@@ -7,18 +7,26 @@ State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in
 from dataclasses import dataclass, replace
 
 from oracle.chain.heads import Heads
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.dispatch.assigner import take_back_draws
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.common_ancestor import check_ours
-from oracle.indexer.finality_halt import Latched, accuse_final
+from oracle.indexer.finality_halt import HaltChanged, accuse_final
 from oracle.indexer.folder import Folder
-from oracle.indexer.fork_detection import ENOUGH, Accusation, Judged, Sight, Verdict, judge, reject
-from oracle.indexer.rebuild import Manner, refold_up_to
+from oracle.indexer.fork_detection import (
+    ENOUGH,
+    ForkClaim,
+    ForkContext,
+    ForkJudgement,
+    ForkVerdict,
+    judge,
+    reject,
+)
+from oracle.indexer.rebuild import RebuildOptions, refold_up_to
 from oracle.kickouts.withdrawing import review_kickouts
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.cursor_repository import Cursor
@@ -29,7 +37,7 @@ HEADERS_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Seam:
+class ParentMismatch:
     """What the window after our newest block says of it: the parent's hash, and who says so."""
 
     parent: Hash
@@ -58,8 +66,8 @@ class Rewound:
 
 
 def rewind_if_forked(
-    sight: Sight, folder: Folder, heads: Heads, seam: Seam | None = None
-) -> Rewound | Latched | None:
+    sight: ForkContext, folder: Folder, heads: Heads, seam: ParentMismatch | None = None
+) -> Rewound | HaltChanged | None:
     """Go back to the common ancestor if the chain has left our blocks.
 
     None: it has not, or nobody can tell yet. `heads` are of this moment. Two endpoints have to
@@ -76,9 +84,9 @@ def rewind_if_forked(
         sight.vigil.tip.forget()
         return None
     judged = judge(sight, accused, sight.vigil.tip)
-    if judged.verdict is Verdict.STAYS and (seam is not None or judged.liars):
+    if judged.verdict is ForkVerdict.STAYS and (seam is not None or judged.liars):
         raise reject(sight, accused, judged)
-    if judged.verdict is not Verdict.LEFT:
+    if judged.verdict is not ForkVerdict.LEFT:
         return None
     for endpoint in judged.liars:
         why = f"still has block {accused.number} as {accused.ours}"
@@ -89,7 +97,9 @@ def rewind_if_forked(
     return _rolled_back(sight, folder, heads, _Fork(cursor, ancestor, judged))
 
 
-def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: Manner) -> Rewound:
+def rewind_to(
+    chain: ChainReader, store: Store, folder: Folder, number: int, manner: RebuildOptions
+) -> Rewound:
     """Go back to block `number`: by the journal, or where it ends by folding anew.
 
     Raises:
@@ -113,7 +123,7 @@ def rewind_to(chain: Chain, store: Store, folder: Folder, number: int, manner: M
     return rewound
 
 
-def _cursor_above(unit: Unit, number: int) -> Cursor:
+def _cursor_above(unit: UnitOfWork, number: int) -> Cursor:
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: there is nothing to rewind")
@@ -126,14 +136,14 @@ def _cursor_above(unit: Unit, number: int) -> Cursor:
     return cursor
 
 
-def _header(chain: Chain, number: int) -> BlockRef:
+def _header(chain: ChainReader, number: int) -> BlockRef:
     block = chain.header(number)
     if block is None:
         raise TransientError(f"the chain does not give block {number} now")
     return block
 
 
-def _go_back(unit: Unit, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
+def _go_back(unit: UnitOfWork, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
     """Move everything but the projections; the raw rows above stay, no longer canonical."""
     number = block.number
     logs = unit.logs.orphan_above(number)
@@ -161,10 +171,10 @@ class _Fork:
 
     cursor: Cursor
     ancestor: BlockRef
-    judged: Judged
+    judged: ForkJudgement
 
 
-def _rolled_back(sight: Sight, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
+def _rolled_back(sight: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
     cursor, ancestor = fork.cursor, fork.ancestor
     with folder.following(None), sight.store.transaction() as unit:
         unit.undo.rollback_to(ancestor.number)
@@ -190,31 +200,31 @@ def _rolled_back(sight: Sight, folder: Folder, heads: Heads, fork: _Fork) -> Rew
 
 
 def _accusation(
-    sight: Sight, cursor: Cursor, newest: BlockRef, seam: Seam | None
-) -> Accusation | None:
+    sight: ForkContext, cursor: Cursor, newest: BlockRef, seam: ParentMismatch | None
+) -> ForkClaim | None:
     """Return what is said against a block of ours; None: nothing is."""
     tip = cursor.number
     if newest.number < tip:
         return _of_shorter_chain(sight.store, cursor, newest)
     if seam is not None:
-        return Accusation(tip, cursor.hash, seam.parent, tip, seam.endpoint)
+        return ForkClaim(tip, cursor.hash, seam.parent, tip, seam.endpoint)
     seen = newest if newest.number == tip else sight.chain.header(tip)
     if seen is None or seen.hash == cursor.hash:
         return None
-    return Accusation(tip, cursor.hash, seen.hash, tip)
+    return ForkClaim(tip, cursor.hash, seen.hash, tip)
 
 
-def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> Accusation | None:
+def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
     """Return what a head below our newest block says of ours; on our chain it merely lags."""
     with store.reading() as unit:
         ours = unit.blocks.at(newest.number)
     if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
         return None
-    return Accusation(newest.number, ours.hash, newest.hash, cursor.number)
+    return ForkClaim(newest.number, ours.hash, newest.hash, cursor.number)
 
 
 def _common_ancestor(
-    sight: Sight, cursor: Cursor, accused: Accusation, judged: Judged
+    sight: ForkContext, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement
 ) -> tuple[BlockRef, bool]:
     """Return the highest block that we and the chain agree on, asked for in batches, downwards.
 

@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
-from oracle.indexer.finality_halt import FINALITY_VIOLATION, Latched, compare_final, look_for_proof
+from oracle.indexer.finality_halt import (
+    FINALITY_VIOLATION,
+    HaltChanged,
+    compare_final,
+    look_for_proof,
+)
 from oracle.indexer.folder import Folder
-from oracle.indexer.fork_detection import Sight, Vigil
+from oracle.indexer.fork_detection import ForkContext, ForkWatch
 from oracle.indexer.reorg import Rewound, rewind_if_forked
 
 # Between two looks at the final block, in seconds of the clock that polls are counted by.
@@ -13,13 +18,13 @@ COMPARE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IngestPaused:
     """No window is to be taken in now; `done`: what was done instead, None: nothing was."""
 
-    done: Rewound | Latched | None
+    done: Rewound | HaltChanged | None
 
 
-def keep_watch(sight: Sight, folder: Folder, heads: Heads) -> Held | None:
+def keep_watch(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
     """Return why no window may be taken in now; None: one may.
 
     At the start of a process the newest and the final block are compared before anything is
@@ -31,18 +36,18 @@ def keep_watch(sight: Sight, folder: Folder, heads: Heads) -> Held | None:
     with sight.store.reading() as unit:
         cursor, closed = unit.cursor.get(), unit.latches.closed(FINALITY_VIOLATION)
     if closed is not None:
-        return Held(look_for_proof(sight, heads.latest.time))
+        return IngestPaused(look_for_proof(sight, heads.latest.time))
     if cursor is None:
         return None
     vigil = sight.vigil
     if vigil.seconds_left(sight.now):
-        return Held(None)
+        return IngestPaused(None)
     if not _is_due(vigil, sight.now):
         return None
     return _compared(sight, folder, heads)
 
 
-def _is_due(vigil: Vigil, now: float) -> bool:
+def _is_due(vigil: ForkWatch, now: float) -> bool:
     at = vigil.compared_at
     if vigil.tip.is_open():
         # What is on top of the final block comes first: it says it of both.
@@ -50,13 +55,13 @@ def _is_due(vigil: Vigil, now: float) -> bool:
     return at is None or vigil.final.is_open() or now - at >= COMPARE_SECONDS
 
 
-def _compared(sight: Sight, folder: Folder, heads: Heads) -> Held | None:
+def _compared(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
     vigil, done = sight.vigil, compare_final(sight)
     if done is not None or vigil.final.is_open():
-        return Held(done)
+        return IngestPaused(done)
     if vigil.compared_at is None:
         found = rewind_if_forked(sight, folder, heads)
         if found is not None or vigil.tip.is_open():
-            return Held(found)
+            return IngestPaused(found)
     vigil.compared_at = sight.now
     return None

@@ -2,7 +2,7 @@
 
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet, named_by
 
 _NAME = "folded_by_rules"
@@ -11,7 +11,7 @@ _PERIOD = "period_seconds"
 _DIGITS = 12
 
 
-def check_rules(unit: Unit, rules: Rules) -> None:
+def check_rules(unit: UnitOfWork, rules: Rules) -> None:
     """Write down whose scores these are going to be, or check that they are ours.
 
     Raises:
@@ -23,7 +23,7 @@ def check_rules(unit: Unit, rules: Rules) -> None:
         refuse_other_rules(unit, rules)
 
 
-def refuse_other_rules(unit: Unit, rules: Rules) -> None:
+def refuse_other_rules(unit: UnitOfWork, rules: Rules) -> None:
     """Let nobody look through these rules at what others folded; an empty database is anybody's.
 
     Raises:
@@ -38,13 +38,13 @@ def refuse_other_rules(unit: Unit, rules: Rules) -> None:
         )
 
 
-def is_folded_by(unit: Unit, rules: Rules) -> bool:
+def is_folded_by(unit: UnitOfWork, rules: Rules) -> bool:
     """Tell whether what is stored was folded by these rules, so that they may read it."""
     known = folded_by(unit)
     return known is not None and known.sha256 == named_by(rules).sha256
 
 
-def folded_by(unit: Unit) -> RuleSet | None:
+def folded_by(unit: UnitOfWork) -> RuleSet | None:
     """Return the rules that everything stored was folded by; None: nothing is yet."""
     sign = unit.progress.get(_NAME)
     if sign is None:
@@ -60,7 +60,7 @@ def shown(rules: RuleSet) -> str:
     return f"{rules.name}{version} ({rules.sha256[:_DIGITS]})"
 
 
-def check_period(unit: Unit, seconds: int) -> None:
+def check_period(unit: UnitOfWork, seconds: int) -> None:
     """Write down how long a period is, or check that it is as long as it was.
 
     The number of a period is its start over its length (decision 8): with another length the
@@ -79,7 +79,7 @@ def check_period(unit: Unit, seconds: int) -> None:
         )
 
 
-def adopt_rules(unit: Unit, rules: Rules) -> None:
+def adopt_rules(unit: UnitOfWork, rules: Rules) -> None:
     """Write down that everything stored is folded by these rules from now on."""
     # Named by its number, the rule set can be read back whole.
     unit.rule_sets.number_of(rules)

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
-from oracle.chain.protocols import Reader
+from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.logs import Log
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 # Logs read at once; memory stays flat.
 LOGS_AT_ONCE = 5_000
 
 
-def export(unit: Unit, reader: Reader, blocks: BlockRange) -> Iterator[str]:
+def export(unit: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[str]:
     """Yield the events of these blocks as lines without their ends, in order of position.
 
     Reads canonical rows only, all from the snapshot of `unit`; nothing is asked of the chain.
@@ -26,7 +26,9 @@ def export(unit: Unit, reader: Reader, blocks: BlockRange) -> Iterator[str]:
     return written(stored_events(unit, reader, blocks))
 
 
-def stored_events(unit: Unit, reader: Reader, blocks: BlockRange) -> Iterator[DomainEvent]:
+def stored_events(
+    unit: UnitOfWork, reader: LogReader, blocks: BlockRange
+) -> Iterator[DomainEvent]:
     """Yield the events themselves, in order of position; as `export`."""
     for chunk, logs in _chunks(unit, blocks):
         calls = list(unit.calls.between(chunk.first, chunk.last))
@@ -38,7 +40,7 @@ def written(events: Iterable[DomainEvent]) -> Iterator[str]:
     return map(event_to_json, events)
 
 
-def _chunks(unit: Unit, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
+def _chunks(unit: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Cut the logs into whole blocks; the ranges leave no gap, for calls stand between logs."""
     first, chunk = blocks.first, list[Log]()
     stored = unit.logs.between(blocks.first, blocks.last)

@@ -1,25 +1,25 @@
 """Which fold of which profile made what is stored, and whether all raw rows are in it."""
 
-from oracle.chain.protocols import Reader
+from oracle.chain.protocols import LogReader
 from oracle.domain.fold.fold import FOLD_VERSION
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 _FOLDED_BY = "folded_by_version"
 _STALE = "fold_is_stale"
 
 
-def note_folded(unit: Unit, reader: Reader) -> None:
+def note_folded(unit: UnitOfWork, reader: LogReader) -> None:
     """Write down that all raw rows are folded, by this version and as this profile reads them."""
     unit.progress.set(_FOLDED_BY, _sign(reader))
     unit.progress.clear(_STALE)
 
 
-def note_stale(unit: Unit) -> None:
+def note_stale(unit: UnitOfWork) -> None:
     """Write down that rows came in below the cursor: the state is not that of all rows."""
     unit.progress.set(_STALE, "rows came in")
 
 
-def why_refold(unit: Unit, reader: Reader) -> str | None:
+def why_refold(unit: UnitOfWork, reader: LogReader) -> str | None:
     """Return why everything has to be folded anew; None: it has not."""
     if unit.cursor.get() is None:
         return None
@@ -32,7 +32,7 @@ def why_refold(unit: Unit, reader: Reader) -> str | None:
     return None
 
 
-def _sign(reader: Reader) -> str:
+def _sign(reader: LogReader) -> str:
     return f"{FOLD_VERSION} {reader.identity}"
 
 

@@ -6,12 +6,12 @@ another endpoint that ends up at the same block.
 
 from collections.abc import Mapping
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.verification.refused_blocks import BLOCK_HASH, Refusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.fork_detection import ENOUGH, Sight
+from oracle.indexer.fork_detection import ENOUGH, ForkContext
 from oracle.indexer.refused_block import refusal_in, remembered
 from oracle.telemetry.verify_metrics import WITNESSED_WINDOWS
 
@@ -23,7 +23,7 @@ class OutvotedError(TransientError):
     """Who gave a window was found wrong about its last block: the others are to be asked."""
 
 
-def check_witness(sight: Sight, window: Window) -> None:
+def check_witness(sight: ForkContext, window: BlockWindow) -> None:
     """Let a window of final blocks be taken in only if nobody denies where it ends.
 
     Where two endpoints show two blocks, who contradicts himself loses: his headers do not link, or
@@ -47,7 +47,7 @@ def check_witness(sight: Sight, window: Window) -> None:
         _judge(sight, window)
 
 
-def _check_refused(sight: Sight, window: Window) -> None:
+def _check_refused(sight: ForkContext, window: BlockWindow) -> None:
     """Let silence explain nothing: two endpoints must say the same, or an operator name one."""
     with sight.store.reading() as unit:
         known = refusal_in(unit)
@@ -62,7 +62,7 @@ def _check_refused(sight: Sight, window: Window) -> None:
         raise remembered(sight.store, known)
 
 
-def _judge(sight: Sight, window: Window) -> None:
+def _judge(sight: ForkContext, window: BlockWindow) -> None:
     """Find out who is right about the window's last block."""
     number, ours, giver = window.last.number, window.last.hash, window.endpoint
     views = _views(sight, number)
@@ -85,13 +85,15 @@ def _judge(sight: Sight, window: Window) -> None:
         raise OutvotedError(f"{giver} shows another block {number}: {why}")
 
 
-def _refused(sight: Sight, number: int, shown: Mapping[str, Hash], ours: Hash) -> TransientError:
+def _refused(
+    sight: ForkContext, number: int, shown: Mapping[str, Hash], ours: Hash
+) -> TransientError:
     said = " and ".join(f"{hash_} to {name}" for name, hash_ in sorted(shown.items()))
     words = f"block {number} is {said}: each fits itself, and no second endpoint says the same"
     return remembered(sight.store, Refusal(number, ours, BLOCK_HASH, words))
 
 
-def _views(sight: Sight, number: int) -> dict[str, BlockRef]:
+def _views(sight: ForkContext, number: int) -> dict[str, BlockRef]:
     """Return by endpoint which block it shows at this height, if it has come so far."""
     return {
         one.endpoint: one.block

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from oracle.domain.ids import Hash
-from oracle.domain.reports.kickout_evidence import Evidence
+from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError
 
 
-def export(folder: Path, evidence: Evidence) -> Path:
+def export(folder: Path, evidence: KickoutEvidence) -> Path:
     """Write the file and make sure that it is on the disk; the same evidence is written once.
 
     Raises:
@@ -36,7 +36,7 @@ def path_of(folder: Path, named: Hash) -> Path:
     return folder / f"{named}.json"
 
 
-def _holds(path: Path, evidence: Evidence) -> bool:
+def _holds(path: Path, evidence: KickoutEvidence) -> bool:
     """Tell whether the file is there as it was written: a disk may have lost the end of it."""
     return path.exists() and path.read_bytes() == evidence.text.encode()
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.reports.kickout_evidence import Accused, Evidence, evidence_of
+from oracle.domain.reports.kickout_evidence import Accused, KickoutEvidence, evidence_of
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.reports.report import ReportSettings
@@ -15,16 +15,16 @@ from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.domain.verification import Level
-from oracle.kickouts.proof import Proof, proof_of
+from oracle.kickouts.proof import EvidenceProof, proof_of
 from oracle.kickouts.shown_low import first_low, low_now
 from oracle.kickouts.signing_round import signable_from
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 # What may have come on top of the pool in the block where the spell opened.
 _SLACK = 200
 
 
-class Law(NamedTuple):
+class KickoutRules(NamedTuple):
     """What a kickout is judged by: the rules that score, and the numbers of the reports."""
 
     rules: Rules
@@ -32,7 +32,7 @@ class Law(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class KickoutCase:
     """A node whose kickout is due at the head.
 
     `lane` is what the contract holds about it; `kick` the newest proposal about its lane; `shown`
@@ -47,14 +47,16 @@ class Look:
     index: int | None
     lane: int
     kick: Kick | None
-    evidence: Evidence | None
+    evidence: KickoutEvidence | None
     obstacle: str | None
-    proof: Proof | None = None
+    proof: EvidenceProof | None = None
     shown: int = 0
     signable_from: int = 0
 
 
-def looks_at(unit: Unit, law: Law, level: Level, late: Collection[int] = ()) -> list[Look]:
+def looks_at(
+    unit: UnitOfWork, law: KickoutRules, level: Level, late: Collection[int] = ()
+) -> list[KickoutCase]:
     """Look at every open spell, the oldest first (decision 10).
 
     It can be proposed when the spell's opening is final, the node is a member whose lane on chain
@@ -91,12 +93,14 @@ def looks_at(unit: Unit, law: Law, level: Level, late: Collection[int] = ()) -> 
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
         looks.append(
-            Look(spell.node, spell, index, lane, kick, evidence, obstacle, proof, low, since)
+            KickoutCase(
+                spell.node, spell, index, lane, kick, evidence, obstacle, proof, low, since
+            )
         )
     return looks
 
 
-def due_spells(unit: Unit, rules: Rules) -> list[KickoutDue]:
+def due_spells(unit: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     """Return the open spells, the oldest first.
 
     Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
@@ -109,20 +113,20 @@ def due_spells(unit: Unit, rules: Rules) -> list[KickoutDue]:
     return [spell for spell in spells if spell.node in low]
 
 
-def is_due(unit: Unit, index: int, rules: Rules) -> bool:
+def is_due(unit: UnitOfWork, index: int, rules: Rules) -> bool:
     """Tell whether the node of a lane has an open spell."""
     node = unit.rounds.node_at(index)
     return any(spell.node == node for spell in due_spells(unit, rules))
 
 
-def evidence_against(unit: Unit, index: int, law: Law) -> Hash:
+def evidence_against(unit: UnitOfWork, index: int, law: KickoutRules) -> Hash:
     """Return the hash of the evidence of a lane's open spell; zeros where there is none."""
     node = unit.rounds.node_at(index)
     spells = [spell for spell in due_spells(unit, law.rules) if spell.node == node]
     return (_hash_of(unit, law, spells[0], index) if spells else None) or ZERO_HASH
 
 
-def evidence_at(unit: Unit, law: Law, spell: KickoutDue) -> Evidence:
+def evidence_at(unit: UnitOfWork, law: KickoutRules, spell: KickoutDue) -> KickoutEvidence:
     """Write the evidence from the pool, or the window, as it stood where the spell opened.
 
     The spell is one of `due_spells`. Before enough rounds have shown the node low it is not what
@@ -132,7 +136,9 @@ def evidence_at(unit: Unit, law: Law, spell: KickoutDue) -> Evidence:
     return _written(unit, law, spell, index)
 
 
-def _written(unit: Unit, law: Law, spell: KickoutDue, index: int | None) -> Evidence:
+def _written(
+    unit: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int | None
+) -> KickoutEvidence:
     identity = unit.identity.get()
     accused = Accused(
         chain_id=None if identity is None else identity.chain_id,
@@ -144,12 +150,12 @@ def _written(unit: Unit, law: Law, spell: KickoutDue, index: int | None) -> Evid
     return evidence_of(spell, _entries_at(unit, law.rules, spell), law.rules, accused)
 
 
-def proof_behind(unit: Unit, rules: Rules, spell: KickoutDue, level: Level) -> Proof:
+def proof_behind(unit: UnitOfWork, rules: Rules, spell: KickoutDue, level: Level) -> EvidenceProof:
     """Look how well the blocks behind a spell's evidence were verified."""
     return proof_of(unit, spell, _entries_at(unit, rules, spell), level)
 
 
-def is_wanted(unit: Unit, law: Law, kick: Kick) -> bool:
+def is_wanted(unit: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
     """Tell whether the spell that a kickout was proposed on is still open, on the same evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
@@ -157,7 +163,7 @@ def is_wanted(unit: Unit, law: Law, kick: Kick) -> bool:
     return evidence_against(unit, kick.index, law) == kick.evidence
 
 
-def is_founded(unit: Unit, law: Law, kick: Kick) -> bool:
+def is_founded(unit: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
     The spell may have ended since; under legacy rules only the open one tells.
@@ -170,7 +176,7 @@ def is_founded(unit: Unit, law: Law, kick: Kick) -> bool:
     return any(found == kick.evidence for found in hashes)
 
 
-def _hash_of(unit: Unit, law: Law, spell: KickoutDue, index: int) -> Hash | None:
+def _hash_of(unit: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int) -> Hash | None:
     try:
         return _written(unit, law, spell, index).hash
     except ValueError:
@@ -178,7 +184,7 @@ def _hash_of(unit: Unit, law: Law, spell: KickoutDue, index: int) -> Hash | None
         return None
 
 
-def _entries_at(unit: Unit, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]:
+def _entries_at(unit: UnitOfWork, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]:
     """Return the scores that counted where the spell opened, oldest first.
 
     Under legacy rules those of the window, which has only grown since: one that turns, or begins
@@ -194,7 +200,7 @@ def _entries_at(unit: Unit, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]
     return before[-size:]
 
 
-def _of_spell(unit: Unit, spell: KickoutDue, final: int) -> str | None:
+def _of_spell(unit: UnitOfWork, spell: KickoutDue, final: int) -> str | None:
     if spell.opened_at.block > final:
         return f"block {spell.opened_at.block}, where it became due, is not final yet"
     node = unit.nodes.named([spell.node]).get(spell.node)
@@ -226,7 +232,7 @@ def _of_first(first: Sequence[Shown], final: int) -> str | None:
     return "the rounds that showed it under the line are not final yet"
 
 
-def _of_kick(kick: Kick | None, evidence: Evidence) -> str | None:
+def _of_kick(kick: Kick | None, evidence: KickoutEvidence) -> str | None:
     if kick is None:
         return None
     if kick.state is KickState.LIVE:

@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from itertools import chain
 
 from oracle.bindings.contract_errors import Action
-from oracle.bindings.qos_oracle import Standing, cancel_call, execute_call, propose_call
+from oracle.bindings.qos_oracle import ContractStatus, cancel_call, execute_call, propose_call
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.rounds import Kick, KickState
 from oracle.domain.verification import Level
 from oracle.kickouts.kickout_eligibility import (
-    Law,
-    Look,
+    KickoutCase,
+    KickoutRules,
     due_spells,
     is_founded,
     is_wanted,
     looks_at,
     proof_behind,
 )
-from oracle.kickouts.proof import Proof
+from oracle.kickouts.proof import EvidenceProof
 from oracle.kickouts.proposer import PRIORITY, is_open, propose
 from oracle.kickouts.recanting import LANE_SUBJECT, drop_next
 from oracle.kickouts.withdrawing import alarm
 from oracle.reporting.sanity_gate import is_holding
 from oracle.signing.typed_data import KickStatement
-from oracle.store.database import Unit
-from oracle.store.outbox.records import IntentKind, Wish
-from oracle.txmgr.accounts_and_limits import Publisher
-from oracle.txmgr.client.preflight import Outcome, Verdict, preflight
-from oracle.txmgr.context import Desk, Step
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import CallRequest, IntentKind
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import held_back
 
 _SIGNATURE_BYTES = 65
@@ -49,14 +49,14 @@ class _Docket:
     due: tuple[Kick, ...]
     unwanted: tuple[Kick, ...]
     founded: frozenset[int]
-    looks: tuple[Look, ...]
+    looks: tuple[KickoutCase, ...]
 
     @property
-    def proposals(self) -> list[Look]:
+    def proposals(self) -> list[KickoutCase]:
         return [look for look in self.looks if look.obstacle is None]
 
 
-def plan_kick(desk: Desk, heads: Heads) -> Step | None:
+def plan_kick(desk: TxContext, heads: Heads) -> StepResult | None:
     """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan.
 
     History plans nothing: a spell that is open there may have closed since. Nor does a chain that
@@ -76,8 +76,8 @@ def plan_kick(desk: Desk, heads: Heads) -> Step | None:
     )
 
 
-def _docket(desk: Desk, unit: Unit) -> _Docket:
-    law, is_gated = Law(desk.rules, desk.settings), is_holding(unit)
+def _docket(desk: TxContext, unit: UnitOfWork) -> _Docket:
+    law, is_gated = KickoutRules(desk.rules, desk.settings), is_holding(unit)
     live = unit.rounds.live_kicks()
     due = [kick for kick in live if is_wanted(unit, law, kick)]
     unwanted = [kick for kick in live if kick not in due] if desk.publisher.has_payer else []
@@ -90,7 +90,7 @@ def _docket(desk: Desk, unit: Unit) -> _Docket:
     )
 
 
-def _call_next(desk: Desk, docket: _Docket) -> Step | None:
+def _call_next(desk: TxContext, docket: _Docket) -> StepResult | None:
     if not (docket.due or docket.unwanted or docket.proposals):
         return None
     standing = desk.standing()
@@ -102,7 +102,7 @@ def _call_next(desk: Desk, docket: _Docket) -> Step | None:
     return next((step for step in steps if step is not None), None)
 
 
-def rehearse(publisher: Publisher, look: Look) -> str:
+def rehearse(publisher: SenderAccount, look: KickoutCase) -> str:
     """Say what the contract would make of a proposal, or of a live kickout's execution, now.
 
     Nothing is signed: a proposal is tried with an empty signature, which the contract looks at
@@ -119,10 +119,10 @@ def rehearse(publisher: Publisher, look: Look) -> str:
         calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * standing.head.quorum))
     verdict = preflight(publisher.lines, sender, publisher.contract.address, calldata)
     is_unsigned = verdict.refusal is not None and verdict.refusal.name == "BadSignature"
-    return "accepted" if verdict.outcome is Outcome.OK or is_unsigned else verdict.reason
+    return "accepted" if verdict.outcome is PreflightOutcome.OK or is_unsigned else verdict.reason
 
 
-def execute(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
+def execute(desk: TxContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
     """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
     ripe = kick.round + standing.limits.kick_rounds
     is_ripe = standing.block.time >= kick.ready_at and standing.head.round >= ripe
@@ -134,12 +134,12 @@ def execute(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
     call = execute_call(kick.index)
     verdict = _tried(desk, call)
     when = _when(verdict, standing.block.time + desk.settings.period_seconds)
-    if verdict.outcome is not Outcome.OK and when is None:
+    if verdict.outcome is not PreflightOutcome.OK and when is None:
         return None
     return plan_call(desk, kick, IntentKind.EXECUTE_KICK, call, when)
 
 
-def _execute_or_renew(desk: Desk, kick: Kick, standing: Standing) -> Step | None:
+def _execute_or_renew(desk: TxContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
     """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
 
     Who only signs has nothing to execute, but signs again.
@@ -152,11 +152,11 @@ def _execute_or_renew(desk: Desk, kick: Kick, standing: Standing) -> Step | None
     return next((propose(desk, look, standing) for look in looks if look.obstacle is None), None)
 
 
-def _tried(desk: Desk, call: str) -> Verdict:
+def _tried(desk: TxContext, call: str) -> PreflightResult:
     return preflight(desk.lines(), desk.account.address, desk.publisher.contract.address, call)
 
 
-def _when(verdict: Verdict, otherwise: int) -> int | None:
+def _when(verdict: PreflightResult, otherwise: int) -> int | None:
     """Return from when a refused call may work, in chain time; None: now, or never.
 
     `otherwise`: where the contract does not say. An empty bucket is not asked in every block
@@ -168,12 +168,12 @@ def _when(verdict: Verdict, otherwise: int) -> int | None:
     return refusal.not_before or otherwise
 
 
-def _looks(desk: Desk, unit: Unit, late: Collection[int] = ()) -> list[Look]:
+def _looks(desk: TxContext, unit: UnitOfWork, late: Collection[int] = ()) -> list[KickoutCase]:
     level = Level.PROVEN if desk.prover is None else desk.prover.level()
-    return looks_at(unit, Law(desk.rules, desk.settings), level, late)
+    return looks_at(unit, KickoutRules(desk.rules, desk.settings), level, late)
 
 
-def _proof_of(desk: Desk, kick: Kick) -> Proof | None:
+def _proof_of(desk: TxContext, kick: Kick) -> EvidenceProof | None:
     """Look once more at the blocks behind a kickout, before it is executed."""
     level = Level.PROVEN if desk.prover is None else desk.prover.level()
     with desk.store.reading() as unit:
@@ -181,7 +181,7 @@ def _proof_of(desk: Desk, kick: Kick) -> Proof | None:
         return proof_behind(unit, desk.rules, spells[0], level) if spells else None
 
 
-def _prove_next(desk: Desk, looks: Sequence[Look]) -> Step | None:
+def _prove_next(desk: TxContext, looks: Sequence[KickoutCase]) -> StepResult | None:
     """Verify some of the blocks that a kickout waits for; None: none does, or none could be."""
     for look in looks:
         step = None if look.proof is None else _prove(desk, look.node, look.proof)
@@ -190,17 +190,19 @@ def _prove_next(desk: Desk, looks: Sequence[Look]) -> Step | None:
     return None
 
 
-def _prove(desk: Desk, node: Address, proof: Proof) -> Step | None:
+def _prove(desk: TxContext, node: Address, proof: EvidenceProof) -> StepResult | None:
     if desk.prover is None or proof.obstacle is not None or not proof.unproven:
         return None
     reached = desk.prover.prove(proof)
     left = len(proof.unproven) - reached
     return (
-        Step("kickout evidence verified", None, f"{node}: {left} blocks left") if reached else None
+        StepResult("kickout evidence verified", None, f"{node}: {left} blocks left")
+        if reached
+        else None
     )
 
 
-def _cancel(desk: Desk, kick: Kick, founded: Collection[int]) -> Step | None:
+def _cancel(desk: TxContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
     """The spell is closed: cancel, where the contract lets us (its lane says so too).
 
     Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
@@ -211,13 +213,13 @@ def _cancel(desk: Desk, kick: Kick, founded: Collection[int]) -> Step | None:
         return None
     if kick.index in founded:
         call = cancel_call(kick.index, "no longer due")
-        is_allowed = _tried(desk, call).outcome is Outcome.OK
+        is_allowed = _tried(desk, call).outcome is PreflightOutcome.OK
         return plan_call(desk, kick, kind, call) if is_allowed else None
     alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
     return plan_call(desk, kick, kind, cancel_call(kick.index, "evidence left the chain"))
 
 
-def _is_busy(desk: Desk, kick: Kick, kind: IntentKind) -> bool:
+def _is_busy(desk: TxContext, kick: Kick, kind: IntentKind) -> bool:
     """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
     subject = f"{LANE_SUBJECT}{kick.index}"
     with desk.store.reading() as unit:
@@ -226,14 +228,14 @@ def _is_busy(desk: Desk, kick: Kick, kind: IntentKind) -> bool:
 
 
 def plan_call(
-    desk: Desk, kick: Kick, kind: IntentKind, calldata: str, when: int | None = None
-) -> Step:
+    desk: TxContext, kick: Kick, kind: IntentKind, calldata: str, when: int | None = None
+) -> StepResult:
     """Plan a call about a live kickout, to be looked at from the chain time `when` on."""
     subject = f"{LANE_SUBJECT}{kick.index}"
     with desk.writing() as unit:
         intents = unit.outbox.intents
         tries = intents.tries(desk.account, kind, subject, kick.round)
-        wish = Wish(
+        wish = CallRequest(
             account=desk.account,
             contract=desk.publisher.domain.contract,
             kind=kind,
@@ -246,4 +248,4 @@ def plan_call(
             not_before=when,
         )
         intent_id = intents.add(wish, desk.stamp)
-    return Step(f"{kind} planned", intent_id, kick.node)
+    return StepResult(f"{kind} planned", intent_id, kick.node)

@@ -6,37 +6,37 @@ from oracle.domain.reports.rounds import Kick
 from oracle.kickouts.kickout_planner import plan_call
 from oracle.kickouts.recanting import LANE_SUBJECT
 from oracle.kickouts.withdrawing import AGAINST
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState
-from oracle.txmgr.accounts_and_limits import Publisher
-from oracle.txmgr.client.preflight import Outcome, Verdict, preflight
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
+from oracle.txmgr.context import StepResult, TxContext
 
 _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _WHY = "by operator"
 
 
-def kick_of(unit: Unit, node: Address) -> tuple[int | None, Kick | None]:
+def kick_of(unit: UnitOfWork, node: Address) -> tuple[int | None, Kick | None]:
     """Return the lane of a node, and the kickout of it that is live on chain; None: none."""
     rounds = unit.rounds.about([node])
     return rounds.index_by_node.get(node), rounds.live_kick_of(node)
 
 
-def unsent(unit: Unit, account: Account, index: int) -> list[Intent]:
+def unsent(unit: UnitOfWork, account: Account, index: int) -> list[Intent]:
     """Return the calls against a lane that have no nonce yet."""
     subject = f"{LANE_SUBJECT}{index}"
     waiting = unit.outbox.intents.in_states(account, _NOT_SENT)
     return [one for one in waiting if one.wish.kind in AGAINST and one.wish.subject == subject]
 
 
-def verdict_on(publisher: Publisher, index: int) -> Verdict:
+def verdict_on(publisher: SenderAccount, index: int) -> PreflightResult:
     """Ask what the contract would make of our cancellation of a lane's kickout now."""
     call = cancel_call(index, _WHY)
     sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
     return preflight(publisher.lines, sender, publisher.contract.address, call)
 
 
-def call_off(desk: Desk, index: int) -> Step | None:
+def call_off(desk: TxContext, index: int) -> StepResult | None:
     """Cancel what was not sent about a lane; then plan its cancellation on chain, if it may be.
 
     None: there is nothing to cancel, or only the vetoer may.
@@ -46,7 +46,7 @@ def call_off(desk: Desk, index: int) -> Step | None:
         for intent in waiting:
             unit.outbox.intents.cancel(intent, _WHY, desk.stamp)
         live = next((one for one in unit.rounds.live_kicks() if one.index == index), None)
-    done = Step("not sent", waiting[0].id, "called off by hand") if waiting else None
-    if live is None or verdict_on(desk.publisher, index).outcome is not Outcome.OK:
+    done = StepResult("not sent", waiting[0].id, "called off by hand") if waiting else None
+    if live is None or verdict_on(desk.publisher, index).outcome is not PreflightOutcome.OK:
         return done
     return plan_call(desk, live, IntentKind.CANCEL_KICK, cancel_call(index, _WHY))

@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.state.task import Task
 from oracle.domain.verification import Level
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.audit.reverify import Asked, Verified, verify
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner
-from oracle.store.database import Store, Unit
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.store.database import Store, UnitOfWork
 
 # Blocks that are verified before everything else has its turn.
 _AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class EvidenceProof:
     """What the blocks behind a kickout lack: those not yet verified to `level`, ascending.
 
     `obstacle`: what no verification cures; None: nothing.
@@ -41,19 +41,19 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Prover:
+class EvidenceVerifier:
     """What blocks are verified with; `manner` guards its writes by the lease."""
 
-    chain: Chain
+    chain: ChainReader
     store: Store
     folder: Folder
-    manner: Manner
+    manner: RebuildOptions
 
     def level(self) -> Level:
         """Return how far a block can be verified now; asks no endpoint."""
         return min(Level.PROVEN, self.chain.level_allowed())
 
-    def prove(self, proof: Proof) -> int:
+    def prove(self, proof: EvidenceProof) -> int:
         """Verify the first blocks of those that lack it; return how many have reached the level.
 
         What an endpoint had left out or made up is put right on the way.
@@ -63,13 +63,13 @@ class Prover:
         """
         reached = 0
         for blocks in _runs(proof.unproven[:_AT_ONCE]):
-            asked = Asked(blocks, proof.level, repair=True)
+            asked = ReverifyRequest(blocks, proof.level, repair=True)
             verified = self._verified(asked)
             if verified.reached >= proof.level and not verified.difference:
                 reached += len(blocks)
         return reached
 
-    def _verified(self, asked: Asked) -> Verified:
+    def _verified(self, asked: ReverifyRequest) -> Verified:
         try:
             return verify(self.chain, self.store, self.folder, asked, self.manner)
         except InputError:
@@ -80,7 +80,9 @@ class Prover:
             raise TransientError(str(error)) from error
 
 
-def proof_of(unit: Unit, spell: KickoutDue, entries: Sequence[ScoreEntry], level: Level) -> Proof:
+def proof_of(
+    unit: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry], level: Level
+) -> EvidenceProof:
     """Look how well the blocks behind a kickout were read: of its scores, and where it opened.
 
     The blocks of a score are those of its task, and of the tasks that it was ranked beside.
@@ -90,25 +92,29 @@ def proof_of(unit: Unit, spell: KickoutDue, entries: Sequence[ScoreEntry], level
     letters = unit.dead_letters.open_between(first, last)
     if letters:
         words = f"{letters[0].name} of block {letters[0].block}"
-        return Proof(level, obstacle=f"{words} could not be read: `qos-oracle resync deadletter`")
+        return EvidenceProof(
+            level, obstacle=f"{words} could not be read: `qos-oracle resync deadletter`"
+        )
     scope = unit.coverage.current()
     holes = [] if scope is None else unit.coverage.holes(scope.id, first, last)
     if scope is None or holes:
         words = f"block {holes[0].first if holes else first} was never read"
-        return Proof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
+        return EvidenceProof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
     doubted = unit.facts.quarantine.spans(scope.id, BlockRange(first, last))
     alone = [each for span in doubted for each in _inside(blocks, span.first, span.last)]
     if alone:
         words = f"{len(alone)} blocks behind it, from {alone[0]} on, came from an endpoint alone"
-        return Proof(level, obstacle=f"{words} that was proven wrong: the audit asks another one")
+        return EvidenceProof(
+            level, obstacle=f"{words} that was proven wrong: the audit asks another one"
+        )
     known = unit.verified_blocks.between(first, last)
     for span in unit.coverage.spans(scope.id, first, last):
         for number in _inside(blocks, span.first, span.last):
             known[number] = max(span.level, known.get(number, span.level))
-    return Proof(level, tuple(n for n in blocks if known[n] < level))
+    return EvidenceProof(level, tuple(n for n in blocks if known[n] < level))
 
 
-def blocks_behind(unit: Unit, spell: KickoutDue, entries: Sequence[ScoreEntry]) -> list[int]:
+def blocks_behind(unit: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry]) -> list[int]:
     """Return the blocks that a kickout rests on, ascending."""
     results = unit.results.closed_at([entry.at for entry in entries])
     named = {entry.task for entry in entries}

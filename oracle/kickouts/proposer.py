@@ -3,11 +3,11 @@
 What is signed follows from the chain alone, so that a quorum of reporters signs the same.
 """
 
-from oracle.bindings.qos_oracle import Standing, propose_call
-from oracle.domain.reports.kickout_evidence import Evidence
+from oracle.bindings.qos_oracle import ContractStatus, propose_call
+from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kickout_eligibility import Look
+from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.kickouts.recanting import LANE_SUBJECT
 from oracle.kickouts.signing_round import signing_round
 from oracle.quorum.collector import signatures as gathered_signatures
@@ -15,9 +15,15 @@ from oracle.quorum.offering import offer
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import kick_record
 from oracle.signing.typed_data import KickStatement
-from oracle.store.database import Unit
-from oracle.store.outbox.records import ON_ITS_WAY, Intent, IntentKind, SignedStatement, Wish
-from oracle.txmgr.context import Desk, Step
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import (
+    ON_ITS_WAY,
+    CallRequest,
+    Intent,
+    IntentKind,
+    SignedStatement,
+)
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
 
 # Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
@@ -26,7 +32,7 @@ PRIORITY = 200
 _LOOKED_THROUGH = 1000
 
 
-def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
+def propose(desk: TxContext, look: KickoutCase, standing: ContractStatus) -> StepResult | None:
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
     None: not now: there is no round to sign it on, too few have signed, another statement about
@@ -50,8 +56,12 @@ def propose(desk: Desk, look: Look, standing: Standing) -> Step | None:
 
 
 def _planned(
-    desk: Desk, look: Look, statement: KickStatement, record: SignedStatement, standing: Standing
-) -> Step | None:
+    desk: TxContext,
+    look: KickoutCase,
+    statement: KickStatement,
+    record: SignedStatement,
+    standing: ContractStatus,
+) -> StepResult | None:
     subject = record.subject
     if not desk.publisher.has_payer or _must_wait(desk, record, standing):
         return None
@@ -61,7 +71,7 @@ def _planned(
     signatures = gathered_signatures(desk, record, standing)
     if signatures is None:
         return None
-    wish = Wish(
+    wish = CallRequest(
         account=desk.account,
         contract=record.contract,
         kind=IntentKind.PROPOSE_KICK,
@@ -78,10 +88,12 @@ def _planned(
         intent_id = unit.outbox.intents.add(wish, desk.stamp)
     if intent_id is None:
         return None
-    return Step("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
+    return StepResult("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
 
 
-def statement_against(desk: Desk, look: Look, standing: Standing) -> KickStatement | None:
+def statement_against(
+    desk: TxContext, look: KickoutCase, standing: ContractStatus
+) -> KickStatement | None:
     """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
 
     None: there is no evidence, or the first round that it may be signed on is not accepted yet.
@@ -102,7 +114,7 @@ def statement_against(desk: Desk, look: Look, standing: Standing) -> KickStateme
     )
 
 
-def _lay_down(desk: Desk, evidence: Evidence) -> None:
+def _lay_down(desk: TxContext, evidence: KickoutEvidence) -> None:
     try:
         export(desk.evidence_folder, evidence)
     except InputError as error:
@@ -111,8 +123,8 @@ def _lay_down(desk: Desk, evidence: Evidence) -> None:
 
 
 def _signed(
-    desk: Desk, statement: KickStatement, record: SignedStatement, standing: Standing
-) -> Step | None:
+    desk: TxContext, statement: KickStatement, record: SignedStatement, standing: ContractStatus
+) -> StepResult | None:
     """Sign it, where there is a key for it; None: nothing new was signed."""
     if not desk.publisher.has_signer:
         return None
@@ -122,10 +134,10 @@ def _signed(
         offer(desk, statement, earlier)
         return None
     signed = sign_once(desk, statement, record, standing)
-    return None if signed is None else Step("kickout signed", None, f"{record.subject}")
+    return None if signed is None else StepResult("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(desk: Desk, record: SignedStatement, standing: Standing) -> bool:
+def _must_wait(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> bool:
     """Tell whether a call about this lane is on its way, or the contract takes no more for now.
 
     Or it was tried already: once is enough, what came of it is in the outbox.
@@ -136,7 +148,7 @@ def _must_wait(desk: Desk, record: SignedStatement, standing: Standing) -> bool:
         return is_tried or is_full or is_open(desk, unit, record.subject)
 
 
-def room_of_round(desk: Desk, unit: Unit, standing: Standing) -> int:
+def room_of_round(desk: TxContext, unit: UnitOfWork, standing: ContractStatus) -> int:
     """Return how many more proposals this round has room for, beside those on their way."""
     here = unit.rounds.proposed_in(standing.head.round)
     on_their_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
@@ -144,18 +156,18 @@ def room_of_round(desk: Desk, unit: Unit, standing: Standing) -> int:
     return standing.limits.max_kicks_per_round - here - ours
 
 
-def tried(unit: Unit, record: SignedStatement) -> Intent | None:
+def tried(unit: UnitOfWork, record: SignedStatement) -> Intent | None:
     """Return the proposal of just this statement, whatever became of it; None: there is none."""
     newest = unit.outbox.intents.newest(_LOOKED_THROUGH, kind=IntentKind.PROPOSE_KICK)
     return next((one for one in newest if one.wish.digest == record.digest), None)
 
 
-def is_open(desk: Desk, unit: Unit, subject: str) -> bool:
+def is_open(desk: TxContext, unit: UnitOfWork, subject: str) -> bool:
     """Tell whether a call about this lane is on its way, not yet final."""
     return open_about(desk, unit, subject) is not None
 
 
-def open_about(desk: Desk, unit: Unit, subject: str) -> Intent | None:
+def open_about(desk: TxContext, unit: UnitOfWork, subject: str) -> Intent | None:
     """Return the call about this lane that is on its way, not yet final; None: there is none."""
     unfinished = unit.outbox.intents.unfinished(desk.account)
     return next((intent for intent in unfinished if intent.wish.subject == subject), None)

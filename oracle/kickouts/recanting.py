@@ -3,7 +3,7 @@
 from oracle.bindings.qos_oracle import proposal_in
 from oracle.kickouts.evidence_files import path_of
 from oracle.kickouts.kickout_eligibility import (
-    Law,
+    KickoutRules,
     evidence_against,
     is_due,
     is_founded,
@@ -11,9 +11,9 @@ from oracle.kickouts.kickout_eligibility import (
 )
 from oracle.kickouts.signing_round import why_not_sent
 from oracle.kickouts.withdrawing import AGAINST
-from oracle.store.database import Unit
-from oracle.store.outbox.records import IntentKind, IntentState, Wish
-from oracle.txmgr.context import Desk, Step
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import CallRequest, IntentKind, IntentState
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import end
 
 # What a kickout call is about, before the number of its lane.
@@ -22,10 +22,10 @@ _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
 
 
-def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
+def why_not_against(desk: TxContext, unit: UnitOfWork, wish: CallRequest) -> str | None:
     """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
     index = lane_of(wish)
-    law = Law(desk.rules, desk.settings)
+    law = KickoutRules(desk.rules, desk.settings)
     if not is_due(unit, index, desk.rules):
         return _NOT_DUE
     if wish.kind is IntentKind.PROPOSE_KICK:
@@ -45,7 +45,7 @@ def why_not_against(desk: Desk, unit: Unit, wish: Wish) -> str | None:
     return None if is_same else "the evidence behind the kickout left the chain"
 
 
-def drop_next(desk: Desk) -> Step | None:
+def drop_next(desk: TxContext) -> StepResult | None:
     """End a call that was not sent and is not wanted any more; None: there is none.
 
     It would be found out before its signature too. But one that waits for its time, such as the
@@ -64,6 +64,6 @@ def drop_next(desk: Desk) -> Step | None:
     return None
 
 
-def lane_of(wish: Wish) -> int:
+def lane_of(wish: CallRequest) -> int:
     """Return the lane that a kickout call is about."""
     return int(wish.subject.removeprefix(LANE_SUBJECT))

@@ -8,11 +8,11 @@ from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
 from oracle.domain.reports.low_rounds import Shown, first_run, newest_run, shown
 from oracle.domain.reports.report import ReportSettings
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 
 def first_low(
-    unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings
+    unit: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings
 ) -> tuple[Shown, ...]:
     """Return the first rounds in a row, of blocks since the spell's opening, that showed it low.
 
@@ -23,7 +23,7 @@ def first_low(
     return first_run(_since(unit, spell, index), line, count)
 
 
-def low_now(unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
+def low_now(unit: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
     """Count the newest rounds in a row that showed it low while the spell was open.
 
     No more than `settings.kick_after_rounds` are looked at.
@@ -36,7 +36,7 @@ def low_now(unit: Unit, spell: KickoutDue, index: int, settings: ReportSettings)
     return newest_run(list(shown(rounds, index, before)), settings.bands.kick_below)
 
 
-def _since(unit: Unit, spell: KickoutDue, index: int) -> Iterator[Shown]:
+def _since(unit: UnitOfWork, spell: KickoutDue, index: int) -> Iterator[Shown]:
     pages = _pages(unit, word_of(index), spell.opened_at.block)
     first = next(pages, [])
     if not first:
@@ -48,14 +48,14 @@ def _since(unit: Unit, spell: KickoutDue, index: int) -> Iterator[Shown]:
             yield one
 
 
-def _pages(unit: Unit, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
+def _pages(unit: UnitOfWork, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
     after = 0
     while page := unit.rounds.since(word, as_of, after):
         yield page
         after = page[-1].round
 
 
-def _lane_before(unit: Unit, number: int, index: int) -> int:
+def _lane_before(unit: UnitOfWork, number: int, index: int) -> int:
     """Return what the lane held before round `number`: what the last round with its word said."""
     word = word_of(index)
     if not unit.rounds.words([word]):

@@ -7,7 +7,7 @@ rounds that come while signatures are gathered, and is nobody's where that round
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.domain.reports.rounds import Kick
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 # Rounds whose digests the contract keeps (OracleHead.sol).
 RECENT_ROUNDS = 16
@@ -25,7 +25,9 @@ def signable_from(shown_low: int, kick: Kick | None) -> int:
     return shown_low if kick is None else max(shown_low, kick.round + 1)
 
 
-def signing_round(unit: Unit, since: int, time: int, ttl_seconds: int) -> RoundAccepted | None:
+def signing_round(
+    unit: UnitOfWork, since: int, time: int, ttl_seconds: int
+) -> RoundAccepted | None:
     """Return the round to sign a kickout on now; None: the first that may be is not accepted yet.
 
     Every RENEWED_AFTER-th round from `since` on; every half, quarter of them and so on where
@@ -46,7 +48,7 @@ def signing_round(unit: Unit, since: int, time: int, ttl_seconds: int) -> RoundA
     return newest
 
 
-def why_gone(unit: Unit, number: int, report: Hash) -> str | None:
+def why_gone(unit: UnitOfWork, number: int, report: Hash) -> str | None:
     """Tell why what was signed on a round can no longer land, by what we folded; None: it may.
 
     In the words of `pub_signature`: `prev_reorged` where another report became that round,
@@ -58,7 +60,7 @@ def why_gone(unit: Unit, number: int, report: Hash) -> str | None:
     return "expired" if _age(unit, number) >= RECENT_ROUNDS else None
 
 
-def why_not_sent(unit: Unit, number: int, report: Hash) -> str | None:
+def why_not_sent(unit: UnitOfWork, number: int, report: Hash) -> str | None:
     """Tell why what was signed on a round is not sent; None: it outlives the next round too."""
     accepted = unit.rounds.accepted_round(number)
     if accepted is None or accepted.digest != report:
@@ -68,6 +70,6 @@ def why_not_sent(unit: Unit, number: int, report: Hash) -> str | None:
     return None
 
 
-def _age(unit: Unit, number: int) -> int:
+def _age(unit: UnitOfWork, number: int) -> int:
     accepted = unit.rounds.accepted(last=1)
     return accepted[0].round - number if accepted else 0

@@ -6,8 +6,8 @@ cancelled on chain as soon as the contract lets us (`kicking`).
 
 import structlog
 
-from oracle.store.database import Unit
-from oracle.store.outbox.records import About, Intent, IntentKind, IntentState, Stamp
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Intent, IntentKind, IntentState, JournalSubject, Stamp
 from oracle.telemetry import fork_metrics
 
 AGAINST = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
@@ -17,7 +17,7 @@ _SENT = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
 _MOST = 1_000
 
 
-def review_kickouts(unit: Unit, number: int, stamp: Stamp) -> int:
+def review_kickouts(unit: UnitOfWork, number: int, stamp: Stamp) -> int:
     """Mark the kickouts sent on evidence above block `number`; return how many.
 
     The caller ends those that were not.
@@ -26,7 +26,7 @@ def review_kickouts(unit: Unit, number: int, stamp: Stamp) -> int:
     sent = _on(unit, _SENT, number)
     for intent in sent:
         detail = f"its evidence left the chain above block {number}"
-        about = About(intent.id, intent.nonce)
+        about = JournalSubject(intent.id, intent.nonce)
         unit.outbox.journal.write("needs_review", stamp, about, detail)
         alarm(intent.wish.subject, detail)
     return len(sent)
@@ -38,7 +38,7 @@ def alarm(subject: str, why: str) -> None:
     structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
 
 
-def _on(unit: Unit, states: tuple[IntentState, ...], number: int) -> list[Intent]:
+def _on(unit: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[Intent]:
     return [
         one
         for state in states

@@ -9,7 +9,7 @@ from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10
@@ -65,10 +65,10 @@ def ask_chain(app: App, folded: int | None = None) -> ChainView:
     """
     told, silences = app.config, list[TransientError]()
     address = told.oracle.address
-    with closing(Lines([Line(url, timeout_seconds=_SECONDS) for url in told.chain.endpoints])) as (
-        lines
-    ):
-        speaking = Lines(list(_speaking(lines, told.chain.id, silences)))
+    with closing(
+        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in told.chain.endpoints])
+    ) as (lines):
+        speaking = PoolView(list(_speaking(lines, told.chain.id, silences)))
         if not speaking.all:
             return ChainView(None, unknown=str(silences[0]))
         try:
@@ -82,7 +82,9 @@ def ask_chain(app: App, folded: int | None = None) -> ChainView:
     return view
 
 
-def _speaking(lines: Lines, chain_id: int, silences: list[TransientError]) -> Iterator[Line]:
+def _speaking(
+    lines: PoolView, chain_id: int, silences: list[TransientError]
+) -> Iterator[JsonRpcClient]:
     """Yield who answers at all; of the others, note why."""
     for line in lines.all:
         try:
@@ -93,7 +95,7 @@ def _speaking(lines: Lines, chain_id: int, silences: list[TransientError]) -> It
             yield line
 
 
-def _seen_by(lines: Lines, address: str | None) -> ChainView:
+def _seen_by(lines: PoolView, address: str | None) -> ChainView:
     if address is None:
         return ChainView(newest_block(lines))
     standing = OracleContract(lines, Address(address)).standing()

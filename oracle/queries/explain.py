@@ -7,13 +7,13 @@ block everything is folded anew from the stored logs, so nothing has to be belie
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from oracle.chain.protocols import Chain, Reader
+from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
 from oracle.domain.reports.rounds import Rounds, Word
-from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import scores_counted
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import pool_at
@@ -22,7 +22,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError, TransientError
 from oracle.reporting.recompute import folded_up_to
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
 # More changes than a node can have.
@@ -41,7 +41,7 @@ class OnChain:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ReportedLane:
     """What an accepted round that speaks of the explained block brought on chain about the node.
 
     `lane` None: the round left the node's word as it was.
@@ -76,24 +76,24 @@ class Explanation:
     groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
     # The node's peers, and the tasks behind `scores`; none but under legacy rules.
-    peers: Peers | None
+    peers: PopulationMaxima | None
     tasks: dict[TaskKey, Task]
     lane: int
     on_chain: OnChain | None
     # None: no accepted round speaks of this very block, or the contract does not know the node.
-    sent: Sent | None
+    sent: ReportedLane | None
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class EventArchive:
     """Where an explanation comes from."""
 
     store: Store
-    reader: Reader
+    reader: LogReader
     rules: Rules
 
 
-def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
+def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:
     """Explain the node as of a block at or below the cursor.
 
     Raises:
@@ -131,7 +131,7 @@ def explain(archive: Archive, address: Address, as_of: BlockRef) -> Explanation:
         )
 
 
-def block_at(chain: Callable[[], Chain], store: Store, number: int | None) -> BlockRef:
+def block_at(chain: Callable[[], ChainReader], store: Store, number: int | None) -> BlockRef:
     """Return the block to explain at: the one asked for, or the last one folded.
 
     The chain is opened only where its word is needed.
@@ -168,8 +168,8 @@ def as_of_round(store: Store, number: int) -> int:
 
 
 def _state(
-    archive: Archive, unit: Unit, address: Address, as_of: BlockRef
-) -> tuple[Node | None, Peers | None, Rounds]:
+    archive: EventArchive, unit: UnitOfWork, address: Address, as_of: BlockRef
+) -> tuple[Node | None, PopulationMaxima | None, Rounds]:
     cursor, rules = unit.cursor.get(), archive.rules
     if cursor is not None and cursor.number == as_of.number:
         node = unit.nodes.named([address]).get(address)
@@ -185,7 +185,7 @@ def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> byte
     return bytes(entry.score for entry in scores)
 
 
-def _tasks(unit: Unit, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
+def _tasks(unit: UnitOfWork, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
     """Return the tasks whose rounds made the scores; only legacy rules have rounds."""
     if rules.legacy is None:
         return {}
@@ -200,7 +200,7 @@ def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutD
             yield replace(spell, closed_at=None) if still_open else spell
 
 
-def _on_chain(unit: Unit, rounds: Rounds, node: Address) -> OnChain | None:
+def _on_chain(unit: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:
     index = rounds.index_by_node.get(node)
     if index is None:
         return None
@@ -211,13 +211,13 @@ def _on_chain(unit: Unit, rounds: Rounds, node: Address) -> OnChain | None:
     )
 
 
-def _sent(unit: Unit, rounds: Rounds, node: Address, as_of: int) -> Sent | None:
+def _sent(unit: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> ReportedLane | None:
     index = rounds.index_by_node.get(node)
     accepted = unit.rounds.accepted_as_of(as_of)
     if index is None or accepted is None:
         return None
     word = dict(accepted.words).get(word_of(index))
-    return Sent(
+    return ReportedLane(
         round=accepted.round,
         at=accepted.at,
         transaction=_transactions(unit, [accepted.at]).get(accepted.at),
@@ -225,12 +225,14 @@ def _sent(unit: Unit, rounds: Rounds, node: Address, as_of: int) -> Sent | None:
     )
 
 
-def _groups(unit: Unit, scores: Iterable[ScoreEntry]) -> dict[Position, tuple[GroupMember, ...]]:
+def _groups(
+    unit: UnitOfWork, scores: Iterable[ScoreEntry]
+) -> dict[Position, tuple[GroupMember, ...]]:
     results = unit.results.closed_at([entry.at for entry in scores])
     return {result.closed_at: result.members for result in results}
 
 
-def _transactions(unit: Unit, places: Iterable[Position]) -> dict[Position, Hash]:
+def _transactions(unit: UnitOfWork, places: Iterable[Position]) -> dict[Position, Hash]:
     wanted = set(places)
     found: dict[tuple[int, int], Hash] = {}
     for block in {at.block for at in wanted}:

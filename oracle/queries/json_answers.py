@@ -21,19 +21,19 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state.node import Membership
 from oracle.queries.contract_view import ChainView
 from oracle.queries.endpoint_view import EndpointView, endpoint_answers
-from oracle.queries.explain import Explanation, OnChain, Sent
+from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.legacy_answers import factors_answer, rounds_answer, tally_answer
-from oracle.queries.purse import Purse
-from oracle.queries.status import NodeRow, Overview
+from oracle.queries.purse import AccountBalance
+from oracle.queries.status import NodeRow, StatusReport
 from oracle.queries.status_text import lag_of
-from oracle.store.ops.halts import Latch
+from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.rule_set_repository import RuleSet, named_by
 
 
 def status_answer(
-    seen: Overview,
-    dispatcher: Purse | None,
+    seen: StatusReport,
+    dispatcher: AccountBalance | None,
     endpoints: list[EndpointView],
     chain: ChainView,
 ) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def status_answer(
     }
 
 
-def latch_answer(one: Latch) -> dict[str, Any]:
+def latch_answer(one: Halt) -> dict[str, Any]:
     """Write a latch for programs; times in unix seconds."""
     evidence, cleared = one.evidence, one.cleared
     return {
@@ -265,7 +265,7 @@ def _on_chain(found: OnChain) -> dict[str, Any]:
     }
 
 
-def _sent(sent: Sent) -> dict[str, Any]:
+def _sent(sent: ReportedLane) -> dict[str, Any]:
     return {
         "round": sent.round,
         "lane": sent.lane,

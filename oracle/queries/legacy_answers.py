@@ -9,7 +9,7 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import Factors, incentive_shares, peers_at
-from oracle.domain.scoring.legacy_tally import Tally, tally_at
+from oracle.domain.scoring.legacy_tally import WindowTally, tally_at
 from oracle.domain.scoring.node_scores import factors_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
@@ -39,7 +39,7 @@ def compared(nodes: Iterable[Node], time: int, rules: Rules) -> Mapping[Address,
     return said
 
 
-def tally_answer(tally: Tally) -> dict[str, Any]:
+def tally_answer(tally: WindowTally) -> dict[str, Any]:
     """Return a node's window: its number, tasks, their mean (0 to 20), seconds as a member."""
     return {
         "window": wire_int(tally.window),

@@ -8,9 +8,9 @@ from oracle.store.outbox.records import (
     Attempt,
     Intent,
     IntentState,
+    NonceSlot,
     Pause,
     PauseKind,
-    Slot,
 )
 from oracle.txmgr.confirmation.attribution import NO_RECEIPT
 from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE
@@ -41,10 +41,10 @@ _OF_STATE = {
 }
 
 
-class Sent(NamedTuple):
+class SentState(NamedTuple):
     """What was sent of a call, where it has a nonce, and why its sender rests, where it does."""
 
-    slot: Slot | None
+    slot: NonceSlot | None
     attempts: Sequence[Attempt]
     pause: Pause | None
 
@@ -56,7 +56,7 @@ class Advice(NamedTuple):
     what_to_do: str
 
 
-def advice(intent: Intent, sent: Sent) -> Advice:
+def advice(intent: Intent, sent: SentState) -> Advice:
     """Say what it waits for and what to do, from its row alone."""
     over = _OF_STATE.get(intent.state)
     if over is not None:
@@ -74,14 +74,14 @@ def _of_hidden(intent: Intent) -> Advice:
     return Advice(f"a receipt: {intent.error_text}", act)
 
 
-def _of_mined(intent: Intent, sent: Sent) -> Advice:
+def _of_mined(intent: Intent, sent: SentState) -> Advice:
     if intent.error_class == NO_RECEIPT:
         return _of_hidden(intent)
     block = None if sent.slot is None else sent.slot.block_number
     return Advice(f"block {block} to be final", f"{_NOTHING}: a reorg puts it back by itself")
 
 
-def _of_live(intent: Intent, sent: Sent) -> Advice:
+def _of_live(intent: Intent, sent: SentState) -> Advice:
     if intent.error_class == NO_RECEIPT:
         return _of_hidden(intent)
     slot = sent.slot
@@ -110,7 +110,7 @@ def _of_live(intent: Intent, sent: Sent) -> Advice:
     return Advice(waits, f"{act}, `outbox cancel {intent.id} --yes` puts a no-op on its nonce")
 
 
-def _of_held(intent: Intent, _sent: Sent) -> Advice:
+def _of_held(intent: Intent, _sent: SentState) -> Advice:
     return Advice("a human", _after_hold(intent))
 
 
@@ -151,7 +151,7 @@ def after_pause(account: Account, pause: Pause) -> str:
     return f"put right what the reason names, then `outbox release {sender}`"
 
 
-def _of_waiting(intent: Intent, sent: Sent) -> Advice:
+def _of_waiting(intent: Intent, sent: SentState) -> Advice:
     if sent.pause is not None:
         return Advice(_of_pause(sent.pause), after_pause(intent.wish.account, sent.pause))
     reason = intent.error_text or intent.error_class

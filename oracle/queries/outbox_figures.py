@@ -17,7 +17,7 @@ from oracle.domain.reports.report import decode
 from oracle.domain.reports.rounds import Kick, KickState, Rounds
 from oracle.errors import TransientError
 from oracle.reporting.giving_up import MOST_TRIES, GivenUp, given_up
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.outbox_stats import Ended
 from oracle.store.outbox.records import Account, IntentKind
 from oracle.telemetry.outbox_metrics import (
@@ -25,15 +25,15 @@ from oracle.telemetry.outbox_metrics import (
     BUMPS,
     SECONDS,
     AccountFigures,
+    BucketCounts,
     ContractFigures,
-    Distribution,
     OutboxFigures,
     ReportFigures,
     Totals,
 )
 from oracle.txmgr.budget import runway, show
 from oracle.txmgr.client.receipts import nonce_at
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 # Alerts see a zero before the first.
 _KINDS = tuple(one.value for one in IntentKind if one is not IntentKind.ADOPTED)
@@ -95,13 +95,13 @@ class OutboxCensus:
 
 
 def with_accounts(
-    figures: OutboxFigures, desks: Mapping[str, Desk], heads: Heads
+    figures: OutboxFigures, desks: Mapping[str, TxContext], heads: Heads
 ) -> OutboxFigures:
     """Add what our accounts have, by role; an endpoint that is silent leaves its part out."""
     return replace(figures, accounts={role: _account(desk, heads) for role, desk in desks.items()})
 
 
-def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
+def with_contract(figures: OutboxFigures, desk: TxContext) -> OutboxFigures:
     """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
     heartbeat = desk.settings.heartbeat_seconds
     try:
@@ -121,7 +121,7 @@ def with_contract(figures: OutboxFigures, desk: Desk) -> OutboxFigures:
     return replace(figures, contract=contract, heartbeat_seconds=heartbeat)
 
 
-def _account(desk: Desk, heads: Heads) -> AccountFigures:
+def _account(desk: TxContext, heads: Heads) -> AccountFigures:
     account, lines, now = desk.account, desk.publisher.lines, desk.stamp.at
     with desk.store.reading() as unit:
         next_nonce = unit.outbox.senders.next_nonce(account) or 0
@@ -150,7 +150,7 @@ def _kickouts(kicks: list[Kick]) -> dict[str, int]:
     return {state.value: counted[state.value] for state in KickState}
 
 
-def _report(unit: Unit) -> ReportFigures | None:
+def _report(unit: UnitOfWork) -> ReportFigures | None:
     newest = unit.reports.latest(1)
     if not newest:
         return None
@@ -185,9 +185,9 @@ def _add(totals: Totals, ended: Ended) -> None:
 
 
 def _spread(
-    spreads: dict[str, Distribution], kind: str, bounds: tuple[float, ...]
-) -> Distribution:
-    return spreads.setdefault(kind, Distribution(bounds))
+    spreads: dict[str, BucketCounts], kind: str, bounds: tuple[float, ...]
+) -> BucketCounts:
+    return spreads.setdefault(kind, BucketCounts(bounds))
 
 
 def _copy(totals: Totals) -> Totals:

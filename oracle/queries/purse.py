@@ -8,7 +8,7 @@ from oracle.daemon.app import App
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.signing.keystore import address_in
 from oracle.txmgr.client.receipts import balance_of
 
@@ -19,7 +19,7 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
+class AccountBalance:
     """An account of ours and its ether; `unknown` says why one of them is not known."""
 
     address: Address | None
@@ -39,7 +39,7 @@ class Purse:
         return f"{self.address}, {ether} ether"
 
 
-def purse_of_dispatcher(app: App) -> Purse | None:
+def purse_of_dispatcher(app: App) -> AccountBalance | None:
     """Ask an endpoint what the dispatcher has; None: nobody is drawn, or there is no key."""
     keys = app.config.keys
     if app.dispatch_settings is None or not keys.has("dispatcher"):
@@ -52,12 +52,14 @@ def purse_of_dispatcher(app: App) -> Purse | None:
         if address is None and app.dispatcher is not None:
             address = app.dispatcher.address
     except InputError as error:
-        return Purse(None, None, str(error))
+        return AccountBalance(None, None, str(error))
     if address is None:
         return None
     endpoints = app.config.chain.endpoints
-    with closing(Lines([Line(url, timeout_seconds=_SECONDS) for url in endpoints])) as lines:
+    with closing(
+        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in endpoints])
+    ) as lines:
         try:
-            return Purse(address, balance_of(lines, address))
+            return AccountBalance(address, balance_of(lines, address))
         except TransientError as error:
-            return Purse(address, None, str(error))
+            return AccountBalance(address, None, str(error))

@@ -11,7 +11,7 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Anomaly, ScoreEntry
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     is_excluded,
     is_kickout_due,
@@ -107,7 +107,7 @@ def _pools(
 
 
 def _node(
-    node: Node, pool: list[int], time: int, rules: Rules, peers: Peers | None
+    node: Node, pool: list[int], time: int, rules: Rules, peers: PopulationMaxima | None
 ) -> dict[str, object]:
     qos = qos_at(node, time, rules, peers)
     return {

@@ -5,7 +5,7 @@ Nothing folded is used: only raw logs, the rules, and the chain's word about the
 
 from dataclasses import dataclass
 
-from oracle.chain.protocols import Chain, Reader
+from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
@@ -58,7 +58,7 @@ class RuleNames:
 
 
 def check_round(
-    number: int, chain: Chain, store: Store, reader: Reader, names: RuleNames
+    number: int, chain: ChainReader, store: Store, reader: LogReader, names: RuleNames
 ) -> RoundCheck:
     """Recompute round `number`.
 
@@ -100,7 +100,7 @@ def _accepted(store: Store, number: int) -> tuple[RoundAccepted, Hash]:
     return accepted, ZERO_HASH if before is None else before.digest
 
 
-def _block(chain: Chain, number: int) -> BlockRef:
+def _block(chain: ChainReader, number: int) -> BlockRef:
     block = chain.header(number)
     if block is None:
         raise TransientError(f"the chain does not give block {number} now")

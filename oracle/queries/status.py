@@ -10,7 +10,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import lane_of
 from oracle.domain.reports.rounds import Kick, Rounds
-from oracle.domain.scoring.legacy_factors import Factors, Peers, peers_at
+from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     factors_of,
     is_excluded,
@@ -27,11 +27,11 @@ from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
 from oracle.kickouts.kickout_eligibility import due_spells
 from oracle.reporting.sanity_gate import holding
-from oracle.store.database import Store, Unit
-from oracle.store.ops.halts import Latch
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.ops.halts import Halt
 from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState, Pause
 from oracle.store.raw.reorg_repository import Reorg
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.store.state.rule_set_repository import RuleSet, named_by
 from oracle.telemetry.metrics import Census
@@ -43,7 +43,7 @@ _NO_INTENTS = {(kind.value, state.value): 0 for kind in IntentKind for state in 
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class StatusReport:
     """The database at its cursor; `nodes` by status, `outbox` by (kind, state).
 
     `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
@@ -75,14 +75,14 @@ class Overview:
     draws_standing: int
     oldest_draw: int | None
     lease: str | None
-    latches: tuple[Latch, ...] = ()
+    latches: tuple[Halt, ...] = ()
     reorg: Reorg | None = None
     levels: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     senders: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: Refusal | None = None
     disputes: tuple[Dispute, ...] = ()
-    held: tuple[Gate, ...] = ()
+    held: tuple[ReportHold, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)
@@ -90,14 +90,14 @@ class Overview:
     unproven: tuple[str, ...] = ()
 
 
-def overview(store: Store) -> Overview:
+def overview(store: Store) -> StatusReport:
     """Read one snapshot, without looking at nodes but those whose kickout is due."""
     with store.reading() as unit:
         identity, cursor = unit.identity.get(), unit.cursor.get()
         held = unit.lease.current()
         number, age = _round(unit, cursor.time if cursor else None)
         standing = unit.draws.standing()
-        return Overview(
+        return StatusReport(
             chain_id=identity.chain_id if identity else None,
             start_block=identity.start_block if identity else None,
             rules=folded_by(unit),
@@ -182,7 +182,7 @@ class _Seen:
     time: int
     rules: Rules
     named: RuleSet
-    peers: Peers | None
+    peers: PopulationMaxima | None
     rounds: Rounds
 
 
@@ -239,18 +239,18 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
         )
 
 
-def _levels(unit: Unit) -> dict[str, int]:
+def _levels(unit: UnitOfWork) -> dict[str, int]:
     scope = unit.coverage.current()
     levels = {} if scope is None else unit.coverage.blocks_by_level(scope.id)
     return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
 
 
-def _suspect(unit: Unit) -> int:
+def _suspect(unit: UnitOfWork) -> int:
     scope = unit.coverage.current()
     return 0 if scope is None else unit.facts.quarantine.blocks(scope.id)
 
 
-def _due(unit: Unit) -> int:
+def _due(unit: UnitOfWork) -> int:
     """Count the kickouts that are due, by the rules that folded what is stored."""
     folded = folded_by(unit)
     rules = None if folded is None else unit.rule_sets.with_digest(folded.sha256)
@@ -258,7 +258,7 @@ def _due(unit: Unit) -> int:
     return len(unit.kickouts.open() if rules is None else due_spells(unit, rules))
 
 
-def _round(unit: Unit, now: int | None) -> tuple[int, int | None]:
+def _round(unit: UnitOfWork, now: int | None) -> tuple[int, int | None]:
     """Return the last accepted round and its age; round 0 has none."""
     newest = unit.rounds.accepted(1)
     if not newest or now is None:

@@ -6,9 +6,9 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.outbox_advice import after_pause
-from oracle.queries.status import Overview
+from oracle.queries.status import StatusReport
 from oracle.queries.text_tables import in_utc
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 
 Lines = Iterator[tuple[str, str]]
 
@@ -16,7 +16,7 @@ Lines = Iterator[tuple[str, str]]
 _LATE_TENTHS = 15
 
 
-def situation(seen: Overview, chain: ChainView, settings: ReportSettings | None) -> Lines:
+def situation(seen: StatusReport, chain: ChainView, settings: ReportSettings | None) -> Lines:
     """Say what stands still and why, in capital letters, and in a line each what does not.
 
     `settings` None: there is no oracle contract.
@@ -51,7 +51,7 @@ def standstill(endpoints: Sequence[EndpointView]) -> Lines:
         yield "STALLED", f"no endpoint shows a new block: {first.name} {first.state}; {todo}"
 
 
-def lag_of(seen: Overview, head: int | None) -> int | None:
+def lag_of(seen: StatusReport, head: int | None) -> int | None:
     """Return how many blocks the fold is behind the chain's head; None: one is not known."""
     return None if head is None or seen.folded is None else max(0, head - seen.folded.number)
 
@@ -61,7 +61,7 @@ def shown_time(seconds: int) -> str:
     return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
-def _index(seen: Overview, chain: ChainView) -> tuple[str, str]:
+def _index(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
     head = chain.head
     if seen.folded is None:
         return "index", "no block is folded yet; `qos-oracle run --once` indexes them"
@@ -73,7 +73,7 @@ def _index(seen: Overview, chain: ChainView) -> tuple[str, str]:
     return name, f"{at}; {lag} blocks behind the newest, {head.number}"
 
 
-def _last_report(seen: Overview, chain: ChainView, heartbeat: int) -> tuple[str, str]:
+def _last_report(seen: StatusReport, chain: ChainView, heartbeat: int) -> tuple[str, str]:
     """Say it as the contract has it; where that is unknown, as it was folded."""
     number, age, since = seen.round, seen.round_age, "as folded"
     told, head = chain.contract, chain.head
@@ -99,7 +99,7 @@ def _contract(chain: ChainView) -> tuple[str, str]:
     return ("PAUSED" if kicks else "contract"), f"takes reports{kicks}"
 
 
-def _senders(seen: Overview) -> Lines:
+def _senders(seen: StatusReport) -> Lines:
     for account, pause in seen.senders.items():
         if pause is None:
             yield "sender", f"{account.address} may send"
@@ -111,7 +111,7 @@ def _senders(seen: Overview) -> Lines:
         yield "sender", "nothing was ever sent from this database"
 
 
-def _waiting(seen: Overview) -> Lines:
+def _waiting(seen: StatusReport) -> Lines:
     for gate in seen.held:
         if not gate.is_disputed:
             told = f"period {gate.period}: {gate.reason}"
@@ -128,7 +128,7 @@ def _waiting(seen: Overview) -> Lines:
         yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
 
 
-def told_of_dispute(gates: Sequence[Gate]) -> str:
+def told_of_dispute(gates: Sequence[ReportHold]) -> str:
     """Say it once: a reporter that differs in every round holds one period after the other.
 
     `gates` are those that are disputed, by period; there is one at least.
@@ -142,7 +142,7 @@ def told_of_dispute(gates: Sequence[Gate]) -> str:
     )
 
 
-def _kickouts(seen: Overview, chain: ChainView) -> tuple[str, str]:
+def _kickouts(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
     told = f"{seen.kickouts_due} due, {len(seen.kicks)} proposed"
     if not seen.kicks:
         return "kickouts", told
@@ -152,7 +152,7 @@ def _kickouts(seen: Overview, chain: ChainView) -> tuple[str, str]:
     return "kickouts", f"{told}, the first {first.node}, {state} {shown_time(first.ready_at)}"
 
 
-def _lease(seen: Overview) -> tuple[str, str]:
+def _lease(seen: StatusReport) -> tuple[str, str]:
     if seen.lease is None:
         return "NOBODY", "works on this database: no daemon holds its lease"
     return "worked on by", seen.lease

@@ -3,15 +3,15 @@
 from collections.abc import Collection
 
 from oracle.bindings.membership import signers_of
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address
 from oracle.quorum.gatherer import ask_peers
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
-def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes | None:
+def signatures(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> bytes | None:
     """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
 
     Counted are our own signature and those that peers told us, of exactly `record.digest`, by
@@ -30,7 +30,7 @@ def signatures(desk: Desk, record: SignedStatement, standing: Standing) -> bytes
     return b"".join(counted[signer] for signer in sorted(counted)[: standing.head.quorum])
 
 
-def why_not_counted(desk: Desk, standing: Standing) -> str | None:
+def why_not_counted(desk: TxContext, standing: ContractStatus) -> str | None:
     """Tell why nobody counts what our signer signs; None: it is one of the contract's.
 
     Raises:
@@ -43,14 +43,14 @@ def why_not_counted(desk: Desk, standing: Standing) -> str | None:
 
 
 def _counted(
-    desk: Desk, record: SignedStatement, signers: Collection[Address]
+    desk: TxContext, record: SignedStatement, signers: Collection[Address]
 ) -> dict[Address, bytes]:
     with desk.store.reading() as unit:
         found = gathered(unit, record)
     return {signer: found[signer] for signer in found if signer in signers}
 
 
-def gathered(unit: Unit, record: SignedStatement) -> dict[Address, bytes]:
+def gathered(unit: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every signature of this digest that we hold, by signer."""
     about = (record.contract, record.kind, record.round, record.subject)
     said = [

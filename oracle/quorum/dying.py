@@ -3,13 +3,13 @@
 What is believed here is what we folded, which no single endpoint can change; see decision 0089.
 """
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.kickouts.signing_round import why_gone
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 
 
-def why_dead(unit: Unit, said: SignedStatement, now: Standing) -> str | None:
+def why_dead(unit: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
     """Tell why a statement can no longer land, in the words of `pub_signature`; None: it may.
 
     `now` is how the contract stands; time and height are those of the block folded last, which
@@ -27,7 +27,7 @@ def why_dead(unit: Unit, said: SignedStatement, now: Standing) -> str | None:
     return None if report is None else why_gone(unit, said.round, report)
 
 
-def _why_report_dead(unit: Unit, said: SignedStatement, now: Standing) -> str | None:
+def _why_report_dead(unit: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
     cursor, as_of = unit.cursor.get(), said.as_of_block or 0
     height = 0 if cursor is None else cursor.number
     ours = unit.blocks.at(as_of)

@@ -6,18 +6,18 @@ from typing import NamedTuple
 import structlog
 
 from oracle.bindings.membership import signers_of
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import place_of
 from oracle.quorum.statement_tally import compare
 from oracle.quorum.statements import KICK, REPORT, kick_subject
 from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
-class Heard(NamedTuple):
+class ReceivedStatements(NamedTuple):
     """What a host told, as it told it, and as it is written down."""
 
     host: str
@@ -25,7 +25,7 @@ class Heard(NamedTuple):
     said: SignedStatement
 
 
-def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
+def ask_peers(desk: TxContext, about: SignedStatement, standing: ContractStatus) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
     Kept is what is genuine, about the same contract, round and subject, by one who is a signer
@@ -42,7 +42,7 @@ def ask_peers(desk: Desk, about: SignedStatement, standing: Standing) -> int:
     return _take_in(desk, about, desk.peers.ask(f"/v1/{place}"), lambda: standing)
 
 
-def ask_again(desk: Desk, about: SignedStatement) -> int:
+def ask_again(desk: TxContext, about: SignedStatement) -> int:
     """Ask about what is settled here, a few times: who says otherwise may say so later.
 
     Only where something is new the contract is asked. Raises as `ask_peers` does.
@@ -54,16 +54,16 @@ def ask_again(desk: Desk, about: SignedStatement) -> int:
 
 
 def _take_in(
-    desk: Desk,
+    desk: TxContext,
     about: SignedStatement,
     answers: list[tuple[str, Told]],
-    look: Callable[[], Standing],
+    look: Callable[[], ContractStatus],
 ) -> int:
     place = _place(desk, about)
     new = _unknown(
         desk,
         [
-            Heard(host, told, _statement(told, about))
+            ReceivedStatements(host, told, _statement(told, about))
             for host, told in answers
             if place_of(told) == place and _is_here(told, about)
         ],
@@ -77,7 +77,7 @@ def _take_in(
     return _kept(desk, theirs, standing, about.digest)
 
 
-def _tell_of_strangers(desk: Desk, strangers: list[Heard]) -> None:
+def _tell_of_strangers(desk: TxContext, strangers: list[ReceivedStatements]) -> None:
     for one in strangers:
         if desk.peers is not None and desk.peers.is_news(one.host, one.said.signer):
             structlog.get_logger().warning(
@@ -85,7 +85,7 @@ def _tell_of_strangers(desk: Desk, strangers: list[Heard]) -> None:
             )
 
 
-def _unknown(desk: Desk, heard: list[Heard]) -> list[Heard]:
+def _unknown(desk: TxContext, heard: list[ReceivedStatements]) -> list[ReceivedStatements]:
     """Return what we have not kept yet, and have come far enough to judge; our own not."""
     with desk.store.reading() as unit:
         cursor = unit.cursor.get()
@@ -101,12 +101,14 @@ def _unknown(desk: Desk, heard: list[Heard]) -> list[Heard]:
         ]
 
 
-def _known(unit: Unit, said: SignedStatement) -> list[SignedStatement]:
+def _known(unit: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
     about = (said.contract, said.kind, said.round, said.subject)
     return [*unit.outbox.peers.of(*about), *unit.outbox.signatures.of_round(*about)]
 
 
-def _kept(desk: Desk, new: list[Heard], standing: Standing, ours: Hash) -> int:
+def _kept(
+    desk: TxContext, new: list[ReceivedStatements], standing: ContractStatus, ours: Hash
+) -> int:
     """Keep what is new, and count it; of a signer that says more and more only what we say too."""
     if not new:
         return 0
@@ -123,7 +125,7 @@ def _kept(desk: Desk, new: list[Heard], standing: Standing, ours: Hash) -> int:
     return kept
 
 
-def _place(desk: Desk, about: SignedStatement) -> str:
+def _place(desk: TxContext, about: SignedStatement) -> str:
     if about.kind == REPORT:
         return f"report/{about.round}"
     with desk.store.reading() as unit:

@@ -16,9 +16,9 @@ from oracle.domain.ids import Hash
 from oracle.quorum.statements import REPORT
 from oracle.quorum.unknown_proposals import is_strange, unseen
 from oracle.signing.signature_checks import is_signed_by
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 # Block of the first look, and the digest of the newest round that was looked at.
 _SEEN = "own_key_seen"
@@ -42,7 +42,7 @@ class _Told:
     time: int
 
 
-def watch_key(desk: Desk, heads: Heads) -> Step | None:
+def watch_key(desk: TxContext, heads: Heads) -> StepResult | None:
     """Look at what the contract took since the last look; None: none of it is by our key alone.
 
     Where something is, our key signs nothing for a report's time to live: that is persistent, and
@@ -57,7 +57,7 @@ def watch_key(desk: Desk, heads: Heads) -> Step | None:
     return _watch_rounds(desk, heads) or _watch_proposals(desk, heads)
 
 
-def _watch_proposals(desk: Desk, heads: Heads) -> Step | None:
+def _watch_proposals(desk: TxContext, heads: Heads) -> StepResult | None:
     with desk.store.reading() as unit:
         look = unseen(desk, unit, heads)
     strange = [one for one in look.fresh if is_strange(desk, one)]
@@ -77,7 +77,7 @@ def _watch_proposals(desk: Desk, heads: Heads) -> Step | None:
     return _tell(desk, told) if told else None
 
 
-def _watch_rounds(desk: Desk, heads: Heads) -> Step | None:
+def _watch_rounds(desk: TxContext, heads: Heads) -> StepResult | None:
     with desk.store.reading() as unit:
         newest, seen = unit.rounds.newest_digest() or "", unit.progress.get(_SEEN)
         first = _first_look(desk, unit, heads) if seen is None else None
@@ -103,14 +103,14 @@ def _watch_rounds(desk: Desk, heads: Heads) -> Step | None:
     return _tell(desk, told) if told else None
 
 
-def _first_look(desk: Desk, unit: Unit, heads: Heads) -> str | None:
+def _first_look(desk: TxContext, unit: UnitOfWork, heads: Heads) -> str | None:
     cursor = unit.cursor.get()
     if cursor is None or not desk.is_at_head(unit, heads):
         return None
     return f"{cursor.number} {unit.rounds.newest_digest() or ''}"
 
 
-def _unsigned(desk: Desk, unit: Unit, since: int, last: str) -> list[_Unsigned]:
+def _unsigned(desk: TxContext, unit: UnitOfWork, since: int, last: str) -> list[_Unsigned]:
     """Return the rounds after `last` that we did not sign; all of them after a reorg took it."""
     rounds = [one for one in unit.rounds.accepted(_LOOKED_BACK) if one.at.block > since]
     digests = [one.digest for one in rounds]
@@ -122,20 +122,20 @@ def _unsigned(desk: Desk, unit: Unit, since: int, last: str) -> list[_Unsigned]:
     ]
 
 
-def _is_known(desk: Desk, unit: Unit, accepted: RoundAccepted) -> bool:
+def _is_known(desk: TxContext, unit: UnitOfWork, accepted: RoundAccepted) -> bool:
     contract, signer = desk.publisher.domain.contract, desk.publisher.signer.address
     signed = unit.outbox.signatures.of_round(contract, REPORT, accepted.round)
     return any((one.signer, one.digest) == (signer, accepted.digest) for one in signed)
 
 
-def _signatures_of(unit: Unit, accepted: RoundAccepted) -> bytes:
+def _signatures_of(unit: UnitOfWork, accepted: RoundAccepted) -> bytes:
     block = accepted.at.block
     pushes = (one for one in unit.calls.between(block, block) if one.tx == accepted.at.tx)
     push = next(pushes, None)
     return b"" if push is None else pushed_signatures(push)
 
 
-def _keep_quiet(desk: Desk, unit: Unit, since: int) -> bool:
+def _keep_quiet(desk: TxContext, unit: UnitOfWork, since: int) -> bool:
     """Sign nothing for a while; return whether that is news: `outbox adopt` keeps quiet too."""
     domain, signer = desk.publisher.domain, desk.publisher.signer.address
     signatures = unit.outbox.signatures
@@ -145,7 +145,7 @@ def _keep_quiet(desk: Desk, unit: Unit, since: int) -> bool:
     return quiet is None or since > quiet
 
 
-def _tell(desk: Desk, told: Sequence[_Told]) -> Step:
+def _tell(desk: TxContext, told: Sequence[_Told]) -> StepResult:
     signer = desk.publisher.signer.address
     for one in told:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
@@ -160,4 +160,4 @@ def _tell(desk: Desk, told: Sequence[_Told]) -> Step:
             " every kickout that is proposed",
         )
     named = ", ".join(one.about for one in told)
-    return Step("signs nothing", None, f"{signer} signed elsewhere: {named}")
+    return StepResult("signs nothing", None, f"{signer} signed elsewhere: {named}")

@@ -6,7 +6,7 @@ from oracle.domain.ids import Hash
 
 
 @dataclass(slots=True)
-class Lack:
+class MissingSignatures:
     """Written by the planning of a push alone; None: nothing lacks.
 
     `signatures`: who has not signed the report that has the turn, where that lasts. `standing`:

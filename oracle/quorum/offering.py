@@ -5,16 +5,16 @@ from oracle.quorum.wire_format import Told, ToldKick, ToldReport
 from oracle.signing.signer import Statement
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
-def offer(desk: Desk, statement: Statement, signed: SignedStatement) -> None:
+def offer(desk: TxContext, statement: Statement, signed: SignedStatement) -> None:
     """Show a statement that is stored; nothing happens where nobody serves what is shown."""
     if desk.board is not None:
         desk.board.put(_told(desk, statement, signed))
 
 
-def _told(desk: Desk, statement: Statement, signed: SignedStatement) -> Told:
+def _told(desk: TxContext, statement: Statement, signed: SignedStatement) -> Told:
     signature = "0x" + signed.signature.hex()
     if isinstance(statement, ReportStatement):
         return ToldReport(

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.quorum.wire_format import Told, is_genuine, read
-from oracle.rpc.transport import Punctual, body_of
+from oracle.rpc.transport import DeadlineAdapter, body_of
 from oracle.rpc.urls import shown
 from oracle.telemetry import quorum_metrics
 
@@ -39,7 +39,7 @@ class Peer:
         self._seconds = seconds
         self._session = requests.Session()
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, Punctual())
+            self._session.mount(scheme, DeadlineAdapter())
         self._is_asked = False
         self._rests_until = 0.0
 
@@ -113,7 +113,7 @@ class Peer:
         return told
 
 
-class Peers:
+class PeerClients:
     """Every other reporter, asked at once, and not more often than every so many seconds."""
 
     def __init__(
@@ -135,7 +135,9 @@ class Peers:
         self._told_of: dict[tuple[str, Address], None] = {}
 
     @classmethod
-    def of(cls, urls: Sequence[str], every_seconds: float, timeout_seconds: float) -> "Peers":
+    def of(
+        cls, urls: Sequence[str], every_seconds: float, timeout_seconds: float
+    ) -> "PeerClients":
         """Return the reporters behind these addresses.
 
         Raises:

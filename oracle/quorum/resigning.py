@@ -8,19 +8,25 @@ import re
 from dataclasses import replace
 
 from oracle.bindings.contract_errors import OF_SIGNATURES
-from oracle.bindings.qos_oracle import Standing, proposal_in, propose_call, push_call
+from oracle.bindings.qos_oracle import ContractStatus, proposal_in, propose_call, push_call
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.quorum.collector import signatures
 from oracle.quorum.statements import REPORT, kick_record, report_record, statement_of
 from oracle.signing.signer import Statement
 from oracle.signing.typed_data import ReportStatement
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Intent, IntentKind, IntentState, SignedStatement, Wish
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import (
+    CallRequest,
+    Intent,
+    IntentKind,
+    IntentState,
+    SignedStatement,
+)
 from oracle.telemetry.sending_metrics import TOO_BIG
 from oracle.txmgr.budget import role
-from oracle.txmgr.client.preflight import Outcome, Verdict
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import not_now, wait
 from oracle.txmgr.signing_queue import gas_of_block
 
@@ -32,13 +38,15 @@ _TOO_MUCH_GAS = re.compile(
 )
 
 
-def refused(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
+def refused(
+    desk: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
+) -> StepResult | None:
     """Follow the table of refusals; None: it waits already, for the same reason.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    if verdict.outcome is Outcome.UNKNOWN and _TOO_MUCH_GAS.search(verdict.reason):
+    if verdict.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(verdict.reason):
         TOO_BIG.labels(role(desk)).set(1)
         text = f"a block has {gas_of_block(desk)} gas: {verdict.reason}"
         return wait(desk, intent, heads, ("too_big", text))
@@ -49,7 +57,7 @@ def refused(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
     return _collect_again(desk, intent, verdict, heads)
 
 
-def statement_behind(unit: Unit, push: Intent, standing: Standing) -> SignedStatement:
+def statement_behind(unit: UnitOfWork, push: Intent, standing: ContractStatus) -> SignedStatement:
     """Return what the push says, as it was signed or told; else as its own row has it."""
     wish = push.wish
     about = (wish.contract, REPORT, wish.round or 0)
@@ -74,7 +82,9 @@ def statement_behind(unit: Unit, push: Intent, standing: Standing) -> SignedStat
     )
 
 
-def _collect_again(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
+def _collect_again(
+    desk: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
+) -> StepResult | None:
     wish = intent.wish
     standing = desk.standing()
     said = _said_by(desk, wish, standing)
@@ -99,11 +109,11 @@ def _collect_again(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -
         intents.end(intent, IntentState.SUPERSEDED, verdict.reason, desk.stamp)
         added = intents.add(again, desk.stamp)
     did = f"{wish.kind} signed by others"
-    return Step(did, added, f"instead of intent {intent.id}: {verdict.reason}")
+    return StepResult(did, added, f"instead of intent {intent.id}: {verdict.reason}")
 
 
 def _said_by(
-    desk: Desk, wish: Wish, standing: Standing
+    desk: TxContext, wish: CallRequest, standing: ContractStatus
 ) -> tuple[Statement, SignedStatement] | None:
     """Return the statement that a call brings, and its record; None: its report is gone."""
     if wish.kind is IntentKind.PROPOSE_KICK:

@@ -5,13 +5,13 @@ from oracle.quorum.gatherer import ask_again
 from oracle.quorum.statements import REPORT
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.reports.report_repository import ReportState, StoredCut
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 # Rounds that are asked about again.
 _ROUNDS = 2
 
 
-def review(desk: Desk, cuts: list[StoredCut]) -> None:
+def review(desk: TxContext, cuts: list[StoredCut]) -> None:
     """Ask the other reporters about the newest rounds that were signed or accepted.
 
     A few times each and slowly, whether we transmit or only sign.
@@ -31,7 +31,7 @@ def review(desk: Desk, cuts: list[StoredCut]) -> None:
         ask_again(desk, _about(desk, number))
 
 
-def _about(desk: Desk, number: int) -> SignedStatement:
+def _about(desk: TxContext, number: int) -> SignedStatement:
     """Return what names a round; the rest is empty."""
     return SignedStatement(
         chain_id=desk.publisher.domain.chain_id,

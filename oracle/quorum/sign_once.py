@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import structlog
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
 from oracle.quorum.dying import why_dead
 from oracle.quorum.offering import offer
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
 def sign_once(
-    desk: Desk, statement: Statement, record: SignedStatement, now: Standing
+    desk: TxContext, statement: Statement, record: SignedStatement, now: ContractStatus
 ) -> SignedStatement | None:
     """Return our signed statement, which is stored before anybody sees it.
 
@@ -56,7 +56,7 @@ def sign_once(
     return signed
 
 
-def _asked(desk: Desk, statement: Statement) -> bytes:
+def _asked(desk: TxContext, statement: Statement) -> bytes:
     """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
     rest = desk.publisher.signer_rest
     try:
@@ -70,7 +70,7 @@ def _asked(desk: Desk, statement: Statement) -> bytes:
 
 
 def _may_sign(
-    unit: Unit, record: SignedStatement, earlier: SignedStatement | None, now: Standing
+    unit: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
 ) -> bool:
     quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
     cursor = unit.cursor.get()

@@ -7,21 +7,21 @@ from types import MappingProxyType
 import structlog
 
 from oracle.bindings.membership import signers_of
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.dying import why_dead
 from oracle.quorum.statements import REPORT, statement_of
 from oracle.quorum.wire_format import Told, ToldReport
-from oracle.store.database import Unit
-from oracle.store.outbox.records import About, SignedStatement
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import JournalSubject, SignedStatement
 from oracle.store.reports.hold_repository import DISPUTED
 from oracle.store.reports.report_repository import StoredReport
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class SignerTally:
     """Who of the contract's signers said what about one round, as far as it can still land."""
 
     signers: tuple[Address, ...]
@@ -55,7 +55,7 @@ class Tally:
         return f"round {number} has {len(self.ours)} of {self.quorum} signatures: {told}"
 
 
-def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
+def tally(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> SignerTally:
     """Count what is known of the statements about the record's round.
 
     Raises:
@@ -81,10 +81,12 @@ def tally(desk: Desk, record: SignedStatement, standing: Standing) -> Tally:
     for signer in signers:
         quorum_metrics.SIGNATURES.labels(signer).set(signer in ours)
     held = {digest: frozenset(found) for digest, found in others.items()}
-    return Tally(signers, standing.head.quorum, frozenset(ours), held, frozenset(elsewhere))
+    return SignerTally(signers, standing.head.quorum, frozenset(ours), held, frozenset(elsewhere))
 
 
-def differs(desk: Desk, unit: Unit, said: SignedStatement, standing: Standing) -> bool:
+def differs(
+    desk: TxContext, unit: UnitOfWork, said: SignedStatement, standing: ContractStatus
+) -> bool:
     """Tell whether a report's statement could land and is none of those that we cut.
 
     One that we cut ourselves says what we say, at another moment; one of a time from which we
@@ -99,7 +101,9 @@ def differs(desk: Desk, unit: Unit, said: SignedStatement, standing: Standing) -
     return all(_digest_of(desk, one, standing) != said.digest for one in cut)
 
 
-def has_differed(desk: Desk, unit: Unit, said: SignedStatement, standing: Standing) -> bool:
+def has_differed(
+    desk: TxContext, unit: UnitOfWork, said: SignedStatement, standing: ContractStatus
+) -> bool:
     """Tell whether a statement that can no longer land said otherwise than we, of the same block.
 
     One on top of another report than ours, or of a block of another fork, says nothing of us.
@@ -116,7 +120,10 @@ def has_differed(desk: Desk, unit: Unit, said: SignedStatement, standing: Standi
 
 
 def compare(
-    desk: Desk, unit: Unit, heard: tuple[SignedStatement, Told], standing: Standing
+    desk: TxContext,
+    unit: UnitOfWork,
+    heard: tuple[SignedStatement, Told],
+    standing: ContractStatus,
 ) -> None:
     """Tell of a statement that is not ours, or not its signer's only one; none is kept yet."""
     said = heard[0]
@@ -137,14 +144,14 @@ def compare(
         _note(desk, unit, "disagreement", heard, _ours(desk, unit, said, standing))
 
 
-def _digest_of(desk: Desk, stored: StoredReport, standing: Standing) -> Hash:
+def _digest_of(desk: TxContext, stored: StoredReport, standing: ContractStatus) -> Hash:
     statement = statement_of(stored.report, standing)
     # Its own round, should another have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
     return statement.digest(desk.publisher.domain)
 
 
-def _period_of(desk: Desk, unit: Unit, said: SignedStatement) -> int:
+def _period_of(desk: TxContext, unit: UnitOfWork, said: SignedStatement) -> int:
     """Return the period that a statement is of, where it was made by our settings."""
     block = unit.blocks.at(said.as_of_block or 0)
     time = said.expires_at - desk.settings.ttl_seconds if block is None else block.time
@@ -152,7 +159,7 @@ def _period_of(desk: Desk, unit: Unit, said: SignedStatement) -> int:
 
 
 def _ours(
-    desk: Desk, unit: Unit, said: SignedStatement, standing: Standing
+    desk: TxContext, unit: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> dict[str, str | int]:
     """Return what we say as of the same block; nothing: no period ended there."""
     as_of = said.as_of_block or 0
@@ -167,8 +174,8 @@ def _ours(
 
 
 def _note(
-    desk: Desk,
-    unit: Unit,
+    desk: TxContext,
+    unit: UnitOfWork,
     event: str,
     heard: tuple[SignedStatement, Told],
     ours: Mapping[str, str | int] = MappingProxyType({}),
@@ -176,7 +183,7 @@ def _note(
     said, told = heard
     instead = ours.get("ours", "anything of ours")
     detail = f"{said.signer} signed {said.digest} for {said.kind} {said.round}, not {instead}"
-    unit.outbox.journal.write(event, desk.stamp, About(), detail)
+    unit.outbox.journal.write(event, desk.stamp, JournalSubject(), detail)
     theirs = (
         {"period": told.period, "data_hash": told.data_hash}
         if isinstance(told, ToldReport)

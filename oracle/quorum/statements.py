@@ -1,11 +1,11 @@
 """What is written down of a statement to be signed or gathered, its signature still empty."""
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import Report
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 REPORT, KICK = "report", "kick"
 
@@ -15,7 +15,7 @@ def kick_subject(index: int | str) -> str:
     return f"ix={index}"
 
 
-def statement_of(report: Report, standing: Standing) -> ReportStatement:
+def statement_of(report: Report, standing: ContractStatus) -> ReportStatement:
     """Bind a report to the round that it would become, under the rules in force."""
     return ReportStatement(
         round=standing.head.round + 1,
@@ -29,7 +29,7 @@ def statement_of(report: Report, standing: Standing) -> ReportStatement:
     )
 
 
-def report_record(desk: Desk, statement: ReportStatement) -> SignedStatement:
+def report_record(desk: TxContext, statement: ReportStatement) -> SignedStatement:
     """Return the record of a report's statement; its signer is ours, zero where we have none."""
     return SignedStatement(
         chain_id=desk.publisher.domain.chain_id,
@@ -47,7 +47,7 @@ def report_record(desk: Desk, statement: ReportStatement) -> SignedStatement:
     )
 
 
-def kick_record(desk: Desk, statement: KickStatement, subject: str) -> SignedStatement:
+def kick_record(desk: TxContext, statement: KickStatement, subject: str) -> SignedStatement:
     """Return the record of a kickout's statement; `subject` names its lane (`ix=7`)."""
     return SignedStatement(
         chain_id=desk.publisher.domain.chain_id,
@@ -63,5 +63,5 @@ def kick_record(desk: Desk, statement: KickStatement, subject: str) -> SignedSta
     )
 
 
-def _signer(desk: Desk) -> Address:
+def _signer(desk: TxContext) -> Address:
     return desk.publisher.signer.address if desk.publisher.has_signer else ZERO_ADDRESS

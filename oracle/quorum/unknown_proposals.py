@@ -19,13 +19,13 @@ from oracle.domain.reports.rounds import Kick
 from oracle.errors import TransientError
 from oracle.kickouts.signing_round import RECENT_ROUNDS
 from oracle.quorum.statements import KICK, kick_subject
-from oracle.rpc.fanout import RefusedError
+from oracle.rpc.fanout import CallRefusedError
 from oracle.rpc.understanding import understood
 from oracle.signing.signature_checks import is_signed_by
 from oracle.signing.typed_data import KickStatement
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 # Block of the first look, and the proposals that were looked at.
 _SEEN = "own_key_seen_kicks"
@@ -44,7 +44,7 @@ class Proposal:
     time: int
     ours: Sequence[SignedStatement]
 
-    def is_of(self, desk: Desk, ours: SignedStatement) -> bool:
+    def is_of(self, desk: TxContext, ours: SignedStatement) -> bool:
         """Tell whether a statement of ours is of the evidence that the log names."""
         kick, report = self.kick, ours.prev_digest or ZERO_HASH
         said = KickStatement(ours.round, report, kick.index, kick.evidence, ours.expires_at)
@@ -52,35 +52,37 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ProposalScan:
     """Proposals that nobody has looked at yet; `seen`: what to write down once somebody has."""
 
     fresh: Sequence[Proposal]
     seen: str | None
 
-    def done(self, unit: Unit) -> None:
+    def done(self, unit: UnitOfWork) -> None:
         """Note that they were looked at."""
         if self.seen is not None:
             unit.progress.set(_SEEN, self.seen)
 
 
-def unseen(desk: Desk, unit: Unit, heads: Heads) -> Look:
+def unseen(desk: TxContext, unit: UnitOfWork, heads: Heads) -> ProposalScan:
     """Return the proposals since the last look; the first look, at the head, sees none."""
     told, newest = unit.progress.get(_SEEN), unit.rounds.newest_kicks()
     if told is None:
         cursor = unit.cursor.get()
         is_first = cursor is not None and desk.is_at_head(unit, heads)
-        return Look((), f"{cursor.number}" if cursor is not None and is_first else None)
+        return ProposalScan((), f"{cursor.number}" if cursor is not None and is_first else None)
     since, *names = told.split(" ")
     later = [kick for kick in newest if kick.proposed_at.block > int(since)]
     fresh = [kick for kick in later if _name(kick) not in names]
     if not fresh:
-        return Look((), None)
+        return ProposalScan((), None)
     found = (_proposal(desk, unit, kick) for kick in fresh)
-    return Look([one for one in found if one is not None], " ".join([since, *map(_name, later)]))
+    return ProposalScan(
+        [one for one in found if one is not None], " ".join([since, *map(_name, later)])
+    )
 
 
-def is_strange(desk: Desk, proposal: Proposal) -> bool:
+def is_strange(desk: TxContext, proposal: Proposal) -> bool:
     """Tell whether our key has signed it, and not here.
 
     One that came by way of another contract does not show its signatures: it is ours where all of
@@ -103,7 +105,7 @@ def _name(kick: Kick) -> str:
     return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
 
 
-def _proposal(desk: Desk, unit: Unit, kick: Kick) -> Proposal | None:
+def _proposal(desk: TxContext, unit: UnitOfWork, kick: Kick) -> Proposal | None:
     at, domain = kick.proposed_at, desk.publisher.domain
     logs = (log for log in unit.logs.between(at.block, at.block) if log.index == at.log)
     log = next(logs, None)
@@ -118,7 +120,7 @@ def _proposal(desk: Desk, unit: Unit, kick: Kick) -> Proposal | None:
     return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
 
 
-def _said(desk: Desk, proposal: Proposal) -> tuple[Hash, bytes] | None:
+def _said(desk: TxContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
     """Return the digest that was signed, and the signatures; None: the input does not say."""
     calldata = _input_of(desk, proposal.tx_hash)
     if calldata is None:
@@ -130,7 +132,7 @@ def _said(desk: Desk, proposal: Proposal) -> tuple[Hash, bytes] | None:
     return proposal_in(calldata).digest(desk.publisher.domain), signatures
 
 
-def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
+def _input_of(desk: TxContext, tx_hash: Hash) -> str | None:
     """Return the input of a transaction to the contract; None: it called another, or none has it.
 
     Raises:
@@ -140,7 +142,7 @@ def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
     for line in desk.publisher.lines.all:
         try:
             sent = line.ask("eth_getTransactionByHash", tx_hash)
-        except RefusedError:
+        except CallRefusedError:
             silence = None
             continue
         except TransientError as error:
@@ -156,7 +158,7 @@ def _input_of(desk: Desk, tx_hash: Hash) -> str | None:
     return None
 
 
-def _is_hidden(desk: Desk, proposal: Proposal) -> bool:
+def _is_hidden(desk: TxContext, proposal: Proposal) -> bool:
     if any(proposal.is_of(desk, one) for one in proposal.ours):
         return False
     publisher, kick = desk.publisher, proposal.kick

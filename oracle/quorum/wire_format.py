@@ -6,7 +6,7 @@ import msgspec
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
-from oracle.signing.signature_checks import Signature
+from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 
 # Statements about one round that a reporter tells of at most.
@@ -83,7 +83,7 @@ class ToldKick(
 Told: TypeAlias = ToldReport | ToldKick
 
 
-class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `/v1/report/{round}` and `/v1/kick/{node}` say, the newest first."""
 
     statements: Annotated[
@@ -98,14 +98,14 @@ def read(body: bytes) -> list[Told]:
         ValueError: it is not of this form.
     """
     try:
-        return msgspec.json.decode(body, type=Answer).statements
+        return msgspec.json.decode(body, type=StatementsResponse).statements
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 
 def written(statements: list[Told]) -> bytes:
     """Write an answer."""
-    return msgspec.json.encode(Answer(statements))
+    return msgspec.json.encode(StatementsResponse(statements))
 
 
 def is_genuine(told: Told) -> bool:
@@ -113,7 +113,7 @@ def is_genuine(told: Told) -> bool:
     if told.recomputed() != told.digest:
         return False
     try:
-        signature = Signature.of(bytes.fromhex(told.signature[2:]))
+        signature = EcdsaSignature.of(bytes.fromhex(told.signature[2:]))
     except FatalError:
         return False
     return signature.is_low and signature.account(bytes.fromhex(told.digest[2:])) == told.signer

@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.sanity_limits import Counted
-from oracle.store.database import Unit
+from oracle.domain.reports.sanity_limits import EventCounts
+from oracle.store.database import UnitOfWork
 
 
-def counted(unit: Unit, report: Report, periods: int) -> Counted | None:
+def counted(unit: UnitOfWork, report: Report, periods: int) -> EventCounts | None:
     """Count the network's logs and calls of a report's period, and of up to `periods` before.
 
     A period ends where its report was cut. Where some between two reports were never cut (no
@@ -36,4 +36,4 @@ def counted(unit: Unit, report: Report, periods: int) -> Counted | None:
         // length
         for first, last, length in spans
     ]
-    return Counted(rates[-1], rates[:-1][-periods:])
+    return EventCounts(rates[-1], rates[:-1][-periods:])

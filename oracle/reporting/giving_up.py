@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from oracle.domain.ids import Hash
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentKind, IntentState
 from oracle.store.reports.report_repository import ReportState
 
@@ -28,7 +28,7 @@ class GivenUp(NamedTuple):
     why: str
 
 
-def given_up(unit: Unit) -> list[GivenUp]:
+def given_up(unit: UnitOfWork) -> list[GivenUp]:
     """Return the statements whose round is free and whose tries are used up, newest first."""
     by_digest: dict[Hash, list[Intent]] = {}
     for push in unit.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH):
@@ -38,7 +38,7 @@ def given_up(unit: Unit) -> list[GivenUp]:
     return [one for one in found if one is not None]
 
 
-def _given_up(unit: Unit, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
+def _given_up(unit: UnitOfWork, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
     newest = pushes[0]
     period, number, deadline = newest.wish.period, newest.wish.round, newest.wish.deadline
     if len(pushes) < MOST_TRIES or newest.state not in MAY_GO_AGAIN:

@@ -2,12 +2,12 @@
 
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import encode
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.reports.report_repository import ReportState, StoredCut
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 
-def settle_next(desk: Desk, heads: Heads, cuts: list[StoredCut]) -> Step | None:
+def settle_next(desk: TxContext, heads: Heads, cuts: list[StoredCut]) -> StepResult | None:
     """Mark reports as landed that the contract accepted, once that is final; None: none is.
 
     It counts what the chain accepted, whoever sent it; also where the database says `missed`,
@@ -23,10 +23,10 @@ def settle_next(desk: Desk, heads: Heads, cuts: list[StoredCut]) -> Step | None:
     with desk.writing() as unit:
         for period in landed:
             unit.reports.mark(period, ReportState.LANDED)
-    return Step("report landed", None, f"period {', '.join(map(str, landed))}")
+    return StepResult("report landed", None, f"period {', '.join(map(str, landed))}")
 
 
-def lose_next(desk: Desk, cuts: list[StoredCut]) -> Step | None:
+def lose_next(desk: TxContext, cuts: list[StoredCut]) -> StepResult | None:
     """Mark signed reports as missed that can no longer land, by what was folded; None: none is.
 
     Those of a push that is not over yet are left to it.
@@ -48,16 +48,16 @@ def lose_next(desk: Desk, cuts: list[StoredCut]) -> Step | None:
         for period, reason in lost:
             unit.reports.mark(period, ReportState.MISSED, reason)
     told = "; ".join(f"period {period}: {reason}" for period, reason in lost)
-    return Step("report missed", None, told)
+    return StepResult("report missed", None, told)
 
 
-def waits_for_finality(unit: Unit, one: StoredCut) -> bool:
+def waits_for_finality(unit: UnitOfWork, one: StoredCut) -> bool:
     """Tell whether the contract accepted what we signed: nothing is left to do but to wait."""
     accepted = unit.rounds.accepted_round(one.cut.head_round + 1)
     return accepted is not None and accepted.digest == one.digest
 
 
-def _why_lost(unit: Unit, one: StoredCut) -> str | None:
+def _why_lost(unit: UnitOfWork, one: StoredCut) -> str | None:
     if waits_for_finality(unit, one):
         return None
     number, cursor = one.cut.head_round + 1, unit.cursor.get()
@@ -72,7 +72,7 @@ def _may_have_landed(one: StoredCut) -> bool:
     return is_missed or one.state is ReportState.DUE
 
 
-def _has_landed(desk: Desk, unit: Unit, one: StoredCut, heads: Heads) -> bool:
+def _has_landed(desk: TxContext, unit: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
     accepted = unit.rounds.accepted_round(one.cut.head_round + 1)
     if accepted is None or accepted.as_of != one.cut.as_of:
         return False

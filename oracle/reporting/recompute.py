@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from oracle.chain.protocols import Chain, Reader
+from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.fold import Fold
 from oracle.domain.logs import Call, Log
@@ -10,7 +10,7 @@ from oracle.domain.reports.report import Report, ReportSettings, cut, wanted_wor
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.reports.report_repository import ReportState
 
 # Logs read and folded at a time.
@@ -18,7 +18,7 @@ _LOGS_AT_ONCE = 5_000
 
 
 def recall(
-    store: Store, reader: Reader, rules: Rules, settings: ReportSettings, as_of: BlockRef
+    store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> Report:
     """Return the report as of a block, as any reporter with the same rules id would.
 
@@ -30,7 +30,9 @@ def recall(
     return cut(as_of, rounds, wanted, settings)
 
 
-def folded_up_to(unit: Unit, reader: Reader, rules: Rules, last: int) -> tuple[Fold, Rounds]:
+def folded_up_to(
+    unit: UnitOfWork, reader: LogReader, rules: Rules, last: int
+) -> tuple[Fold, Rounds]:
     """Return the state after block `last`, folded in memory from the stored logs alone."""
     fold, rounds = Fold(rules), Rounds()
     calls = list(unit.calls.between(0, last))
@@ -45,7 +47,7 @@ def folded_up_to(unit: Unit, reader: Reader, rules: Rules, last: int) -> tuple[F
     return fold, rounds
 
 
-def last_block_of(chain: Chain, store: Store, period: int, length: int) -> BlockRef:
+def last_block_of(chain: ChainReader, store: Store, period: int, length: int) -> BlockRef:
     """Return the last block of a period: the one that its report speaks of.
 
     Where the report was cut, that is its block, unless it was missed: that block may have left
@@ -72,7 +74,9 @@ def last_block_of(chain: Chain, store: Store, period: int, length: int) -> Block
     return _header(chain, low)
 
 
-def _fold(reader: Reader, fold: Fold, rounds: Rounds, logs: list[Log], calls: list[Call]) -> None:
+def _fold(
+    reader: LogReader, fold: Fold, rounds: Rounds, logs: list[Log], calls: list[Call]
+) -> None:
     said = reader.read(logs, calls)
     fold.many(said.events)
     rounds.block(logs[-1].block, said.contract_events, journal=False)
@@ -81,7 +85,7 @@ def _fold(reader: Reader, fold: Fold, rounds: Rounds, logs: list[Log], calls: li
     rounds.drain()
 
 
-def _header(chain: Chain, number: int) -> BlockRef:
+def _header(chain: ChainReader, number: int) -> BlockRef:
     block = chain.header(number)
     if block is None:
         raise TransientError(f"the chain does not give block {number} now")

@@ -2,12 +2,12 @@
 
 from oracle.errors import InputError
 from oracle.reporting.sanity_gate import holding, show
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 
 
-def release(unit: Unit, period: int, stamp: Stamp) -> Gate:
+def release(unit: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """Let the report of a period be signed, as far as the contract still takes it.
 
     Whatever becomes of it, later reports are held only for what they change on top of its words.
@@ -21,7 +21,7 @@ def release(unit: Unit, period: int, stamp: Stamp) -> Gate:
     return gate
 
 
-def held_at(unit: Unit, period: int) -> Gate:
+def held_at(unit: UnitOfWork, period: int) -> ReportHold:
     """Return what is held of a period. Raises InputError: nothing is."""
     gate = unit.gates.at(period)
     if gate is None or gate.released_at is not None:

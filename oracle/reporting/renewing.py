@@ -7,14 +7,14 @@ contract rested in that block, and does no more.
 from oracle.bindings.contract_errors import OF_REST, OF_SIGNATURES
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.client.preflight import preflight
-from oracle.txmgr.client.receipts import Call, refusal_at
-from oracle.txmgr.context import Desk
+from oracle.txmgr.client.receipts import SimulatedCall, refusal_at
+from oracle.txmgr.context import TxContext
 
 _MINED = frozenset({IntentState.MINED, IntentState.REVERTED})
 _SENT = _MINED | {IntentState.LIVE}
 
 
-def may_go_again(desk: Desk, push: Intent, calldata: str) -> bool:
+def may_go_again(desk: TxContext, push: Intent, calldata: str) -> bool:
     """Tell whether the statement of a push that was sent may be brought once more.
 
     `calldata`: it, with the signatures that count now. Ask only while the contract listens.
@@ -30,7 +30,7 @@ def is_renewed_by(push: Intent, fresh: Intent) -> bool:
     return push.wish.digest is not None and push.wish.digest == fresh.wish.digest
 
 
-def _needs_other_signatures(desk: Desk, push: Intent, calldata: str) -> bool:
+def _needs_other_signatures(desk: TxContext, push: Intent, calldata: str) -> bool:
     """Tell whether the contract refuses a push for its signatures, and others are there.
 
     On the nonce of one that waits at most one of the two lands; one that was mined was refused,
@@ -43,7 +43,7 @@ def _needs_other_signatures(desk: Desk, push: Intent, calldata: str) -> bool:
     return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
 
 
-def _met_a_rest(desk: Desk, push: Intent) -> bool:
+def _met_a_rest(desk: TxContext, push: Intent) -> bool:
     """Tell whether a push failed because the contract rested in its block.
 
     What else a block refuses it for is not paid for twice. One that a reorg brings back may land
@@ -56,6 +56,6 @@ def _met_a_rest(desk: Desk, push: Intent) -> bool:
     if slot is None or slot.succeeded is not False or slot.block_number is None:
         return False
     wish = push.wish
-    call = Call(wish.account.address, wish.contract, wish.calldata)
+    call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
     refusal = refusal_at(desk.lines(), call, slot.block_number)
     return refusal is not None and refusal.name in OF_REST

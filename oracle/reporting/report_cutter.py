@@ -11,14 +11,14 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
 from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
 from oracle.domain.reports.rounds import NodeIndex, Rounds
-from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.windows import window_of
 from oracle.domain.state.node import Node
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 
 
-class Reporter:
+class ReportCutter:
     """Knows when a report is due, and remembers the words it wanted last time."""
 
     def __init__(self, rules: Rules, settings: ReportSettings, *, anchor_window: int) -> None:
@@ -30,7 +30,7 @@ class Reporter:
         self._seen: dict[int, NodeIndex] = {}
         self._last: BlockRef | None = None
         # Under legacy rules, the nodes as all words were made of them last.
-        self._peers: Peers | None = None
+        self._peers: PopulationMaxima | None = None
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest: int) -> bool:
         """Tell whether `block` opens a later period at the head (decision 8).
@@ -41,7 +41,7 @@ class Reporter:
         opens_period = period_of(block.time, length) > period_of(parent.time, length)
         return opens_period and newest - parent.number <= self.anchor_window
 
-    def leave_out(self, unit: Unit, blocks: Sequence[BlockRef], newest: int) -> None:
+    def leave_out(self, unit: UnitOfWork, blocks: Sequence[BlockRef], newest: int) -> None:
         """Note that periods which ended in history are not cut; `blocks` follow each other.
 
         Whoever asks whose turn it is must know from where on none is missing (`domain.turns`).
@@ -50,11 +50,11 @@ class Reporter:
         if gone:
             self.pass_over(unit, blocks[min(len(gone), len(blocks) - 1)])
 
-    def pass_over(self, unit: Unit, last: BlockRef) -> None:
+    def pass_over(self, unit: UnitOfWork, last: BlockRef) -> None:
         """Note that no period which ended below block `last` is sure to have been cut."""
         unit.reports.left_out(period_of(last.time, self.settings.period_seconds))
 
-    def cut(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> Report | None:
+    def cut(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report | None:
         """Write down the report as of `as_of`, where `unit` and `rounds` stand exactly.
 
         Returns None, and writes nothing, where this period or a later one has been cut already
@@ -71,7 +71,7 @@ class Reporter:
         unit.reports.add(report)
         return report
 
-    def draw_up(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> Report:
+    def draw_up(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
         """Compute the report as of `as_of` without writing anything."""
         self._look_again(unit, rounds, as_of)
         return cut(as_of, rounds, self._words, self.settings)
@@ -83,7 +83,7 @@ class Reporter:
         self._last = None
         self._peers = None
 
-    def _look_again(self, unit: Unit, rounds: Rounds, as_of: BlockRef) -> None:
+    def _look_again(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
         if self._last is None or self._is_outdated(unit, self._last, as_of):
             self.forget()
             self._peers = peers_at(unit.nodes.all(), as_of.time, self._rules)
@@ -94,7 +94,7 @@ class Reporter:
         self._set_new_indexes(unit, rounds, as_of.time)
         self._last = as_of
 
-    def _is_outdated(self, unit: Unit, last: BlockRef, as_of: BlockRef) -> bool:
+    def _is_outdated(self, unit: UnitOfWork, last: BlockRef, as_of: BlockRef) -> bool:
         """Tell whether all nodes are to be looked at anew, having been so at `last`."""
         legacy = self._rules.legacy
         if legacy is None or last.number > as_of.number:
@@ -108,7 +108,7 @@ class Reporter:
             if index is not None:
                 self._set(index, lane_of(node, time, self._rules, self._peers))
 
-    def _set_new_indexes(self, unit: Unit, rounds: Rounds, time: int) -> None:
+    def _set_new_indexes(self, unit: UnitOfWork, rounds: Rounds, time: int) -> None:
         """Look at lanes that were assigned or retired since: their node may be untouched."""
         new = [entry for entry in rounds.indexes.values() if self._seen.get(entry.index) != entry]
         nodes = unit.nodes.named([entry.node for entry in new])

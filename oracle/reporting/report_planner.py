@@ -6,10 +6,10 @@ whether it is worth its gas, is the transmitter's affair and changes no byte of 
 
 from dataclasses import dataclass
 
-from oracle.bindings.qos_oracle import Standing, push_call
+from oracle.bindings.qos_oracle import ContractStatus, push_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_schedule import Cut, Moment, shift_length, turn_at
+from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, shift_length, turn_at
 from oracle.errors import TransientError
 from oracle.quorum.collector import signatures, why_not_counted
 from oracle.quorum.reviewing import review
@@ -24,17 +24,17 @@ from oracle.reporting.sanity_gate import hold, why_held
 from oracle.reporting.starting import why_blind
 from oracle.reporting.submission import is_worth
 from oracle.signing.typed_data import ReportStatement
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     ON_ITS_WAY,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
     SignedStatement,
-    Wish,
 )
 from oracle.store.reports.report_repository import ReportState, StoredCut, StoredReport
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
 from oracle.txmgr.replacement.call_replacement import why_hopeless
 
@@ -44,12 +44,12 @@ class _Turn:
     """The report that has the turn, bound to its round, and how the contract stands."""
 
     report: Report
-    standing: Standing
+    standing: ContractStatus
     statement: ReportStatement
     record: SignedStatement
 
 
-def plan_push(desk: Desk, heads: Heads, *, clears: bool = True) -> Step | None:
+def plan_push(desk: TxContext, heads: Heads, *, clears: bool = True) -> StepResult | None:
     """Sign the report that has the turn, gather a quorum, plan its push; None: nothing to do now.
 
     Before that it writes down what became of others, where it `clears`; who only looks does not.
@@ -74,8 +74,8 @@ def plan_push(desk: Desk, heads: Heads, *, clears: bool = True) -> Step | None:
 
 
 def _plan_beside(
-    desk: Desk, heads: Heads, cuts: list[StoredCut], pushing: Intent | None, *, clears: bool
-) -> Step | None:
+    desk: TxContext, heads: Heads, cuts: list[StoredCut], pushing: Intent | None, *, clears: bool
+) -> StepResult | None:
     """Sign; and plan a push, unless one of ours is on its way that may still land.
 
     What we send keeps us from signing nothing: the others may have gone on without us.
@@ -91,7 +91,7 @@ def _plan_beside(
     return _sign(desk, turn) or (_push(desk, turn) if is_free else None)
 
 
-def cuts_now(unit: Unit, settings: ReportSettings) -> list[StoredCut]:
+def cuts_now(unit: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
     """Return what was cut in the shifts that may still have the turn, or is due from before."""
     newest, due = unit.reports.newest_period(), unit.reports.first_due()
     if newest is None:
@@ -101,14 +101,14 @@ def cuts_now(unit: Unit, settings: ReportSettings) -> list[StoredCut]:
     return unit.reports.cuts_since(start if due is None else min(start, due))
 
 
-def _is_wanted(desk: Desk, unit: Unit, one: StoredCut, heads: Heads) -> bool:
+def _is_wanted(desk: TxContext, unit: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
     """Tell whether anything is left to do about a report: only then is the contract asked."""
     if one.state is not ReportState.DUE or one.cut.as_of > desk.newest_as_of(heads):
         return False
     return one.digest is None or not waits_for_finality(unit, one)
 
 
-def _pushing(desk: Desk, unit: Unit) -> Intent | None:
+def _pushing(desk: TxContext, unit: UnitOfWork) -> Intent | None:
     """Return the push of ours that is on its way, the newest: nothing is planned beside it."""
     if not desk.publisher.has_payer:
         return None
@@ -125,7 +125,7 @@ def _is_sent(push: Intent, turn: _Turn) -> bool:
     return push.state is IntentState.LIVE and push.wish.digest == turn.record.digest
 
 
-def _is_stuck(desk: Desk, push: Intent, standing: Standing) -> bool:
+def _is_stuck(desk: TxContext, push: Intent, standing: ContractStatus) -> bool:
     """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
     if push.state is not IntentState.LIVE:
         return False
@@ -133,7 +133,7 @@ def _is_stuck(desk: Desk, push: Intent, standing: Standing) -> bool:
         return why_hopeless(unit, push, standing) is not None
 
 
-def why_missed(report: Cut, standing: Standing) -> str | None:
+def why_missed(report: Cut, standing: ContractStatus) -> str | None:
     """Tell why a report can never be accepted any more; None: it still can."""
     head = standing.head
     if (head.round, standing.last_report) != (report.head_round, report.prev):
@@ -146,7 +146,7 @@ def why_missed(report: Cut, standing: Standing) -> str | None:
     return None
 
 
-def _miss(desk: Desk, cuts: list[StoredCut], standing: Standing) -> Step | None:
+def _miss(desk: TxContext, cuts: list[StoredCut], standing: ContractStatus) -> StepResult | None:
     """Mark what nothing was signed for and can never be accepted any more."""
     unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
     missed = [(cut.period, why_missed(cut, standing)) for cut in unsigned]
@@ -156,10 +156,12 @@ def _miss(desk: Desk, cuts: list[StoredCut], standing: Standing) -> Step | None:
     with desk.writing() as unit:
         for period, reason in gone:
             unit.reports.mark(period, ReportState.MISSED, reason)
-    return Step(MISSED, None, in_words(gone))
+    return StepResult(MISSED, None, in_words(gone))
 
 
-def _turn(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -> _Turn | None:
+def _turn(
+    desk: TxContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
+) -> _Turn | None:
     """Return the report that has the turn; None: none has, or we cannot tell.
 
     Raises:
@@ -180,7 +182,7 @@ def _turn(desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing) -
 
 
 def _whose_turn(
-    desk: Desk, heads: Heads, cuts: list[StoredCut], standing: Standing
+    desk: TxContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
 ) -> _Turn | None:
     with desk.store.reading() as unit:
         stored = turn_now(unit, desk.settings, cuts, standing)
@@ -191,13 +193,13 @@ def _whose_turn(
 
 
 def turn_now(
-    unit: Unit, settings: ReportSettings, cuts: list[StoredCut], standing: Standing
+    unit: UnitOfWork, settings: ReportSettings, cuts: list[StoredCut], standing: ContractStatus
 ) -> StoredReport | None:
     """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`."""
     cursor = unit.cursor.get()
     if cursor is None:
         return None
-    moment = Moment(
+    moment = ScheduleMoment(
         number=cursor.number,
         time=cursor.time,
         head_round=standing.head.round,
@@ -208,7 +210,7 @@ def turn_now(
     return None if chosen is None else unit.reports.at(chosen.period)
 
 
-def _sign(desk: Desk, turn: _Turn) -> Step | None:
+def _sign(desk: TxContext, turn: _Turn) -> StepResult | None:
     """Sign it, where there is a signer and nothing holds it; None: nothing new was signed."""
     if not desk.publisher.has_signer:
         return None
@@ -225,10 +227,10 @@ def _sign(desk: Desk, turn: _Turn) -> Step | None:
         unit.reports.bind(turn.report.period, signed.round, signed.digest)
     desk.lack.standing = why_not_counted(desk, turn.standing)
     detail = f"round {signed.round}, period {turn.report.period}"
-    return Step("report signed", None, detail)
+    return StepResult("report signed", None, detail)
 
 
-def _push(desk: Desk, turn: _Turn) -> Step | None:
+def _push(desk: TxContext, turn: _Turn) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, where we transmit."""
     gathered = signatures(desk, turn.record, turn.standing)
     if gathered is None:
@@ -245,7 +247,7 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     with desk.store.reading() as unit:
         if why_too_late(desk, unit, report.deadline, now) is not None:
             return None
-    wish = Wish(
+    wish = CallRequest(
         account=desk.account,
         contract=record.contract,
         kind=IntentKind.PUSH,
@@ -262,10 +264,10 @@ def _push(desk: Desk, turn: _Turn) -> Step | None:
     with desk.writing() as unit:
         unit.reports.bind(report.period, record.round, record.digest)
         intent_id = unit.outbox.intents.add(wish, desk.stamp)
-    return Step("push planned", intent_id, f"round {record.round}, period {report.period}")
+    return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def _tries(desk: Desk, record: SignedStatement, calldata: str) -> int | None:
+def _tries(desk: TxContext, record: SignedStatement, calldata: str) -> int | None:
     """Count the pushes of this statement so far; None: no other is to be tried.
 
     One that was not sent, because its round was taken, is tried again: a fork may have given the
@@ -283,7 +285,7 @@ def _tries(desk: Desk, record: SignedStatement, calldata: str) -> int | None:
     return len(same) if may_go_again(desk, same[0], calldata) else None
 
 
-def _look_for_dissent(desk: Desk, turn: _Turn) -> Step | None:
+def _look_for_dissent(desk: TxContext, turn: _Turn) -> StepResult | None:
     """Hold a report that can get no quorum any more; None: it still may, or is held already."""
     if turn.standing.head.quorum == 1:
         return None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from oracle.chain.heads import Heads
 from oracle.store.outbox.records import Intent, IntentKind, IntentState
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 # As `confirming` notes it.
 OUT_OF_GAS = "out_of_gas"
@@ -16,7 +16,7 @@ _AGAIN = ":again"
 _TRIES = 3
 
 
-def retry_next(desk: Desk, heads: Heads) -> Step | None:
+def retry_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Plan the same statement again where only the gas was too little; None: nothing to plan.
 
     Whether it is still wanted, and still works, is looked at when it is made ready.
@@ -31,11 +31,13 @@ def retry_next(desk: Desk, heads: Heads) -> Step | None:
                 if added is not None and wish.period is not None:
                     unit.reports.mark(wish.period, ReportState.DUE)
             if added is not None:
-                return Step(f"{wish.kind} again", added, f"intent {intent.id} ran out of gas")
+                return StepResult(
+                    f"{wish.kind} again", added, f"intent {intent.id} ran out of gas"
+                )
     return None
 
 
-def _may_go_again(desk: Desk, intent: Intent, heads: Heads) -> bool:
+def _may_go_again(desk: TxContext, intent: Intent, heads: Heads) -> bool:
     wish = intent.wish
     return (
         wish.account == desk.account

@@ -10,14 +10,14 @@ from oracle.domain.reports.report import Report, decode
 from oracle.domain.reports.sanity_limits import Move, why_too_much, why_too_quiet
 from oracle.domain.state.node import Membership
 from oracle.reporting.activity import counted
-from oracle.store.database import Unit
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.database import UnitOfWork
+from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.telemetry import gate_metrics
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 
-def why_held(desk: Desk, unit: Unit, report: Report) -> str | None:
+def why_held(desk: TxContext, unit: UnitOfWork, report: Report) -> str | None:
     """Tell why a report must not be signed before a human has released it; None: it may.
 
     A period that was released is never held again. It reads only; `hold` writes it down.
@@ -35,7 +35,7 @@ def why_held(desk: Desk, unit: Unit, report: Report) -> str | None:
     return reason or _why_quiet(desk, unit, report)
 
 
-def hold(desk: Desk, report: Report, why: str) -> Step | None:
+def hold(desk: TxContext, report: Report, why: str) -> StepResult | None:
     """Write down that a report is held, and tell of it; None: it is written down already."""
     with desk.writing() as unit:
         events = counted(unit, report, desk.sanity.periods)
@@ -51,10 +51,10 @@ def hold(desk: Desk, report: Report, why: str) -> Step | None:
     if not is_news:
         return None
     structlog.get_logger().error("report_held", period=report.period, reason=why, **facts)
-    return Step("report held", None, f"period {report.period}: {why}")
+    return StepResult("report held", None, f"period {report.period}: {why}")
 
 
-def holding(unit: Unit) -> list[Gate]:
+def holding(unit: UnitOfWork) -> list[ReportHold]:
     """Return the periods that wait for a human, but for those that a landed report followed."""
     held = unit.gates.held()
     # Mostly there is none, and nothing else is read.
@@ -62,21 +62,21 @@ def holding(unit: Unit) -> list[Gate]:
     return [gate for gate in held if newest is None or gate.period > newest]
 
 
-def is_holding(unit: Unit) -> bool:
+def is_holding(unit: UnitOfWork) -> bool:
     """Tell whether a report is held, and show it to whoever watches."""
     held = holding(unit)
     show(held)
     return bool(held)
 
 
-def show(held: list[Gate]) -> None:
+def show(held: list[ReportHold]) -> None:
     """Set the gauges: what looks wrong, and what others signed otherwise."""
     disputed = sum(gate.is_disputed for gate in held)
     gate_metrics.HELD.set(len(held) - disputed)
     gate_metrics.DISPUTED.set(disputed > 0)
 
 
-def _looked_at_closely(desk: Desk, unit: Unit, report: Report) -> str | None:
+def _looked_at_closely(desk: TxContext, unit: UnitOfWork, report: Report) -> str | None:
     """Judge again without nodes that are no members, and on top of what a human let go."""
     released = _released(desk, unit, report)
     moves = _moves(unit, report, None if released is None else released.report)
@@ -93,7 +93,7 @@ def _looked_at_closely(desk: Desk, unit: Unit, report: Report) -> str | None:
     return why_too_much(theirs, _members(unit), desk.settings.bands.kick_below, desk.sanity)
 
 
-def _why_quiet(desk: Desk, unit: Unit, report: Report) -> str | None:
+def _why_quiet(desk: TxContext, unit: UnitOfWork, report: Report) -> str | None:
     members = _members(unit)
     events = counted(unit, report, desk.sanity.periods)
     if events is None or why_too_quiet(events, members, desk.sanity) is None:
@@ -104,12 +104,12 @@ def _why_quiet(desk: Desk, unit: Unit, report: Report) -> str | None:
     return why_too_quiet(events._replace(excused=passed), members, desk.sanity)
 
 
-def _members(unit: Unit) -> int:
+def _members(unit: UnitOfWork) -> int:
     counts = unit.nodes.counts().items()
     return sum(number for (membership, *_), number in counts if membership is Membership.MEMBER)
 
 
-def _moves(unit: Unit, report: Report, released: Report | None) -> dict[int, Move]:
+def _moves(unit: UnitOfWork, report: Report, released: Report | None) -> dict[int, Move]:
     """Return the lanes that the report would change, by index.
 
     They are compared with what is on chain; or with what a human let go, where that is newer.
@@ -133,7 +133,7 @@ def _moves(unit: Unit, report: Report, released: Report | None) -> dict[int, Mov
     }
 
 
-def _released(desk: Desk, unit: Unit, report: Report) -> StoredReport | None:
+def _released(desk: TxContext, unit: UnitOfWork, report: Report) -> StoredReport | None:
     """Return the newest report before this one that a human let go, of the last periods."""
     for stored in reversed(unit.reports.latest(desk.sanity.periods)):
         gate = unit.gates.at(stored.report.period)

@@ -1,13 +1,15 @@
 """Whether the fold knows enough to report from (publishing.md 3.5, start-up; case F50)."""
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
-from oracle.store.database import Unit
-from oracle.txmgr.context import Desk
+from oracle.store.database import UnitOfWork
+from oracle.txmgr.context import TxContext
 
 
-def why_blind(desk: Desk, unit: Unit, heads: Heads, standing: Standing) -> str | None:
+def why_blind(
+    desk: TxContext, unit: UnitOfWork, heads: Heads, standing: ContractStatus
+) -> str | None:
     """Tell why nothing may be reported from what is folded now; None: it may.
 
     The contract's head is read twice, from the logs and by a call: both must say the same round.
@@ -24,7 +26,7 @@ def why_blind(desk: Desk, unit: Unit, heads: Heads, standing: Standing) -> str |
     return None
 
 
-def first_hole(unit: Unit) -> int | None:
+def first_hole(unit: UnitOfWork) -> int | None:
     """Return the lowest block up to the folded one that was never read; None: there is none."""
     identity, cursor, scope = unit.identity.get(), unit.cursor.get(), unit.coverage.current()
     if identity is None or cursor is None or scope is None:

@@ -5,16 +5,22 @@ Evaluated when a report is planned, after its simulation, and in the commit that
 
 from dataclasses import replace
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.reports.report import Report, decode
-from oracle.domain.reports.submission_policy import Bounds, News, Worth, change_between, worth_of
+from oracle.domain.reports.submission_policy import (
+    Bounds,
+    ReportChange,
+    SubmissionValue,
+    change_between,
+    worth_of,
+)
 from oracle.reporting.sanity_gate import hold, why_held
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentKind
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
-def is_worth(desk: Desk, report: Report, standing: Standing) -> Worth:
+def is_worth(desk: TxContext, report: Report, standing: ContractStatus) -> SubmissionValue:
     """Tell whether to send a report now, and the most wei per gas to pay (publishing.md 3.5).
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
@@ -26,13 +32,13 @@ def is_worth(desk: Desk, report: Report, standing: Standing) -> Worth:
         worth = _weighed(desk, unit, report, times)
     if reason is not None:
         hold(desk, report, reason)
-        return Worth(now=False, why=f"held: {reason}", most_per_gas=0)
+        return SubmissionValue(now=False, why=f"held: {reason}", most_per_gas=0)
     if worth.now and _is_too_dear(desk, worth):
         return replace(worth, now=False, why="gas is dearer than the news is worth yet")
     return worth
 
 
-def _is_too_dear(desk: Desk, worth: Worth) -> bool:
+def _is_too_dear(desk: TxContext, worth: SubmissionValue) -> bool:
     """Tell whether the market asks for more than we are willing to pay so early."""
     if worth.most_per_gas >= desk.publisher.caps.fee_per_gas:
         # Nothing is asked where only the cap counts: whoever prices the call will see.
@@ -41,7 +47,9 @@ def _is_too_dear(desk: Desk, worth: Worth) -> bool:
     return market.base_fee + market.tip > worth.most_per_gas
 
 
-def why_not_worth(desk: Desk, unit: Unit, intent: Intent, now: int) -> tuple[str, str] | None:
+def why_not_worth(
+    desk: TxContext, unit: UnitOfWork, intent: Intent, now: int
+) -> tuple[str, str] | None:
     """Tell why a planned push may not go now, as (class, text); None: it may, or is no push.
 
     For the steps after the plan, the one that binds the nonce included: it asks nobody. `now`:
@@ -53,7 +61,9 @@ def why_not_worth(desk: Desk, unit: Unit, intent: Intent, now: int) -> tuple[str
     return "not_worth", found.why
 
 
-def push_worth(desk: Desk, unit: Unit, intent: Intent, now: int) -> Worth | None:
+def push_worth(
+    desk: TxContext, unit: UnitOfWork, intent: Intent, now: int
+) -> SubmissionValue | None:
     """Weigh a planned push by what is folded; None: it is no push, or its report is gone."""
     period = intent.wish.period
     stored = None if period is None else unit.reports.at(period)
@@ -61,19 +71,21 @@ def push_worth(desk: Desk, unit: Unit, intent: Intent, now: int) -> Worth | None
         return None
     gate = unit.gates.at(stored.report.period)
     if gate is not None and gate.released_at is None:
-        return Worth(now=False, why=f"held: {gate.reason}", most_per_gas=0)
+        return SubmissionValue(now=False, why=f"held: {gate.reason}", most_per_gas=0)
     newest = unit.rounds.accepted(1)
     return _weighed(desk, unit, stored.report, (newest[-1].time if newest else 0, now))
 
 
-def _weighed(desk: Desk, unit: Unit, report: Report, times: tuple[int, int]) -> Worth:
+def _weighed(
+    desk: TxContext, unit: UnitOfWork, report: Report, times: tuple[int, int]
+) -> SubmissionValue:
     """Weigh a report; `times`: when the last round was accepted, and now, in chain time."""
     pushed_at, now = times
     records = decode(report.records)
     words = unit.rounds.words(number for number, _ in records)
     on_chain = {number: word.value for number, word in words.items()}
     change, is_urgent = change_between(on_chain, records, desk.settings.bands)
-    news = News(
+    news = ReportChange(
         words=sum(on_chain.get(number) != word for number, word in records),
         change=change,
         is_urgent=is_urgent,

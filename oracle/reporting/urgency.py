@@ -2,12 +2,12 @@
 
 from oracle.domain.reports.lanes import lanes_of
 from oracle.domain.reports.report import decode
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentKind
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
-def is_urgent_behind(unit: Unit, desk: Desk, intent: Intent) -> bool:
+def is_urgent_behind(unit: UnitOfWork, desk: TxContext, intent: Intent) -> bool:
     """Tell whether a crossing of bands waits behind this push (publishing.md 3.5).
 
     Compared is what the newest report that is due says with what the push will have written.

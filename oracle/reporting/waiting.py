@@ -1,11 +1,11 @@
 """Says why the next report waits: unbelievable, disputed, unsigned, or by too few."""
 
 from oracle.reporting.sanity_gate import holding
-from oracle.store.database import Unit
-from oracle.txmgr.context import Desk
+from oracle.store.database import UnitOfWork
+from oracle.txmgr.context import TxContext
 
 
-def why_waiting(desk: Desk) -> str | None:
+def why_waiting(desk: TxContext) -> str | None:
     """Return why the newest report is held, not signed, or by too few for long; None: is not."""
     with desk.store.reading() as unit:
         held = holding(unit)
@@ -15,7 +15,7 @@ def why_waiting(desk: Desk) -> str | None:
         return quiet or desk.lack.why
 
 
-def _why_quiet(desk: Desk, unit: Unit) -> str | None:
+def _why_quiet(desk: TxContext, unit: UnitOfWork) -> str | None:
     domain, signer = desk.publisher.domain, desk.publisher.signer.address
     until = unit.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
     cursor = unit.cursor.get()

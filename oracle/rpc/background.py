@@ -27,7 +27,7 @@ def aside(work: Callable[[], T], name: str) -> Future[T]:
 
 
 @dataclass(slots=True)
-class Errand(Generic[T]):
+class BackgroundCall(Generic[T]):
     """One slow thing at a time, asked for in one turn and looked for in later ones.
 
     `patience` is how many seconds a look waits for it; None: until it is there.

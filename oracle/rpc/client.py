@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.batch_size import BatchSize, is_unclear
-from oracle.rpc.endpoints.capabilities import EndpointFacts
+from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.replies import (
-    Fault,
+    JsonRpcErrorBody,
     Reply,
     by_question,
     decoder_of,
@@ -27,8 +27,8 @@ from oracle.rpc.replies import (
 )
 from oracle.rpc.rpc_errors import (
     OF_ITS_STATUS,
-    EndpointError,
-    Kind,
+    ErrorKind,
+    RpcError,
     above_limit,
     from_body,
     from_fault,
@@ -52,7 +52,7 @@ TAGS = ("safe", "finalized")
 _CONNECTIONS = 8
 
 
-class Watch(Protocol):
+class CallObserver(Protocol):
     """Stands between whoever asks and the endpoint."""
 
     def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
@@ -91,9 +91,9 @@ class Endpoint:
         self.name = shown(url, ("http", "https"), "[chain] endpoints")
         # What metrics call it.
         self.label = self.name
-        self.watch: Watch = _Unwatched()
+        self.watch: CallObserver = _Unwatched()
         # What the last probe found; None before the first.
-        self.facts: EndpointFacts | None = None
+        self.facts: Capabilities | None = None
         self._within = within
         # The highest block that it has shown.
         self.newest = -1
@@ -160,7 +160,7 @@ class Endpoint:
             asked = [self._asked(method, params) for params in part]
             try:
                 replies = self._together(method, asked, answer) if len(part) > 1 else {}
-            except EndpointError as error:
+            except RpcError as error:
                 if is_unclear(error):
                     # Is the batch what is refused, or the question? Alone it tells.
                     results.append(self.call(method, part[0], answer))
@@ -190,7 +190,7 @@ class Endpoint:
         numbers = {one["id"] for one in asked}
         try:
             body = self._post(method, len(asked), asked, None)
-        except EndpointError as error:
+        except RpcError as error:
             error.of_batch = error.kind in OF_ITS_STATUS
             raise
         if body[:1] == b"{":
@@ -203,25 +203,25 @@ class Endpoint:
             raise self._all_refused(method, replies)
         return found
 
-    def _refusal(self, method: str, body: bytes, numbers: Collection[int]) -> EndpointError:
+    def _refusal(self, method: str, body: bytes, numbers: Collection[int]) -> RpcError:
         """Return why a batch was refused as a whole; even by its rate, a smaller one may pass."""
         refusal: Reply[object] = self._decoded(method, body, Reply[object], numbers)
         if refusal.is_told and by_question([refusal], numbers) is None:
             raise self._misdirected(method)
         if refusal.error is None:
-            error = self._fault(method, Kind.INVALID, "one answer to a batch")
+            error = self._fault(method, ErrorKind.INVALID, "one answer to a batch")
             error.of_batch = True
             return error
         return self._all_refused(method, [refusal])
 
-    def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> EndpointError:
+    def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> RpcError:
         """Return why nothing of a batch was answered."""
-        fault = fault_of(replies[0].error) if replies else Fault()
+        fault = fault_of(replies[0].error) if replies else JsonRpcErrorBody()
         error = from_fault(self.name, fault)
         RPC_ERRORS.labels(method).inc()
-        if error.kind is Kind.THROTTLED and fault.is_by_code():
+        if error.kind is ErrorKind.THROTTLED and fault.is_by_code():
             # Its code may mean the rate, its words do not: it is the size of the batch.
-            error = self._fault(method, Kind.TOO_LARGE, error.words)
+            error = self._fault(method, ErrorKind.TOO_LARGE, error.words)
         error.of_batch = True
         return error
 
@@ -276,13 +276,15 @@ class Endpoint:
             RPC_ERRORS.labels(method).inc()
             raise from_body(self.name, method, body, str(error)) from None
 
-    def _misdirected(self, method: str) -> EndpointError:
+    def _misdirected(self, method: str) -> RpcError:
         """Let the connections go that bring answers to other questions, and say so.
 
         Somebody between us and the endpoint mixed them up: it says nothing about the endpoint.
         """
         self._session = opened(_CONNECTIONS)
-        return self._fault(method, Kind.UNREACHABLE, f"{method}: an answer to another question")
+        return self._fault(
+            method, ErrorKind.UNREACHABLE, f"{method}: an answer to another question"
+        )
 
     def _result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
         if reply.error is None and reply.result is not msgspec.UNSET:
@@ -293,6 +295,6 @@ class Endpoint:
         words = f"neither result nor error: {snippet(body)}"
         raise from_body(self.name, method, body, words)
 
-    def _fault(self, method: str, kind: Kind, words: str) -> EndpointError:
+    def _fault(self, method: str, kind: ErrorKind, words: str) -> RpcError:
         RPC_ERRORS.labels(method).inc()
-        return EndpointError(self.name, kind, words)
+        return RpcError(self.name, kind, words)

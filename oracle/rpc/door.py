@@ -10,8 +10,8 @@ import msgspec
 import requests
 import urllib3
 
-from oracle.rpc.rpc_errors import EndpointError, Kind, from_body, from_status, from_transport
-from oracle.rpc.transport import Punctual, body_of, trimmed
+from oracle.rpc.rpc_errors import ErrorKind, RpcError, from_body, from_status, from_transport
+from oracle.rpc.transport import DeadlineAdapter, body_of, trimmed
 from oracle.rpc.urls import shown
 
 # An answer that has begun must be whole by so many times as long as its first byte may take.
@@ -66,7 +66,7 @@ class Door:
         if failure is not None:
             raise failure
         if len(text) > _MOST_BYTES:
-            raise EndpointError(self._name, Kind.TOO_LARGE, f"more than {_MOST_BYTES} bytes")
+            raise RpcError(self._name, ErrorKind.TOO_LARGE, f"more than {_MOST_BYTES} bytes")
         try:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -76,5 +76,5 @@ class Door:
 def _opened() -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, Punctual(max_retries=_RETRIES))
+        session.mount(scheme, DeadlineAdapter(max_retries=_RETRIES))
     return session

@@ -6,17 +6,17 @@ not know is `UNKNOWN`, and is asked of another endpoint, then for less.
 
 import re
 
-from oracle.rpc.kinds import Kind
+from oracle.rpc.kinds import ErrorKind
 
 _THROTTLE = (
     r"rate.?limit|too many requests|request limit|throttl|quota|credits|throughput"
     r"|per (?:second|minute|day)|\bcapacity|compute units|\bCUs?\b"
 )
-_ORDER: tuple[tuple[Kind, tuple[str, ...]], ...] = (
-    (Kind.THROTTLED, (_THROTTLE,)),
+_ORDER: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
+    (ErrorKind.THROTTLED, (_THROTTLE,)),
     (
         # How many blocks, then how many results: words that cannot mean anything else.
-        Kind.TOO_LARGE,
+        ErrorKind.TOO_LARGE,
         (
             r"limited to (?:a )?[\d,]+|limited to 0 ?- ?[\d,]+|up to a [\d,]+k? block range",
             r"max(?:imum)? (?:block )?range|maximum (?:allowed|is set to)|at most [\d,]+ blocks",
@@ -27,9 +27,9 @@ _ORDER: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             r"response (?:size|is too big|too large|is too large)|retry with the range",
         ),
     ),
-    (Kind.SLOW, (r"tim(?:ed?|e) ?-?out|aborted|took too long|deadline exceeded",)),
+    (ErrorKind.SLOW, (r"tim(?:ed?|e) ?-?out|aborted|took too long|deadline exceeded",)),
     (
-        Kind.NOT_THERE,
+        ErrorKind.NOT_THERE,
         (
             r"(?:block|height) is out of range|outofrange|beyond .*head|unfinalized",
             r"header not found|unknown block|block .*(?:not found|cannot be found)",
@@ -37,18 +37,18 @@ _ORDER: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Kind.PRUNED,
+        ErrorKind.PRUNED,
         (
             r"pruned|history (?:is )?(?:unavailable|not available)|historical .*(?:un|not )avail",
             r"missing trie node|due to pruning|state .*discarded",
         ),
     ),
     (
-        Kind.UNSUPPORTED,
+        ErrorKind.UNSUPPORTED,
         (r"method .*not (?:found|supported|available)|does not exist|is not available",),
     ),
     (
-        Kind.TOO_LARGE,
+        ErrorKind.TOO_LARGE,
         (r"range|(?:response|result|query).*(?:size|large|big)|max(?:imum)? blocks",),
     ),
 )
@@ -57,19 +57,19 @@ _PATTERNS = tuple(
 )
 # Where the words say nothing. -32005 alone may be quota or size: without words it is size.
 _CODES = {
-    429: Kind.THROTTLED,
-    42903: Kind.THROTTLED,
-    4444: Kind.PRUNED,
-    -32001: Kind.NOT_THERE,
-    -32002: Kind.SLOW,
-    -32004: Kind.UNSUPPORTED,
-    -32005: Kind.TOO_LARGE,
-    -32007: Kind.THROTTLED,
-    -32012: Kind.THROTTLED,
-    -32014: Kind.NOT_THERE,
-    -32029: Kind.THROTTLED,
-    -32090: Kind.THROTTLED,
-    -32601: Kind.UNSUPPORTED,
+    429: ErrorKind.THROTTLED,
+    42903: ErrorKind.THROTTLED,
+    4444: ErrorKind.PRUNED,
+    -32001: ErrorKind.NOT_THERE,
+    -32002: ErrorKind.SLOW,
+    -32004: ErrorKind.UNSUPPORTED,
+    -32005: ErrorKind.TOO_LARGE,
+    -32007: ErrorKind.THROTTLED,
+    -32012: ErrorKind.THROTTLED,
+    -32014: ErrorKind.NOT_THERE,
+    -32029: ErrorKind.THROTTLED,
+    -32090: ErrorKind.THROTTLED,
+    -32601: ErrorKind.UNSUPPORTED,
 }
 _LIMIT = re.compile(
     r"(?:limited to (?:a |0 ?- ?)?|up to (?:a )?|max(?:imum)? (?:block )?range[^\d]{0,20}"
@@ -85,12 +85,12 @@ _SUGGESTED = re.compile(
 _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORECASE)
 
 
-def kind_of(code: int, words: str) -> Kind:
+def kind_of(code: int, words: str) -> ErrorKind:
     """Return what an error of JSON-RPC means, by its words first and by its code last."""
     for kind, pattern in _PATTERNS:
         if pattern.search(words):
             return kind
-    return _CODES.get(code, Kind.UNKNOWN)
+    return _CODES.get(code, ErrorKind.UNKNOWN)
 
 
 def blocks_in(words: str) -> int | None:

@@ -14,21 +14,29 @@ from typing_extensions import override
 
 from oracle.errors import TransientError
 from oracle.rpc.door import Door
-from oracle.rpc.endpoints.backoff import Rest
-from oracle.rpc.heights import Reached
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.heights import HighestBlocks
 from oracle.rpc.replies import Reply, by_question, is_of, snippet
-from oracle.rpc.reverts import RefusedError, RevertedError, is_late, refusal_from
-from oracle.rpc.rpc_errors import OF_ITS_STATUS, EndpointError, Kind
+from oracle.rpc.reverts import CallRefusedError, RevertError, is_late, refusal_from
+from oracle.rpc.rpc_errors import OF_ITS_STATUS, ErrorKind, RpcError
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
-__all__ = ["Json", "Line", "Lines", "RefusedError", "Request", "RevertedError", "SilentError"]
+__all__ = [
+    "CallRefusedError",
+    "Json",
+    "JsonRpcClient",
+    "PoolView",
+    "Request",
+    "RevertError",
+    "RpcTimeoutError",
+]
 
 _TIMEOUT_SECONDS = 10.0
 # Endpoints that limit batches begin at a hundred; a day's finality can ask for thousands.
 _MOST_AT_ONCE = 100
 
 # They ask us to wait, or keep us waiting.
-_RESTS = frozenset({Kind.THROTTLED, Kind.SLOW})
+_RESTS = frozenset({ErrorKind.THROTTLED, ErrorKind.SLOW})
 
 # Whatever shape an endpoint's JSON has.
 Json: TypeAlias = Any
@@ -36,15 +44,15 @@ Json: TypeAlias = Any
 Request = tuple[str, Sequence[Any]]
 
 
-class SilentError(TransientError):
+class RpcTimeoutError(TransientError):
     """No answer, or none to the question: whether it was taken is not known."""
 
-    def __init__(self, line: str, method: str, kind: Kind, words: str) -> None:
+    def __init__(self, line: str, method: str, kind: ErrorKind, words: str) -> None:
         super().__init__(f"{line} did not answer {method} ({kind}: {words})")
         self.kind = kind
 
 
-class Line:
+class JsonRpcClient:
     """One endpoint. Its URL may hold a key, so that only the host is ever shown.
 
     `clock` tells seconds; an endpoint that asks us to wait is left alone by it.
@@ -62,8 +70,8 @@ class Line:
     ) -> None:
         self._door = Door(url, timeout_seconds)
         self.name = urlsplit(url).hostname or "endpoint"
-        self.rest = Rest(clock)
-        self._reached = Reached(clock)
+        self.rest = Backoff(clock)
+        self._reached = HighestBlocks(clock)
         self._numbers = itertools.count(1)
         self._at_once = _MOST_AT_ONCE
         # The chain that it said it serves, until it falls silent.
@@ -95,7 +103,7 @@ class Line:
         """
         return [self._result(*answered) for answered in self._batch(asked)]
 
-    def ask_each(self, asked: Sequence[Request]) -> "list[Json | RefusedError]":
+    def ask_each(self, asked: Sequence[Request]) -> "list[Json | CallRefusedError]":
         """Return the results of several requests, or why one was refused, in their order.
 
         Raises:
@@ -115,7 +123,7 @@ class Line:
             try:
                 self._chain_id = int(answer, 16)
             except (TypeError, ValueError):
-                raise self._silence("eth_chainId", Kind.INVALID, "no number") from None
+                raise self._silence("eth_chainId", ErrorKind.INVALID, "no number") from None
         return self._chain_id == chain_id
 
     def has_reached(self, block: int) -> bool:
@@ -141,7 +149,7 @@ class Line:
         body, method = self._body(request), request[0]
         answer = self._post(body, method)
         if not isinstance(answer, dict):
-            raise self._silence(method, Kind.INVALID, "no JSON-RPC")
+            raise self._silence(method, ErrorKind.INVALID, "no JSON-RPC")
         is_error = answer.get("error") is not None
         is_told = is_error or "result" in answer
         if is_told and not is_of(answer.get("id"), body["id"], is_error=is_error):
@@ -154,7 +162,7 @@ class Line:
         if isinstance(answers, dict) and "error" in answers:
             raise self._whole_batch_refused(answers, method)
         if not isinstance(answers, list):
-            raise self._silence(method, Kind.INVALID, f"not a batch of {len(asked)} as asked")
+            raise self._silence(method, ErrorKind.INVALID, f"not a batch of {len(asked)} as asked")
         told = [one for one in answers if isinstance(one, dict)]
         if all("error" in one and one.get("id") is None for one in told):
             raise self._whole_batch_refused({"error": None, **next(iter(told), {})}, method)
@@ -171,10 +179,10 @@ class Line:
             self._at_once = 1
         return refusal
 
-    def _result_or_refusal(self, answer: dict[str, Any], method: str) -> "Json | RefusedError":
+    def _result_or_refusal(self, answer: dict[str, Any], method: str) -> "Json | CallRefusedError":
         try:
             return self._result(answer, method)
-        except RefusedError as error:
+        except CallRefusedError as error:
             return error
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -184,12 +192,12 @@ class Line:
 
     def _post(self, body: object, method: str) -> Json:
         if (left := self.rest.left()) > 0:
-            raise self._silence(method, Kind.RESTING, f"left alone for {left:.1f} s more")
+            raise self._silence(method, ErrorKind.RESTING, f"left alone for {left:.1f} s more")
         RPC_CALLS.labels(method).inc()
         try:
             with RPC_SECONDS.labels(method).time():
                 answer = self._door.post(body, method)
-        except EndpointError as error:
+        except RpcError as error:
             if isinstance(body, list) and error.kind in OF_ITS_STATUS:
                 self._at_once = 1
             if error.retry_after is not None or error.kind in _RESTS or is_late(error):
@@ -202,33 +210,33 @@ class Line:
             raise self._refusal(answer["error"], method)
         if "result" not in answer:
             words = f"neither result nor error: {snippet(msgspec.json.encode(answer))}"
-            raise self._silence(method, Kind.INVALID, words)
+            raise self._silence(method, ErrorKind.INVALID, words)
         self.rest.end()
         return answer["result"]
 
-    def _refusal(self, error: object, method: str) -> RefusedError:
+    def _refusal(self, error: object, method: str) -> CallRefusedError:
         RPC_ERRORS.labels(method).inc()
         refusal = refusal_from(self.name, method, error)
         if refusal.asks_to_wait:
             self.rest.begin(None)
         return refusal
 
-    def _misdirected(self, method: str) -> SilentError:
+    def _misdirected(self, method: str) -> RpcTimeoutError:
         self._door.hang_up()
-        return self._silence(method, Kind.UNREACHABLE, "an answer to another question")
+        return self._silence(method, ErrorKind.UNREACHABLE, "an answer to another question")
 
-    def _silence(self, method: str, kind: Kind, words: str) -> SilentError:
+    def _silence(self, method: str, kind: ErrorKind, words: str) -> RpcTimeoutError:
         RPC_ERRORS.labels(method).inc()
         # Behind the address there may be another node when it comes back.
         self._chain_id = None
         self._reached.forget()
-        return SilentError(self.name, method, kind, words)
+        return RpcTimeoutError(self.name, method, kind, words)
 
 
-class Lines:
+class PoolView:
     """Every endpoint, the preferred one first; each question goes to the first that answers."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[JsonRpcClient]) -> None:
         self.all = tuple(lines)
 
     @property
@@ -236,16 +244,16 @@ class Lines:
         """How many have to agree on what cannot be taken back: two, or the only one."""
         return min(2, len(self.all))
 
-    def singly(self) -> "tuple[Lines, ...]":
+    def singly(self) -> "tuple[PoolView, ...]":
         """Return each endpoint by itself."""
-        return tuple(Lines([line]) for line in self.all)
+        return tuple(PoolView([line]) for line in self.all)
 
     def close(self) -> None:
         """Let all connections go."""
         for line in self.all:
             line.close()
 
-    def that_reached(self, block: int) -> "Lines":
+    def that_reached(self, block: int) -> "PoolView":
         """Return those that have come as far as a block that is known; all, where none has.
 
         What one says of its newest block that stands still behind is long over.
@@ -253,7 +261,7 @@ class Lines:
         if len(self.all) < 2:  # noqa: PLR2004  there is no other to ask
             return self
         reached = [line for line in self.all if line.has_reached(block)]
-        return Lines(reached) if reached else self
+        return PoolView(reached) if reached else self
 
     def check_chain(self, chain_id: int) -> None:
         """Make sure that every endpoint is of this chain; one that is silent is asked again later.
@@ -290,10 +298,10 @@ class Lines:
         for line in self.all:
             try:
                 return line.ask_all(asked)
-            except RevertedError:
+            except RevertError:
                 raise
             except TransientError as error:
                 failures.append(error)
-        refusals = [one for one in failures if isinstance(one, RefusedError)]
+        refusals = [one for one in failures if isinstance(one, CallRefusedError)]
         told = [*refusals, *failures, TransientError("no endpoint is configured")]
         raise told[0]

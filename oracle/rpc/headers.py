@@ -6,11 +6,11 @@ from weakref import WeakKeyDictionary
 
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.client import Endpoint
-from oracle.rpc.responses import SealedAnswer, block_ref
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.responses import FullHeaderResponse, block_ref
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # The newest block of each endpoint as its last look has shown it, with all that its header says.
-_NEWEST: WeakKeyDictionary[Endpoint, SealedAnswer | None] = WeakKeyDictionary()
+_NEWEST: WeakKeyDictionary[Endpoint, FullHeaderResponse | None] = WeakKeyDictionary()
 
 
 def header(endpoint: Endpoint, number_or_tag: int | str) -> BlockRef | None:
@@ -30,17 +30,17 @@ def headers(endpoint: Endpoint, wanted: Iterable[int | str]) -> list[BlockRef | 
     """
     asked = list(wanted)
     params = [[hex(place) if isinstance(place, int) else place, False] for place in asked]
-    answers = endpoint.batch("eth_getBlockByNumber", params, SealedAnswer)
+    answers = endpoint.batch("eth_getBlockByNumber", params, FullHeaderResponse)
     if "latest" in asked:
         _NEWEST[endpoint] = answers[asked.index("latest")]
     blocks = [None if answer is None else block_ref(endpoint.name, answer) for answer in answers]
     for place, block in zip(asked, blocks, strict=True):
         if block is not None and isinstance(place, int) and block.number != place:
-            raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {place}")
+            raise RpcError(endpoint.name, ErrorKind.INVALID, f"another block for {place}")
     return blocks
 
 
-def take_newest(endpoint: Endpoint) -> SealedAnswer | None:
+def take_newest(endpoint: Endpoint) -> FullHeaderResponse | None:
     """Return what the last look at the newest block has shown, once; None: not looked since."""
     return _NEWEST.pop(endpoint, None)
 
@@ -64,9 +64,9 @@ def linked(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
     chain = [block for block in found if block is not None]
     if found[-1] is None:
         missing = chain[-1].number + 1 if chain else blocks.first
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {missing}")
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {missing}")
     for parent, child in pairwise(chain):
         if child.parent_hash != parent.hash:
             words = f"block {child.number} does not follow block {parent.number}"
-            raise EndpointError(endpoint.name, Kind.INVALID, words)
+            raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     return chain

@@ -7,7 +7,7 @@ from collections.abc import Callable
 _TURN_SECONDS = 1.0
 
 
-class Reached:
+class HighestBlocks:
     """The block that was asked about last, where it was there; `clock` tells seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

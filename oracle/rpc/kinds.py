@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class ErrorKind(StrEnum):
     """What to do about it: wait, ask for less, ask another endpoint, or put the settings right."""
 
     # Wait; the question stays as it is.
@@ -28,15 +28,15 @@ class Kind(StrEnum):
 
 
 # A smaller range of logs may be answered.
-DIVISIBLE = frozenset({Kind.TOO_LARGE, Kind.SLOW, Kind.CUT, Kind.UNKNOWN})
+DIVISIBLE = frozenset({ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT, ErrorKind.UNKNOWN})
 # They say nothing against the endpoint itself.
 BLAMELESS = frozenset(
     {
-        Kind.NOT_THERE,
-        Kind.TOO_LARGE,
-        Kind.UNSUPPORTED,
-        Kind.PRUNED,
-        Kind.RESTING,
-        Kind.QUARANTINED,
+        ErrorKind.NOT_THERE,
+        ErrorKind.TOO_LARGE,
+        ErrorKind.UNSUPPORTED,
+        ErrorKind.PRUNED,
+        ErrorKind.RESTING,
+        ErrorKind.QUARANTINED,
     }
 )

@@ -47,7 +47,7 @@ class _Told(msgspec.Struct):
         return self.error is None and not (is_answer and not is_of(self.id, _ID, is_error=False))
 
 
-class Sight(NamedTuple):
+class PolledHead(NamedTuple):
     """What polling knows: the newest block, and how long blocks take, in seconds."""
 
     newest: int
@@ -55,7 +55,7 @@ class Sight(NamedTuple):
 
 
 @dataclass(slots=True)
-class Watchdog:
+class SubscriptionWatchdog:
     """Decides when a websocket is silent, and when to try one; times are seconds of any clock."""
 
     _failures: int = 0
@@ -68,15 +68,15 @@ class Watchdog:
         """Tell whether to try; not for five minutes after two failures."""
         return now >= self._paused_until
 
-    def connected(self, sight: Sight, now: float) -> None:
+    def connected(self, sight: PolledHead, now: float) -> None:
         """Begin to listen."""
         self._heard_at, self._newest = now, sight.newest
 
-    def heard(self, sight: Sight, now: float) -> None:
+    def heard(self, sight: PolledHead, now: float) -> None:
         """Note a message: the websocket works."""
         self._heard_at, self._newest, self._failures = now, sight.newest, 0
 
-    def is_silent(self, sight: Sight, now: float) -> bool:
+    def is_silent(self, sight: PolledHead, now: float) -> bool:
         """Tell whether blocks came, seen by polling, and no message for too long."""
         bearable = max(_SILENT_BLOCKS * sight.block_seconds, _LEAST_SILENCE_SECONDS)
         return sight.newest > self._newest and now - self._heard_at > bearable
@@ -88,7 +88,7 @@ class Watchdog:
             self._failures, self._paused_until = 0, now + PAUSE_SECONDS
 
 
-class Wakeups:
+class NewHeadSubscription:
     """Calls `wake` in a thread of its own whenever a websocket tells of a new block.
 
     `look` gives what polling knows; `clock` counts seconds.
@@ -101,7 +101,7 @@ class Wakeups:
         self,
         url: str,
         wake: Callable[[], None],
-        look: Callable[[], Sight],
+        look: Callable[[], PolledHead],
         clock: Callable[[], float],
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
@@ -111,7 +111,7 @@ class Wakeups:
         self._look = look
         self._clock = clock
         self._look_seconds = look_seconds
-        self._watchdog = Watchdog()
+        self._watchdog = SubscriptionWatchdog()
         self._over = Event()
         self._thread = Thread(target=self._run, name="wakeups", daemon=True)
 

@@ -13,9 +13,9 @@ import structlog
 
 from oracle.errors import InputError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.checkpoints import Anchor
-from oracle.rpc.endpoints.endpoint import Member, Roll
-from oracle.rpc.rpc_errors import EndpointError, Kind, all_failed
+from oracle.rpc.endpoints.checkpoints import Checkpoint
+from oracle.rpc.endpoints.endpoint import EndpointRoll, PoolMember
+from oracle.rpc.rpc_errors import ErrorKind, RpcError, all_failed
 from oracle.telemetry import rpc_metrics as metrics
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _SLOWER_SECONDS = 2.0
 _LEAST_WAIT = 3.0
 
 
-class Endpoints:
+class EndpointPool:
     """Endpoints in the order of preference; may be used by several threads at once.
 
     Raises:
@@ -41,13 +41,13 @@ class Endpoints:
         chain_id: int,
         clock: Callable[[], float] = time.monotonic,
         *,
-        anchors: Iterable[Anchor] = (),
+        anchors: Iterable[Checkpoint] = (),
     ) -> None:
         if not endpoints:
             raise InputError("[chain] endpoints: name at least one")
         self.chain_id = chain_id
         self.clock = clock
-        self._roll = Roll(endpoints, clock)
+        self._roll = EndpointRoll(endpoints, clock)
         self._anchors = {anchor.number: anchor for anchor in anchors}
         # Who did the last work.
         self._last: Endpoint | None = None
@@ -60,16 +60,16 @@ class Endpoints:
         return len(self._roll)
 
     @property
-    def roll(self) -> Roll:
+    def roll(self) -> EndpointRoll:
         """Each with its standing, in the order of the settings."""
         return self._roll
 
     @property
-    def anchors(self) -> tuple[Anchor, ...]:
+    def anchors(self) -> tuple[Checkpoint, ...]:
         """Blocks that every endpoint must show."""
         return tuple(self._anchors.values())
 
-    def hold(self, anchor: Anchor) -> None:
+    def hold(self, anchor: Checkpoint) -> None:
         """Let no endpoint be used from now on that shows another block at this height."""
         if self._anchors.get(anchor.number) != anchor:
             self._anchors[anchor.number] = anchor
@@ -93,21 +93,21 @@ class Endpoints:
         """
         members = self._asked_for(only, set(avoid))
         self._call_back(members)
-        failures: list[EndpointError] = []
+        failures: list[RpcError] = []
         for member in self._roll.by_preference(members):
             member.health.bear()
             refusal = member.refusal()
             if refusal is None:
                 try:
                     return self._work(member, work, failures)
-                except EndpointError as error:
+                except RpcError as error:
                     refusal = error
                     self._failed(member, error)
             failures.append(refusal)
         self._roll.count_usable()
         if not failures:
-            raise EndpointError("every endpoint", Kind.RESTING, "there is no other one to ask")
-        if all(failure.kind is Kind.RESTING for failure in failures):
+            raise RpcError("every endpoint", ErrorKind.RESTING, "there is no other one to ask")
+        if all(failure.kind is ErrorKind.RESTING for failure in failures):
             self._roll.wait_at_most(_LEAST_WAIT)
         failure = all_failed(failures)
         failure.retry_after = self._roll.seconds_left(failures)
@@ -133,7 +133,7 @@ class Endpoints:
         if member.standing.is_proven(self.clock()):
             return
         if member.standing.until_readmitted:
-            raise EndpointError(endpoint.name, Kind.QUARANTINED, member.standing.quarantined or "")
+            raise RpcError(endpoint.name, ErrorKind.QUARANTINED, member.standing.quarantined or "")
         # Who waits for an endpoint to come up calls this again and again.
         member.health.wait_at_most(_LEAST_WAIT)
         fault = member.fault_in_chain(self.chain_id, self.anchors, within=None)
@@ -144,7 +144,7 @@ class Endpoints:
         if all(one.standing.is_a_stranger for one in self._roll.members()):
             raise InputError(f"[chain] endpoints: {endpoint.name} {fault}")
         self.quarantine(endpoint, fault)
-        raise EndpointError(endpoint.name, Kind.QUARANTINED, fault)
+        raise RpcError(endpoint.name, ErrorKind.QUARANTINED, fault)
 
     def recheck(self) -> None:
         """Prove every endpoint anew before it is used again: something does not fit."""
@@ -152,7 +152,7 @@ class Endpoints:
             member.standing.unprove()
 
     def quarantine(
-        self, endpoint: Endpoint | str, reason: str, anchor: Anchor | None = None
+        self, endpoint: Endpoint | str, reason: str, anchor: Checkpoint | None = None
     ) -> None:
         """Use the endpoint no more, until its chain is found right again, or a restart.
 
@@ -195,7 +195,7 @@ class Endpoints:
 
     # --- one piece of work ---
 
-    def _asked_for(self, only: str | None, avoid: set[str]) -> list[Member]:
+    def _asked_for(self, only: str | None, avoid: set[str]) -> list[PoolMember]:
         members = self._roll.members()
         if only is not None and only not in {member.endpoint.name for member in members}:
             names = ", ".join(member.endpoint.name for member in members)
@@ -207,7 +207,7 @@ class Endpoints:
         ]
 
     def _work(
-        self, member: Member, work: Callable[[Endpoint], T], failures: Sequence[EndpointError]
+        self, member: PoolMember, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
         if self._last is not None and self._last is not member.endpoint:
             # On each switch: what it showed before may not be what it shows now.
@@ -230,11 +230,11 @@ class Endpoints:
         self._roll.count_usable()
         return result
 
-    def _failed(self, member: Member, error: EndpointError) -> None:
+    def _failed(self, member: PoolMember, error: RpcError) -> None:
         if member.standing.failed(error, self.clock()):
             self.quarantine(member.endpoint, f"refused us again and again: {error.words}")
 
-    def _compare_speed(self, member: Member) -> None:
+    def _compare_speed(self, member: PoolMember) -> None:
         """Take its place from an endpoint that is far slower than another one was."""
         for other in self._roll.members():
             if other is not member and other.refusal() is None:
@@ -247,7 +247,7 @@ class Endpoints:
                     )
                     return
 
-    def _call_back(self, members: Sequence[Member]) -> None:
+    def _call_back(self, members: Sequence[PoolMember]) -> None:
         """Ask those that lost their place whether they are back, as often as is due."""
         now = self.clock()
         everybody = self._roll.members()
@@ -259,12 +259,12 @@ class Endpoints:
             elif len(members) > 1 and standing.wants_asking(now):
                 self._ask_back(member)
 
-    def _ask_back(self, member: Member) -> None:
+    def _ask_back(self, member: PoolMember) -> None:
         began = self.clock()
         try:
             member.health.wait_at_most(0.0)
             fault = member.fault_in_chain(self.chain_id, self.anchors, within=_ASKED_SECONDS)
-        except EndpointError as error:
+        except RpcError as error:
             member.standing.ask_later(self.clock())
             self._failed(member, error)
             return
@@ -279,13 +279,13 @@ class Endpoints:
         if now - began > _ASKED_SECONDS:
             member.standing.was_slow(now)
 
-    def _release(self, member: Member) -> None:
+    def _release(self, member: PoolMember) -> None:
         standing = member.standing
         anchors = self.anchors if standing.release is None else (*self.anchors, standing.release)
         try:
             member.health.wait_at_most(0.0)
             fault = member.fault_in_chain(self.chain_id, anchors, within=_ASKED_SECONDS)
-        except EndpointError as error:
+        except RpcError as error:
             fault = str(error)
         if fault is not None:
             standing.look_later(self.clock())

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from oracle.rpc.error_kinds import kind_of
-from oracle.rpc.kinds import Kind
+from oracle.rpc.kinds import ErrorKind
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Reply(msgspec.Struct, Generic[T], gc=False):
         return self.error is not None or self.result is not msgspec.UNSET
 
 
-class Fault(msgspec.Struct):
+class JsonRpcErrorBody(msgspec.Struct):
     """What the `error` of an answer says; `code` 0 and no words where it does not."""
 
     code: int = 0
@@ -48,18 +48,18 @@ class Fault(msgspec.Struct):
 
     def is_by_code(self) -> bool:
         """Tell whether its words alone say nothing that we know."""
-        return kind_of(0, self.message) is Kind.UNKNOWN and self.code != _TOO_MANY
+        return kind_of(0, self.message) is ErrorKind.UNKNOWN and self.code != _TOO_MANY
 
 
-def fault_of(error: object) -> Fault:
+def fault_of(error: object) -> JsonRpcErrorBody:
     """Read the `error` of an answer: an object as it should be, or text, a number, a list."""
     if isinstance(error, list):
-        return fault_of(error[0]) if error else Fault()
+        return fault_of(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):
-        return Fault(_code(error.get("code")), _words(error))
+        return JsonRpcErrorBody(_code(error.get("code")), _words(error))
     if isinstance(error, str):
-        return Fault(0, error)
-    return Fault(_code(error), "")
+        return JsonRpcErrorBody(0, error)
+    return JsonRpcErrorBody(_code(error), "")
 
 
 def _code(written: object) -> int:

@@ -7,7 +7,7 @@ from msgspec import Meta, Raw, Struct
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # `0x` and 32 or 20 bytes.
 Hex32 = Annotated[str, Meta(min_length=66, max_length=66)]
@@ -18,7 +18,7 @@ Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 
 # None of them can be part of a circle: keeping them from the garbage collector is worth a tenth
 # of the whole way of a log.
-class LogAnswer(Struct, gc=False, rename="camel"):
+class LogResponse(Struct, gc=False, rename="camel"):
     """An entry of `eth_getLogs`; a pending one, without a block, does not fit."""
 
     address: Hex20
@@ -34,7 +34,7 @@ class LogAnswer(Struct, gc=False, rename="camel"):
     block_timestamp: object = None
 
 
-class BlockAnswer(Struct, gc=False, rename="camel"):
+class BlockResponse(Struct, gc=False, rename="camel"):
     """What we keep of `eth_getBlockByNumber`."""
 
     number: Quantity
@@ -43,7 +43,7 @@ class BlockAnswer(Struct, gc=False, rename="camel"):
     timestamp: Quantity
 
 
-class SealedAnswer(BlockAnswer, gc=False, rename="camel"):
+class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     """A header of whatever chain: what it lacks, or writes otherwise, cannot prove anything."""
 
     receipts_root: object = None
@@ -68,7 +68,7 @@ class SealedAnswer(BlockAnswer, gc=False, rename="camel"):
     transactions: Raw = Raw(b"[]")
 
 
-class TransactionAnswer(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):
+class TransactionResponse(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):
     """What we keep of `eth_getTransactionByHash`; `to` is None for a creation."""
 
     hash: Hex32
@@ -90,11 +90,11 @@ def number(endpoint: str, written: str | None) -> int:
         EndpointError: it is not `0x` and hex digits.
     """
     if written is None or _QUANTITY.fullmatch(written) is None:
-        raise EndpointError(endpoint, Kind.INVALID, f"{written!r} is no number")
+        raise RpcError(endpoint, ErrorKind.INVALID, f"{written!r} is no number")
     return int(written, 16)
 
 
-def block_ref(endpoint: str, answer: BlockAnswer) -> BlockRef:
+def block_ref(endpoint: str, answer: BlockResponse) -> BlockRef:
     """Read the header of a block that the endpoint of this name gave.
 
     Raises:
@@ -102,7 +102,7 @@ def block_ref(endpoint: str, answer: BlockAnswer) -> BlockRef:
     """
     own, parent = answer.hash.lower(), answer.parent_hash.lower()
     if _HASH.fullmatch(own) is None or _HASH.fullmatch(parent) is None:
-        raise EndpointError(endpoint, Kind.INVALID, "a block hash is no hash")
+        raise RpcError(endpoint, ErrorKind.INVALID, "a block hash is no hash")
     return BlockRef(
         number(endpoint, answer.number),
         Hash(own),

@@ -4,9 +4,9 @@ import re
 
 from oracle.errors import TransientError
 from oracle.rpc.error_kinds import kind_of
-from oracle.rpc.kinds import Kind
+from oracle.rpc.kinds import ErrorKind
 from oracle.rpc.replies import fault_of
-from oracle.rpc.rpc_errors import EndpointError
+from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry.logging_setup import without_secrets
 
 # Endpoints may say as much as they like; that much is kept.
@@ -29,7 +29,7 @@ _OTHER_THAN_RATE = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNO
 _REVERTED = "Reverted "
 
 
-class RefusedError(TransientError):
+class CallRefusedError(TransientError):
     """The endpoint understood and said no; `output` is what a reverted call returned.
 
     `code` is JSON-RPC's, 0 where there is none.
@@ -46,25 +46,25 @@ class RefusedError(TransientError):
     @property
     def asks_to_wait(self) -> bool:
         """It was asked too often."""
-        if isinstance(self, RevertedError):
+        if isinstance(self, RevertError):
             return False
         is_by_code = self.code in _WAIT_CODES and not _OTHER_THAN_RATE.search(self.message)
-        return is_by_code or kind_of(0, self.message) is Kind.THROTTLED
+        return is_by_code or kind_of(0, self.message) is ErrorKind.THROTTLED
 
 
-class RevertedError(RefusedError):
+class RevertError(CallRefusedError):
     """The call was run and reverted: an answer of the EVM, which every endpoint would give."""
 
 
-def refusal_from(line: str, method: str, error: object) -> RefusedError:
+def refusal_from(line: str, method: str, error: object) -> CallRefusedError:
     """Read the `error` of a JSON-RPC answer, whatever its shape."""
     fault = fault_of(error)
     message = _words(fault.message)
     output = _output(error.get("data")) if isinstance(error, dict) else None
     is_run = method in _RUN
     if is_run and (fault.code == _REVERT_CODE or output is not None or _REVERT.search(message)):
-        return RevertedError(line, method, message, output, fault.code)
-    return RefusedError(line, method, message, output, fault.code)
+        return RevertError(line, method, message, output, fault.code)
+    return CallRefusedError(line, method, message, output, fault.code)
 
 
 def _words(said: str) -> str:
@@ -81,6 +81,6 @@ def _output(given: object) -> str | None:
     return given if given.startswith("0x") else None
 
 
-def is_late(error: EndpointError) -> bool:
+def is_late(error: RpcError) -> bool:
     """Tell whether a connection was waited for in vain; one that is refused costs nothing."""
     return error.words.endswith("in time")

@@ -12,18 +12,18 @@ import urllib3
 
 from oracle.errors import TransientError
 from oracle.rpc.error_kinds import blocks_in, is_throttled_page, kind_of, range_in
-from oracle.rpc.kinds import BLAMELESS, DIVISIBLE, Kind
-from oracle.rpc.replies import Fault, snippet
+from oracle.rpc.kinds import BLAMELESS, DIVISIBLE, ErrorKind
+from oracle.rpc.replies import JsonRpcErrorBody, snippet
 from oracle.telemetry.logging_setup import without_secrets
 
-__all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "EndpointError", "Kind", "all_failed"]
+__all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "all_failed"]
 
 _LONGEST_WORDS = 200
 # Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
 _LONGEST_WAIT = 3600.0
 
 
-class EndpointError(TransientError):
+class RpcError(TransientError):
     """One endpoint did not give what it was asked for.
 
     `retry_after` in seconds, where it said so; `blocks` is the most that it takes in one range,
@@ -35,7 +35,7 @@ class EndpointError(TransientError):
     def __init__(
         self,
         endpoint: str,
-        kind: Kind,
+        kind: ErrorKind,
         words: str,
         *,
         retry_after: float | None = None,
@@ -52,68 +52,68 @@ class EndpointError(TransientError):
         self.is_ours = False
 
 
-def all_failed(failures: Sequence[EndpointError]) -> EndpointError:
+def all_failed(failures: Sequence[RpcError]) -> RpcError:
     """Return the last of these, with what came before it."""
     last = failures[-1]
     others = "; ".join(str(error) for error in failures[:-1])
     words = f"{last.words} (before that: {others})" if others else last.words
-    return EndpointError(last.endpoint, last.kind, words)
+    return RpcError(last.endpoint, last.kind, words)
 
 
-def above_limit(endpoint: str, most: int) -> EndpointError:
+def above_limit(endpoint: str, most: int) -> RpcError:
     """Tell that an answer has more than the `most` bytes that we read, whatever it says."""
     words = f"an answer of more than [chain] most_answer_mib = {most / 2**20:g}"
-    error = EndpointError(endpoint, Kind.TOO_LARGE, words)
+    error = RpcError(endpoint, ErrorKind.TOO_LARGE, words)
     error.is_ours = True
     return error
 
 
-def from_transport(endpoint: str, error: Exception) -> EndpointError:
+def from_transport(endpoint: str, error: Exception) -> RpcError:
     """Translate what the HTTP library raised; its own text holds the URL, so it is left out."""
     for cause, kind, words in _TRANSPORT:
         if isinstance(error, cause):
-            return EndpointError(endpoint, kind, words)
-    return EndpointError(endpoint, Kind.UNREACHABLE, type(error).__name__)
+            return RpcError(endpoint, kind, words)
+    return RpcError(endpoint, ErrorKind.UNREACHABLE, type(error).__name__)
 
 
-_TRANSPORT: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Kind, str], ...] = (
-    (requests.ConnectTimeout, Kind.UNREACHABLE, "no connection in time"),
+_TRANSPORT: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind, str], ...] = (
+    (requests.ConnectTimeout, ErrorKind.UNREACHABLE, "no connection in time"),
     (
         (requests.Timeout, urllib3.exceptions.TimeoutError),
-        Kind.SLOW,
+        ErrorKind.SLOW,
         "no answer in time",
     ),
-    (requests.exceptions.SSLError, Kind.UNREACHABLE, "TLS failed"),
-    (requests.exceptions.ProxyError, Kind.UNREACHABLE, "the proxy failed"),
+    (requests.exceptions.SSLError, ErrorKind.UNREACHABLE, "TLS failed"),
+    (requests.exceptions.ProxyError, ErrorKind.UNREACHABLE, "the proxy failed"),
     (
         (requests.exceptions.ChunkedEncodingError, urllib3.exceptions.ProtocolError),
-        Kind.CUT,
+        ErrorKind.CUT,
         "the answer was cut off",
     ),
-    (urllib3.exceptions.DecodeError, Kind.CUT, "the answer could not be unpacked"),
-    (requests.ConnectionError, Kind.UNREACHABLE, "no connection"),
+    (urllib3.exceptions.DecodeError, ErrorKind.CUT, "the answer could not be unpacked"),
+    (requests.ConnectionError, ErrorKind.UNREACHABLE, "no connection"),
 )
 
 
 def from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
-) -> EndpointError | None:
+) -> RpcError | None:
     """Translate an HTTP status; None where the body has the answer (also of some errors)."""
     wait = _retry_after(headers)
     is_json = body[:1] in (b"{", b"[")
     asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
     if status == requests.codes.too_many_requests or asks_to_wait:
-        return EndpointError(endpoint, Kind.THROTTLED, _told(status, body), retry_after=wait)
+        return RpcError(endpoint, ErrorKind.THROTTLED, _told(status, body), retry_after=wait)
     tells = is_json and b'"error"' in body and status in _TOLD_BY_BODY
     if status in _STATUSES and not tells:
-        return EndpointError(endpoint, _STATUSES[status], _told(status, body))
+        return RpcError(endpoint, _STATUSES[status], _told(status, body))
     if is_json:
         return None
     if status == requests.codes.ok:
-        return EndpointError(endpoint, Kind.INVALID, _no_json(headers, body))
+        return RpcError(endpoint, ErrorKind.INVALID, _no_json(headers, body))
     is_understood = status not in _NOT_UNDERSTOOD
-    kind = Kind.UNREACHABLE if is_understood else kind_of(0, snippet(body))
-    return EndpointError(endpoint, kind, _told(status, body), retry_after=wait)
+    kind = ErrorKind.UNREACHABLE if is_understood else kind_of(0, snippet(body))
+    return RpcError(endpoint, kind, _told(status, body), retry_after=wait)
 
 
 def _told(status: int, body: bytes) -> str:
@@ -128,7 +128,7 @@ def _no_json(headers: Mapping[str, str], body: bytes) -> str:
 
 
 # What a status without JSON-RPC says of whatever was asked, which may be a batch.
-OF_ITS_STATUS = frozenset({Kind.UNKNOWN, Kind.REFUSED, Kind.UNSUPPORTED})
+OF_ITS_STATUS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
 # The question is what was not liked, or that it was one of a batch.
 _NOT_UNDERSTOOD = {requests.codes.bad_request, requests.codes.unprocessable_entity}
 # Some answer JSON-RPC errors, which say more, under these.
@@ -139,14 +139,14 @@ _REFUSALS = {
     requests.codes.forbidden,
 }
 _STATUSES = {
-    **dict.fromkeys(_REFUSALS, Kind.REFUSED),
-    requests.codes.not_found: Kind.INVALID,
-    requests.codes.method_not_allowed: Kind.UNSUPPORTED,
-    requests.codes.request_timeout: Kind.SLOW,
-    requests.codes.request_entity_too_large: Kind.TOO_LARGE,
-    requests.codes.gateway_timeout: Kind.SLOW,
+    **dict.fromkeys(_REFUSALS, ErrorKind.REFUSED),
+    requests.codes.not_found: ErrorKind.INVALID,
+    requests.codes.method_not_allowed: ErrorKind.UNSUPPORTED,
+    requests.codes.request_timeout: ErrorKind.SLOW,
+    requests.codes.request_entity_too_large: ErrorKind.TOO_LARGE,
+    requests.codes.gateway_timeout: ErrorKind.SLOW,
     # Of a cache in front of it: the server behind did not answer in time.
-    524: Kind.SLOW,
+    524: ErrorKind.SLOW,
 }
 
 
@@ -163,21 +163,21 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def from_fault(endpoint: str, fault: Fault) -> EndpointError:
+def from_fault(endpoint: str, fault: JsonRpcErrorBody) -> RpcError:
     """Translate the error of a JSON-RPC answer, by its words first and by its code last."""
     words = fault.message
     kind = kind_of(fault.code, words)
-    error = EndpointError(endpoint, kind, f"{words or 'an error without words'} ({fault.code})")
-    if kind is Kind.TOO_LARGE:
+    error = RpcError(endpoint, kind, f"{words or 'an error without words'} ({fault.code})")
+    if kind is ErrorKind.TOO_LARGE:
         error.suggested = range_in(words)
         # Who suggests a range speaks of this question; who states a limit, of every one.
         error.blocks = None if error.suggested else blocks_in(words)
     return error
 
 
-def from_body(endpoint: str, method: str, body: bytes, words: str) -> EndpointError:
+def from_body(endpoint: str, method: str, body: bytes, words: str) -> RpcError:
     """Translate a body with status 200 that is no JSON-RPC answer; `words` say what is wrong."""
     if is_throttled_page(body):
-        return EndpointError(endpoint, Kind.THROTTLED, f"{method}: no answer, but a wish to wait")
-    kind = Kind.CUT if "truncated" in words else Kind.INVALID
-    return EndpointError(endpoint, kind, f"{method}: {words}")
+        return RpcError(endpoint, ErrorKind.THROTTLED, f"{method}: no answer, but a wish to wait")
+    kind = ErrorKind.CUT if "truncated" in words else ErrorKind.INVALID
+    return RpcError(endpoint, kind, f"{method}: {words}")

@@ -43,7 +43,7 @@ def trimmed(body: bytes) -> bytes:
     return body.removeprefix(_BOM).strip()
 
 
-class Punctual(requests.adapters.HTTPAdapter):
+class DeadlineAdapter(requests.adapters.HTTPAdapter):
     """Gives an answer up whose headers are not whole within the time for its first byte.
 
     The library gives that time to every byte of them anew.
@@ -130,7 +130,7 @@ def opened(connections: int) -> requests.Session:
     Those of one that is let go end with who uses them.
     """
     session = requests.Session()
-    adapter = Punctual(pool_maxsize=connections, pool_block=True)
+    adapter = DeadlineAdapter(pool_maxsize=connections, pool_block=True)
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     return session

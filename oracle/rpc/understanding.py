@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Json, Line, Lines
+from oracle.rpc.fanout import Json, JsonRpcClient, PoolView
 
 Read = TypeVar("Read")
 
@@ -38,7 +38,7 @@ def number_of(answer: Json) -> int:
     return number
 
 
-def first_that_tells(lines: Lines, read: Callable[[Line], Read]) -> Read:
+def first_that_tells(lines: PoolView, read: Callable[[JsonRpcClient], Read]) -> Read:
     """Return what the preferred endpoint tells, or the next one where it tells nothing.
 
     Raises:

@@ -14,12 +14,12 @@ from typing_extensions import override
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.signing.key_locations import KmsKey
-from oracle.signing.signature_checks import Signature, assembled, checked_statement, unsigned
+from oracle.signing.signature_checks import EcdsaSignature, assembled, checked_statement, unsigned
 from oracle.signing.signer import (
     SignedBytes,
     SignerRefusedError,
     Statement,
-    Transaction,
+    TransactionRequest,
     WrongSignatureError,
 )
 from oracle.signing.typed_data import Domain
@@ -99,12 +99,12 @@ class KmsSigner:
         raw = self._sign(bytes.fromhex(digest[2:])).raw
         return checked_statement(raw, digest, self.address)
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Sign a transaction of type 2; other bytes every time. See `Signer`."""
         signature = self._sign(keccak(unsigned(transaction)))
         return assembled(transaction, signature, self.address)
 
-    def _sign(self, digest: bytes) -> Signature:
+    def _sign(self, digest: bytes) -> EcdsaSignature:
         try:
             told = self._client.sign(
                 KeyId=self._key_id,
@@ -112,13 +112,13 @@ class KmsSigner:
                 MessageType="DIGEST",
                 SigningAlgorithm=_ALGORITHM,
             )
-            written = bytes(told["Signature"])
+            written = bytes(told["EcdsaSignature"])
         except _failures() as error:
             raise _unsigned(self.address, error) from None
         r, s = read_der(written)
         # Which of the two points it was the KMS does not say: ours is the one of our account.
         for parity in (0, 1):
-            signature = Signature(r, s, parity).lowered()
+            signature = EcdsaSignature(r, s, parity).lowered()
             if signature.account(digest) == self.address:
                 return signature
         raise WrongSignatureError(

@@ -10,8 +10,8 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.signing.accounts import accounts
 from oracle.signing.keystore import unlock
-from oracle.signing.signature_checks import Signature, assembled, checked_statement, unsigned
-from oracle.signing.signer import SignedBytes, Statement, Transaction
+from oracle.signing.signature_checks import EcdsaSignature, assembled, checked_statement, unsigned
+from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.telemetry.logging_setup import hide
 
@@ -59,9 +59,9 @@ class KeySigner:
         raw = self._sign(bytes.fromhex(digest[2:]))
         return checked_statement(raw, digest, self.address)
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Sign a transaction of type 2; the same bytes every time."""
-        signature = Signature.of(self._sign(keccak(unsigned(transaction))))
+        signature = EcdsaSignature.of(self._sign(keccak(unsigned(transaction))))
         return assembled(transaction, signature, self.address)
 
     def _sign(self, digest: bytes) -> bytes:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from oracle.domain.ids import Address
-from oracle.signing.signer import Statement, Transaction
+from oracle.signing.signer import Statement, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 
 
@@ -13,7 +13,7 @@ class SignatureWantedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class MuteSigner:
+class ReadOnlySigner:
     """Satisfies `Signer`: the account of another key, without the key."""
 
     address: Address
@@ -25,7 +25,7 @@ class MuteSigner:
             f"the {what} in round {statement.round} would be signed for {domain.contract}"
         )
 
-    def sign_transaction(self, transaction: Transaction) -> NoReturn:
+    def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
         """Raise SignatureWantedError."""
         raise SignatureWantedError(
             f"a transaction with nonce {transaction.nonce} would be signed, up to "

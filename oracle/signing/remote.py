@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.rpc.replies import is_of
-from oracle.rpc.transport import Punctual, body_of
+from oracle.rpc.transport import DeadlineAdapter, body_of
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.keystore import read_secret
 from oracle.signing.signature_checks import checked_statement, compared
@@ -26,7 +26,7 @@ from oracle.signing.signer import (
     SignedBytes,
     SignerRefusedError,
     Statement,
-    Transaction,
+    TransactionRequest,
     WrongSignatureError,
 )
 from oracle.signing.typed_data import Domain, typed
@@ -75,7 +75,7 @@ class RemoteSigner:
             raw = raw[:-1] + bytes([raw[-1] + 27])
         return checked_statement(raw, statement.digest(domain), self.address)
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Have a transaction of type 2 signed. See `Signer`."""
         told = self._ask("eth_signTransaction", [asked_for(transaction, self.address)])
         # Geth and Clef wrap it.
@@ -128,7 +128,7 @@ class RemoteSigner:
         return body
 
 
-def asked_for(transaction: Transaction, sender: Address) -> dict[str, object]:
+def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, object]:
     """Return the parameter of `eth_signTransaction`: every field that is signed."""
     asked: dict[str, object] = {
         "from": sender,
@@ -148,7 +148,7 @@ def asked_for(transaction: Transaction, sender: Address) -> dict[str, object]:
 def _session(wire: Wire) -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, Punctual())
+        session.mount(scheme, DeadlineAdapter())
     # No proxy and no .netrc of the environment between us and a key.
     session.trust_env = False
     if wire.certificate is not None and wire.certificate_key is not None:

@@ -16,7 +16,7 @@ from eth_utils.exceptions import ValidationError
 
 from oracle.chain.proofs.rlp import encoded_bytes, encoded_int, encoded_list
 from oracle.domain.ids import Address, Hash
-from oracle.signing.signer import SignedBytes, Transaction, WrongSignatureError
+from oracle.signing.signer import SignedBytes, TransactionRequest, WrongSignatureError
 
 _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _SIGNATURE_BYTES = 65
@@ -33,7 +33,7 @@ _NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class EcdsaSignature:
     """A signature on secp256k1; `parity` 0 or 1 is that of the point's y."""
 
     r: int
@@ -41,7 +41,7 @@ class Signature:
     parity: int
 
     @classmethod
-    def of(cls, raw: bytes) -> "Signature":
+    def of(cls, raw: bytes) -> "EcdsaSignature":
         """Read r, s and v (27 or 28).
 
         Raises:
@@ -62,9 +62,9 @@ class Signature:
         """Tell whether s lies in the lower half: the other half is a second form of the same."""
         return 0 < self.s <= _ORDER // 2
 
-    def lowered(self) -> "Signature":
+    def lowered(self) -> "EcdsaSignature":
         """Return the form of this signature with the low s."""
-        return self if self.is_low else Signature(self.r, _ORDER - self.s, 1 - self.parity)
+        return self if self.is_low else EcdsaSignature(self.r, _ORDER - self.s, 1 - self.parity)
 
     def account(self, digest: bytes) -> Address | None:
         """Return whose signature of this digest it is; None: it is no signature."""
@@ -79,7 +79,7 @@ def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
     """Tell whether one of these signatures of 65 bytes each is this account's of this digest."""
     for at in range(0, len(signatures), _SIGNATURE_BYTES):
         try:
-            signature = Signature.of(signatures[at : at + _SIGNATURE_BYTES])
+            signature = EcdsaSignature.of(signatures[at : at + _SIGNATURE_BYTES])
         except WrongSignatureError:
             continue
         if signature.account(bytes.fromhex(digest[2:])) == address:
@@ -87,7 +87,7 @@ def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
     return False
 
 
-def checked(signature: Signature, digest: bytes, address: Address) -> Signature:
+def checked(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
     """Return the signature if it is this account's of this digest, with a low s.
 
     Raises:
@@ -110,15 +110,17 @@ def checked_statement(raw: bytes, digest: Hash, address: Address) -> bytes:
     Raises:
         WrongSignatureError: they are not.
     """
-    return checked(Signature.of(raw), bytes.fromhex(digest[2:]), address).raw
+    return checked(EcdsaSignature.of(raw), bytes.fromhex(digest[2:]), address).raw
 
 
-def unsigned(transaction: Transaction) -> bytes:
+def unsigned(transaction: TransactionRequest) -> bytes:
     """Return what the signature of a transaction of type 2 is over; its keccak256 is signed."""
     return _TYPE + encoded_list(_fields(transaction))
 
 
-def assembled(transaction: Transaction, signature: Signature, address: Address) -> SignedBytes:
+def assembled(
+    transaction: TransactionRequest, signature: EcdsaSignature, address: Address
+) -> SignedBytes:
     """Put a signature to a transaction.
 
     Raises:
@@ -130,7 +132,7 @@ def assembled(transaction: Transaction, signature: Signature, address: Address) 
     return SignedBytes(raw, Hash("0x" + keccak(raw).hex()))
 
 
-def compared(raw: bytes, asked: Transaction, address: Address) -> SignedBytes:
+def compared(raw: bytes, asked: TransactionRequest, address: Address) -> SignedBytes:
     """Return the bytes if they are exactly what was asked for, signed by this account.
 
     Raises:
@@ -151,7 +153,7 @@ def compared(raw: bytes, asked: Transaction, address: Address) -> SignedBytes:
             f"{address} signed another transaction than was asked for: {', '.join(different)}"
         )
     parity, r, s = (int.from_bytes(part, "big") for part in parts[len(_NAMES) :])
-    rebuilt = assembled(asked, Signature(r, s, parity), address)
+    rebuilt = assembled(asked, EcdsaSignature(r, s, parity), address)
     if rebuilt.raw != raw:
         raise WrongSignatureError(f"{address} answered with a transaction that is oddly written")
     return rebuilt
@@ -178,11 +180,11 @@ def _flat(parts: list[Any]) -> Iterator[bytes]:
             yield from _flat(part)
 
 
-def _fields(transaction: Transaction) -> list[bytes]:
+def _fields(transaction: TransactionRequest) -> list[bytes]:
     return [*map(encoded_bytes, _contents(transaction)[:-1]), encoded_list([])]
 
 
-def _contents(transaction: Transaction) -> list[bytes]:
+def _contents(transaction: TransactionRequest) -> list[bytes]:
     """In EIP-1559's order; value 0 and no access list."""
     numbers = (
         *(transaction.chain_id, transaction.nonce),

@@ -23,7 +23,7 @@ class WrongSignatureError(FatalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class TransactionRequest:
     """A transaction to be signed; `to` None deploys. Value is always 0."""
 
     chain_id: int
@@ -64,7 +64,7 @@ class Signer(Protocol):
             WrongSignatureError: what came back is not this account's signature of this statement.
         """
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Sign a transaction of type 2.
 
         Raises:

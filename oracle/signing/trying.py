@@ -4,7 +4,7 @@ Both are well-formed, so that a signer's policy lets them pass: should they leak
 """
 
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.signing.signer import SignedBytes, Signer, Transaction
+from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.txmgr.client.fee_quote import Fees
 
@@ -25,5 +25,5 @@ def try_statement(signer: Signer, domain: Domain) -> bytes:
 def try_transaction(signer: Signer, chain_id: int, to: Address, calldata: str) -> SignedBytes:
     """Have a void call signed, whose every field was compared. Raises as the signer."""
     return signer.sign_transaction(
-        Transaction(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS, _VOID_FEES)
+        TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS, _VOID_FEES)
     )

@@ -14,71 +14,75 @@ from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
-from oracle.store.ops.endpoint_facts import FactRoom
-from oracle.store.ops.halts import LatchRoom
-from oracle.store.ops.identity import IdentityRoom
+from oracle.store.ops.endpoint_facts import EndpointFactsRepository
+from oracle.store.ops.halts import HaltRepository
+from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
-from oracle.store.ops.progress import ProgressRoom
+from oracle.store.ops.progress import ProgressRepository
 from oracle.store.outbox.outbox import Outbox
-from oracle.store.raw.block_repository import BlockRoom
-from oracle.store.raw.calls import CallRoom
-from oracle.store.raw.coverage_repository import CoverageRoom
-from oracle.store.raw.dead_letter_repository import DeadLetterRoom
-from oracle.store.raw.logs import LogRoom
-from oracle.store.raw.reorg_repository import ReorgRoom
-from oracle.store.raw.verified_blocks import VerifiedBlockRoom
-from oracle.store.reports.hold_repository import GateRoom
-from oracle.store.reports.report_repository import ReportRoom
+from oracle.store.raw.block_repository import BlockRepository
+from oracle.store.raw.calls import CallRepository
+from oracle.store.raw.coverage_repository import CoverageRepository
+from oracle.store.raw.dead_letter_repository import DeadLetterRepository
+from oracle.store.raw.logs import LogRepository
+from oracle.store.raw.reorg_repository import ReorgRepository
+from oracle.store.raw.verified_blocks import VerifiedBlockRepository
+from oracle.store.reports.hold_repository import HoldRepository
+from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.schema import check_schema
-from oracle.store.state.cursor_repository import CursorRoom
-from oracle.store.state.draw_repository import DrawRoom
-from oracle.store.state.group_repository import GroupRoom
-from oracle.store.state.history_repository import AnomalyRoom, ReliabilityRoom, ScoreRoom
-from oracle.store.state.kickouts import KickoutRoom
-from oracle.store.state.last_event import LastEventRoom
-from oracle.store.state.node_repository import NodeRoom
-from oracle.store.state.projections import ProjectionRoom
-from oracle.store.state.results import ResultRoom
-from oracle.store.state.round_repository import RoundRoom
-from oracle.store.state.rule_set_repository import RuleSetRoom
-from oracle.store.state.task_repository import TaskRoom
-from oracle.store.state.undo_journal import UndoRoom
+from oracle.store.state.cursor_repository import CursorRepository
+from oracle.store.state.draw_repository import DrawRepository
+from oracle.store.state.group_repository import GroupRepository
+from oracle.store.state.history_repository import (
+    AnomalyRepository,
+    ReliabilityRepository,
+    ScoreRepository,
+)
+from oracle.store.state.kickouts import KickoutRepository
+from oracle.store.state.last_event import LastEventRepository
+from oracle.store.state.node_repository import NodeRepository
+from oracle.store.state.projections import ProjectionRepository
+from oracle.store.state.results import GroupResultRepository
+from oracle.store.state.round_repository import RoundRepository
+from oracle.store.state.rule_set_repository import RuleSetRepository
+from oracle.store.state.task_repository import TaskRepository
+from oracle.store.state.undo_journal import UndoJournal
 
 
-class Unit:
+class UnitOfWork:
     """One transaction; each room has the verbs that are used, and none commits."""
 
     def __init__(self, connection: Connection) -> None:
-        self.identity = IdentityRoom(connection)
-        self.cursor = CursorRoom(connection)
-        self.blocks = BlockRoom(connection)
-        self.logs = LogRoom(connection)
-        self.calls = CallRoom(connection)
-        self.nodes = NodeRoom(connection)
-        self.tasks = TaskRoom(connection)
-        self.groups = GroupRoom(connection)
-        self.results = ResultRoom(connection)
-        self.scores = ScoreRoom(connection)
-        self.reliability = ReliabilityRoom(connection)
-        self.anomalies = AnomalyRoom(connection)
-        self.kickouts = KickoutRoom(connection)
-        self.last_event = LastEventRoom(connection)
-        self.rounds = RoundRoom(connection)
-        self.reports = ReportRoom(connection)
-        self.undo = UndoRoom(connection)
-        self.projections = ProjectionRoom(connection)
-        self.progress = ProgressRoom(connection)
-        self.rule_sets = RuleSetRoom(connection)
-        self.draws = DrawRoom(connection)
+        self.identity = IdentityRepository(connection)
+        self.cursor = CursorRepository(connection)
+        self.blocks = BlockRepository(connection)
+        self.logs = LogRepository(connection)
+        self.calls = CallRepository(connection)
+        self.nodes = NodeRepository(connection)
+        self.tasks = TaskRepository(connection)
+        self.groups = GroupRepository(connection)
+        self.results = GroupResultRepository(connection)
+        self.scores = ScoreRepository(connection)
+        self.reliability = ReliabilityRepository(connection)
+        self.anomalies = AnomalyRepository(connection)
+        self.kickouts = KickoutRepository(connection)
+        self.last_event = LastEventRepository(connection)
+        self.rounds = RoundRepository(connection)
+        self.reports = ReportRepository(connection)
+        self.undo = UndoJournal(connection)
+        self.projections = ProjectionRepository(connection)
+        self.progress = ProgressRepository(connection)
+        self.rule_sets = RuleSetRepository(connection)
+        self.draws = DrawRepository(connection)
         self.outbox = Outbox(connection)
-        self.gates = GateRoom(connection, self.outbox.journal)
+        self.gates = HoldRepository(connection, self.outbox.journal)
         self.lease = Lease(connection)
-        self.coverage = CoverageRoom(connection)
-        self.verified_blocks = VerifiedBlockRoom(connection)
-        self.dead_letters = DeadLetterRoom(connection)
-        self.facts = FactRoom(connection)
-        self.latches = LatchRoom(connection)
-        self.reorgs = ReorgRoom(connection)
+        self.coverage = CoverageRepository(connection)
+        self.verified_blocks = VerifiedBlockRepository(connection)
+        self.dead_letters = DeadLetterRepository(connection)
+        self.facts = EndpointFactsRepository(connection)
+        self.latches = HaltRepository(connection)
+        self.reorgs = ReorgRepository(connection)
 
     def uncover_above(self, number: int) -> None:
         """Forget how well the blocks above `number` were read; part of every way back."""
@@ -135,7 +139,7 @@ class Store:
         self._epoch = epoch
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         """Write: committed on a clean exit, rolled back by any exception.
 
         Raises:
@@ -146,7 +150,7 @@ class Store:
         """
         try:
             with self._translating(), self._writing.begin() as connection:
-                unit = Unit(connection)
+                unit = UnitOfWork(connection)
                 if self._epoch is not None:
                     unit.lease.guard(self._epoch)
                 yield unit
@@ -157,14 +161,14 @@ class Store:
         self._was_written = True
 
     @contextmanager
-    def reading(self) -> Iterator[Unit]:
+    def reading(self) -> Iterator[UnitOfWork]:
         """Read one snapshot, on a connection of its own, beside a writer; keep it short.
 
         Raises:
             TransientError: the connection was lost.
         """
         with self._translating(), self._reading.begin() as connection:
-            yield Unit(connection)
+            yield UnitOfWork(connection)
 
     def close(self) -> None:
         """Give all connections back."""

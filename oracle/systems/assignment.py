@@ -69,7 +69,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AssignmentPlan:
     """What is decided at the end of a block.
 
     `standing`: drawn and not started yet. `armed`: tasks for which a candidate is there, so that
@@ -83,12 +83,12 @@ class Plan:
 class Turn(NamedTuple):
     """What one block did to the plan. `over`: draws that no longer stand."""
 
-    plan: Plan
+    plan: AssignmentPlan
     drawn: tuple[Drawing, ...]
     over: tuple[TaskKey, ...]
 
 
-NOTHING_PLANNED = Plan({}, frozenset())
+NOTHING_PLANNED = AssignmentPlan({}, frozenset())
 
 
 def line_of(
@@ -118,7 +118,7 @@ def line_of(
     return sorted(line, key=_turn)
 
 
-def next_plan(before: Plan, block: BlockRef, line: Sequence[InLine], pool: Pool) -> Turn:
+def next_plan(before: AssignmentPlan, block: BlockRef, line: Sequence[InLine], pool: Pool) -> Turn:
     """Return what the end of `block` makes of the plan that the block before left.
 
     What was drawn stands until the task has started or ended, or its node could not start it any
@@ -133,7 +133,7 @@ def next_plan(before: Plan, block: BlockRef, line: Sequence[InLine], pool: Pool)
     }
     over = tuple(key for key in before.standing if key not in standing)
     drawn = tuple(_drawings(before, standing, block, line, pool))
-    return Turn(Plan(standing, armed_in(line, standing, pool)), drawn, over)
+    return Turn(AssignmentPlan(standing, armed_in(line, standing, pool)), drawn, over)
 
 
 def armed_in(
@@ -148,7 +148,7 @@ def armed_in(
     )
 
 
-def queue_of(line: Sequence[InLine], plan: Plan, block: int) -> list[InLine]:
+def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[InLine]:
     """Return what waits in the queue at the end of `block`, in order.
 
     A task that was created in this very block is not in it yet: the next block may draw for it.
@@ -165,7 +165,7 @@ def _still_stands(one: InLine, node: Address, pool: Pool) -> bool:
 
 
 def _drawings(
-    before: Plan,
+    before: AssignmentPlan,
     standing: dict[TaskKey, Address],
     block: BlockRef,
     line: Sequence[InLine],

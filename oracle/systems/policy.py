@@ -12,7 +12,7 @@ from oracle.domain.state.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PolicyInput:
     """The network at a block time in seconds: all that a policy sees beside its own memory.
 
     `nodes`: every node ever named, members or not. `taken`: nodes that must not get this task
@@ -26,7 +26,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CandidateVerdict:
     """What a policy says of one node and one task.
 
     `weight`: its share in the draw, in the policy's own unit, 0 or more; None: no candidate, for
@@ -47,12 +47,12 @@ class Follower(Protocol):
         """See one event; they come in order of position, before any verdict of a later time."""
         ...
 
-    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member of the scene for the task, ascending by address."""
         ...
 
 
-class Policy(Protocol):
+class SelectionPolicy(Protocol):
     """One way of picking nodes. Its name and version stand beside everything it decided."""
 
     @property

@@ -13,7 +13,7 @@ from oracle.domain.scoring.rule_json import json_value, kind_of, may_be_absent
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.policy import Policy
+from oracle.systems.policy import SelectionPolicy
 
 # The field in which a kind of policy keeps its numbers; what is not named here has none.
 _KEPT_IN: Mapping[type, str] = MappingProxyType(
@@ -28,13 +28,13 @@ _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
 _FRACTIONS = frozenset(each.name for each in fields(Weighting) if each.type is int)
 
 
-def parameters_of(policy: Policy) -> dict[str, str]:
+def parameters_of(policy: SelectionPolicy) -> dict[str, str]:
     """Return every number of a policy as the text that a change would have; it may have none."""
     value = _numbers_of(policy)
     return {each.name: _text(value, each) for each in _fields_of(value)}
 
 
-def tuned(policy: Policy, changes: Mapping[str, str]) -> Policy:
+def tuned(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
     """Return a policy with some of its own numbers changed; its name and version stay.
 
     A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
@@ -54,12 +54,12 @@ def tuned(policy: Policy, changes: Mapping[str, str]) -> Policy:
             raise ValueError(f"{name}: no such parameter of {policy.name} (there is {listed})")
     values = {name: _read(known[name], text.strip()) for name, text in changes.items()}
     whole: Any = policy
-    changed: Policy = replace(whole, **{_KEPT_IN[type(policy)]: replace(value, **values)})
+    changed: SelectionPolicy = replace(whole, **{_KEPT_IN[type(policy)]: replace(value, **values)})
     return changed
 
 
 def sorted_out(
-    changes: Mapping[str, str], rules: Collection[str], policy: Policy
+    changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the changes of the rules, and those of the policy's own numbers.
 
@@ -78,7 +78,7 @@ def sorted_out(
     return of_rules, {name: text for name, text in changes.items() if name in own}
 
 
-def _numbers_of(policy: Policy) -> Any:  # noqa: ANN401 - each kind of policy has its own
+def _numbers_of(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
     """Return the value that holds a policy's numbers, a dataclass; None: it has none."""
     place = _KEPT_IN.get(type(policy))
     return None if place is None else getattr(policy, place)

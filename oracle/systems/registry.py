@@ -15,7 +15,7 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.legacy_rule_sets import BASE as LEGACY
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
-from oracle.systems.policy import Policy
+from oracle.systems.policy import SelectionPolicy
 from oracle.systems.policy_overrides import tuned
 from oracle.systems.rule_overrides import changeable, changed, texts_of, whole
 
@@ -32,7 +32,7 @@ class System:
     version: int
     source: str
     summary: str
-    policy: Policy
+    policy: SelectionPolicy
     has_rules: bool
 
 
@@ -86,7 +86,7 @@ _SYSTEMS: tuple[System, ...] = (
 )
 
 # Policies that belong to no system as its first choice.
-_OTHER_POLICIES: tuple[Policy, ...] = (LEGACY_EQUAL_POLICY,)
+_OTHER_POLICIES: tuple[SelectionPolicy, ...] = (LEGACY_EQUAL_POLICY,)
 
 # Names of a whole system that stand for its default profile.
 _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
@@ -179,7 +179,7 @@ def rules_named(name: str) -> Rules:
     return rule_set(name)
 
 
-def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Policy:
+def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
     """Return a policy, with some of its own numbers changed; `pocket` is its profile `article`.
 
     `changes` maps names to text: `{"weight_floor": "0.01"}`; `tuning.parameters_of` has them all.
@@ -196,7 +196,7 @@ def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Policy:
     return tuned(known[wanted], changes)
 
 
-def policies() -> Mapping[str, Policy]:
+def policies() -> Mapping[str, SelectionPolicy]:
     """Return every policy by its name."""
     every = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
     return {policy.name: policy for policy in every}

@@ -33,7 +33,7 @@ SIMULATIONS = Counter(
 )
 
 
-class Distribution:
+class BucketCounts:
     """How often a value fell into each bucket; `bounds` are the buckets' upper ends."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -47,9 +47,9 @@ class Distribution:
         self._tally[bisect_left(self.bounds, value)] += 1
         self.total += value
 
-    def copy(self) -> "Distribution":
+    def copy(self) -> "BucketCounts":
         """Return another one that has counted the same."""
-        copied = Distribution(self.bounds)
+        copied = BucketCounts(self.bounds)
         copied._tally = self._tally[:]
         copied.total = self.total
         return copied
@@ -72,10 +72,10 @@ class Totals:
     outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
     gas: Tally[str] = field(default_factory=Tally)
     wei: Tally[str] = field(default_factory=Tally)
-    to_mined: dict[str, Distribution] = field(default_factory=dict)
-    to_final: dict[str, Distribution] = field(default_factory=dict)
-    blocks: dict[str, Distribution] = field(default_factory=dict)
-    bumps: dict[str, Distribution] = field(default_factory=dict)
+    to_mined: dict[str, BucketCounts] = field(default_factory=dict)
+    to_final: dict[str, BucketCounts] = field(default_factory=dict)
+    blocks: dict[str, BucketCounts] = field(default_factory=dict)
+    bumps: dict[str, BucketCounts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

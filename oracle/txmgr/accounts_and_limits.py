@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.rpc.endpoints.backoff import Rest
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.local import KeySigner
-from oracle.signing.mute import MuteSigner
+from oracle.signing.mute import ReadOnlySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Caps, Fees, Market, quote
+from oracle.txmgr.client.fee_quote import Fees, Market, SendLimits, quote
 from oracle.txmgr.client.send_raw import show_zeros
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class ReporterKeys:
     """The signer signs statements and has no ether; the transmitter pays and has no rights.
 
     Either may be absent (None): a process that only signs, or only sends.
@@ -38,7 +38,7 @@ class Keys:
             _check_apart(signer, transmitter)
 
     @classmethod
-    def open(cls, signer: KeyFiles, transmitter: KeyFiles) -> "Keys":
+    def open(cls, signer: KeyFiles, transmitter: KeyFiles) -> "ReporterKeys":
         """Unlock both.
 
         Raises:
@@ -67,7 +67,7 @@ def _check_apart(signer: Signer, transmitter: Signer) -> None:
         )
 
 
-class Publisher:
+class SenderAccount:
     """Made without keys it can only look and try; with keys it can sign, and so send."""
 
     def __init__(
@@ -75,23 +75,23 @@ class Publisher:
         urls: Sequence[str],
         *,
         domain: Domain,
-        caps: Caps,
-        keys: Keys | Signer | None = None,
+        caps: SendLimits,
+        keys: ReporterKeys | Signer | None = None,
     ) -> None:
         """`keys` a single signer: it sends and pays, and there are no statements to sign."""
-        self.lines = Lines([Line(url) for url in urls])
+        self.lines = PoolView([JsonRpcClient(url) for url in urls])
         show_zeros(self.lines)
         self.domain = domain
         self.caps = caps
         self.contract = OracleContract(self.lines, domain.contract)
         # When a key that refused, or answered wrongly, may be asked again.
-        self.signer_rest = Rest(time.monotonic)
-        self.payer_rest = Rest(time.monotonic)
-        self._keys = keys if isinstance(keys, Keys) else None
-        self._payer = keys.transmitter if isinstance(keys, Keys) else keys
+        self.signer_rest = Backoff(time.monotonic)
+        self.payer_rest = Backoff(time.monotonic)
+        self._keys = keys if isinstance(keys, ReporterKeys) else None
+        self._payer = keys.transmitter if isinstance(keys, ReporterKeys) else keys
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> ReporterKeys:
         """The keys of reports, one of them or both.
 
         Raises:
@@ -164,7 +164,7 @@ class Publisher:
         """
         return ask_market(self.lines, self.caps)
 
-    def muted(self) -> "Publisher":
+    def muted(self) -> "SenderAccount":
         """Return one of the same accounts that signs nothing; its lines are this one's."""
         return _Muted(self)
 
@@ -173,13 +173,13 @@ class Publisher:
         self.lines.close()
 
 
-class _Muted(Publisher):
-    def __init__(self, told: Publisher) -> None:
+class _Muted(SenderAccount):
+    def __init__(self, told: SenderAccount) -> None:
         vars(self).update(vars(told))
         if told.has_keys:
-            self._keys = Keys(_mute(told.keys.signer), _mute(told.keys.transmitter))
+            self._keys = ReporterKeys(_mute(told.keys.signer), _mute(told.keys.transmitter))
         self._payer = _mute(told.payer if told.has_payer else None)
 
 
 def _mute(key: Signer | None) -> Signer | None:
-    return None if key is None else MuteSigner(key.address)
+    return None if key is None else ReadOnlySigner(key.address)

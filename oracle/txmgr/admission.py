@@ -7,13 +7,13 @@ from oracle.kickouts.withdrawing import AGAINST
 from oracle.quorum.resigning import refused
 from oracle.reporting.sanity_gate import is_holding
 from oracle.reporting.submission import why_not_worth
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Intent, IntentKind, IntentState, Wish
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import CallRequest, Intent, IntentKind, IntentState
 from oracle.telemetry.sending_metrics import TOO_BIG
 from oracle.txmgr.budget import role, room, show, why_not, why_poor
-from oracle.txmgr.client.preflight import Outcome, Verdict, preflight
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
 from oracle.txmgr.client.trials import count
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import end, wait, wait_until
 from oracle.txmgr.inclusion_time import why_too_late
 from oracle.txmgr.replacement.call_replacement import stuck_push
@@ -27,8 +27,8 @@ NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
 
 
 def _look_again(
-    desk: Desk, intent: Intent, heads: Heads
-) -> tuple[Verdict, None] | tuple[None, Step | None]:
+    desk: TxContext, intent: Intent, heads: Heads
+) -> tuple[PreflightResult, None] | tuple[None, StepResult | None]:
     """Tell what the call would do now; else end or postpone it, and return that step.
 
     A nonce that it has is free again then: what nothing was signed for keeps nobody waiting.
@@ -42,12 +42,12 @@ def _look_again(
     wish = intent.wish
     verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
     count(wish.kind, verdict)
-    if verdict.outcome is not Outcome.OK:
+    if verdict.outcome is not PreflightOutcome.OK:
         return None, refused(desk, intent, verdict, heads)
     return verdict, None
 
 
-def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, str] | None:
+def _overtaken(desk: TxContext, intent: Intent, heads: Heads) -> tuple[IntentState, str] | None:
     """Tell why the call must never go; None: it still may.
 
     A kickout may have waited for ether, a cap or a human while its node recovered, a start while
@@ -74,16 +74,16 @@ def _overtaken(desk: Desk, intent: Intent, heads: Heads) -> tuple[IntentState, s
     return None
 
 
-def _is_too_late(wish: Wish, now: int) -> bool:
+def _is_too_late(wish: CallRequest, now: int) -> bool:
     return wish.deadline is not None and now > wish.deadline
 
 
-def _is_taken(unit: Unit, wish: Wish) -> bool:
+def _is_taken(unit: UnitOfWork, wish: CallRequest) -> bool:
     """Tell whether a report became the push's round, ours or another: by what was folded."""
     return wish.round is not None and unit.rounds.accepted_round(wish.round) is not None
 
 
-def _why_rest(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str] | None:
+def _why_rest(desk: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
     """Tell why a call that rests on the state waits, as (class, text); None: it need not."""
     kind = intent.wish.kind
     with desk.store.reading() as unit:
@@ -94,7 +94,7 @@ def _why_rest(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str] | Non
         return _why_nobody(unit, heads) if kind in _AGAINST else None
 
 
-def _why_nobody(unit: Unit, heads: Heads) -> tuple[str, str] | None:
+def _why_nobody(unit: UnitOfWork, heads: Heads) -> tuple[str, str] | None:
     """Tell why nobody is kicked out now; None: somebody may be."""
     if heads.stalled:
         return "stalled", "the chain stands still"
@@ -102,7 +102,7 @@ def _why_nobody(unit: Unit, heads: Heads) -> tuple[str, str] | None:
     return ("gated", "a report is held for a human") if is_holding(unit) else None
 
 
-def ready_next(desk: Desk, heads: Heads) -> Step | None:
+def ready_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Make the most urgent planned call ready; None: none can be now."""
     with desk.store.reading() as unit:
         waiting = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
@@ -115,7 +115,7 @@ def ready_next(desk: Desk, heads: Heads) -> Step | None:
     return next((step for step in steps if step is not None), None)
 
 
-def _is_to_look_at(unit: Unit, wish: Wish, now: int) -> bool:
+def _is_to_look_at(unit: UnitOfWork, wish: CallRequest, now: int) -> bool:
     """Tell whether a call's time has come, or its end: that is not waited for.
 
     A pause may have been lifted before its time; and whoever left the others a head start would
@@ -125,7 +125,7 @@ def _is_to_look_at(unit: Unit, wish: Wish, now: int) -> bool:
     return (wish.not_before or 0) <= now or _is_too_late(wish, now) or is_over
 
 
-def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
+def _ready(desk: TxContext, intent: Intent, heads: Heads) -> StepResult | None:
     verdict, step = look_around(desk, intent, heads)
     if verdict is None:
         return step
@@ -146,12 +146,12 @@ def _ready(desk: Desk, intent: Intent, heads: Heads) -> Step | None:
         return wait(desk, intent, heads, (error_class, priced))
     with desk.writing() as unit:
         unit.outbox.intents.make_ready(intent, limit, cost, desk.stamp)
-    return Step(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
+    return StepResult(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
 
 
 def look_around(
-    desk: Desk, intent: Intent, heads: Heads
-) -> tuple[Verdict, None] | tuple[None, Step | None]:
+    desk: TxContext, intent: Intent, heads: Heads
+) -> tuple[PreflightResult, None] | tuple[None, StepResult | None]:
     """As `_look_again`; and a call that another transmitter is seen to bring waits for that.
 
     Asked once more before the signature: then it is a turn to its sending, and no longer.
@@ -163,7 +163,7 @@ def look_around(
     return (verdict, None) if left is None else (None, wait_until(desk, intent, *left))
 
 
-def _obstacle(desk: Desk, intent: Intent, cost: int) -> tuple[str, str] | None:
+def _obstacle(desk: TxContext, intent: Intent, cost: int) -> tuple[str, str] | None:
     """Tell why we cannot pay `cost` wei now: the budgets, or our ether.
 
     A push that will take the nonce of a dead one needs no more than the dearer of the two.

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Attempt, PauseKind, Slot
-from oracle.txmgr.client.send_raw import Answer, Sent, send, send_all
-from oracle.txmgr.context import Desk, Step
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
+from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send, send_all
+from oracle.txmgr.context import StepResult, TxContext
 
 # Nothing more of this account is worth a try until this is put right.
 _PAUSES = {
-    Answer.FUNDS: PauseKind.FUNDS,
-    Answer.CAP: PauseKind.CONFIG,
-    Answer.CHAIN: PauseKind.CHAIN,
-    Answer.MALFORMED: PauseKind.MALFORMED,
+    SendOutcome.FUNDS: PauseKind.FUNDS,
+    SendOutcome.CAP: PauseKind.CONFIG,
+    SendOutcome.CHAIN: PauseKind.CHAIN,
+    SendOutcome.MALFORMED: PauseKind.MALFORMED,
 }
 
 
-def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step:
+def send_attempt(desk: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads) -> StepResult:
     """Send stored bytes, first or again, and note how it went.
 
     Whoever dies before the note sends the same bytes once more: same nonce, same hash.
@@ -32,12 +32,12 @@ def send_attempt(desk: Desk, slot: Slot, attempt: Attempt, heads: Heads) -> Step
         _note(unit, desk, (slot, attempt), sent, heads)
     _stop_at(sent)
     told = f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()
-    return Step("sent", attempt.intent_id, told)
+    return StepResult("sent", attempt.intent_id, told)
 
 
 def send_attempts(
-    desk: Desk, unsent: Sequence[tuple[Slot, Attempt]], heads: Heads
-) -> Sequence[Sent]:
+    desk: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+) -> Sequence[SendResult]:
     """Send several as `send_attempt` does each, by one batch for each endpoint.
 
     Raises:
@@ -54,7 +54,11 @@ def send_attempts(
 
 
 def _note(
-    unit: Unit, desk: Desk, sent_now: tuple[Slot, Attempt], sent: Sent, heads: Heads
+    unit: UnitOfWork,
+    desk: TxContext,
+    sent_now: tuple[NonceSlot, Attempt],
+    sent: SendResult,
+    heads: Heads,
 ) -> None:
     slot, attempt = sent_now
     error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
@@ -65,8 +69,8 @@ def _note(
         senders.pause(desk.account, kind, f"{sent.answer}: {sent.text}", desk.stamp)
 
 
-def _stop_at(sent: Sent) -> None:
-    if sent.answer is Answer.CHAIN:
+def _stop_at(sent: SendResult) -> None:
+    if sent.answer is SendOutcome.CHAIN:
         raise FatalError(
             f"an endpoint says that a transaction of ours is not of its chain: {sent.text}; "
             "check chain.endpoints, then `qos-oracle outbox release` the account"

@@ -3,12 +3,12 @@
 Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
 """
 
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Account, Attempt, Intent, IntentKind, Paid, Slot
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Account, Attempt, Intent, IntentKind, NonceSlot, Paid
 from oracle.telemetry.sending_metrics import BUDGET_USED
 from oracle.txmgr.client.l1_fees import operator_fee
 from oracle.txmgr.client.receipts import Receipt
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 HOUR = 3_600
 DAY = 86_400
@@ -18,22 +18,22 @@ Why = tuple[str, str]
 SPENT: Why = ("day_cap", "max_cost_per_day_wei or max_cost_per_hour_wei is spent or reserved")
 
 
-def role(desk: Desk) -> str:
+def role(desk: TxContext) -> str:
     """Return what the account is for, as metrics name it."""
     return "transmitter" if desk.dispatch is None else "dispatcher"
 
 
-def left(unit: Unit, desk: Desk) -> int:
+def left(unit: UnitOfWork, desk: TxContext) -> int:
     """Return what the limits of an hour and a day leave for new transactions."""
     return min(limit - spent for _, limit, spent in _spent(unit, desk))
 
 
-def room(unit: Unit, desk: Desk, slot: Slot) -> int:
+def room(unit: UnitOfWork, desk: TxContext, slot: NonceSlot) -> int:
     """Return what a nonce without a receipt may cost: what it reserves already is included."""
     return tightest(unit, desk, slot)[0]
 
 
-def tightest(unit: Unit, desk: Desk, slot: Slot) -> tuple[int, str]:
+def tightest(unit: UnitOfWork, desk: TxContext, slot: NonceSlot) -> tuple[int, str]:
     """Return what a nonce without a receipt may cost in all, and which setting says so."""
     own = unit.outbox.slots.cost_of(slot)
     rooms = [(desk.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
@@ -44,7 +44,7 @@ def tightest(unit: Unit, desk: Desk, slot: Slot) -> tuple[int, str]:
     return min(rooms)
 
 
-def kept_from(desk: Desk, intent: Intent) -> int:
+def kept_from(desk: TxContext, intent: Intent) -> int:
     """Return what of the budgets is not for this call of the dispatcher, in wei.
 
     Whoever floods the queue does not keep the starts from being paid for.
@@ -54,7 +54,7 @@ def kept_from(desk: Desk, intent: Intent) -> int:
     return 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
 
 
-def why_not(unit: Unit, desk: Desk, cost: int) -> Why | None:
+def why_not(unit: UnitOfWork, desk: TxContext, cost: int) -> Why | None:
     """Tell why a new transaction may not cost so much now; None: it may."""
     most = desk.publisher.caps.cost_per_transaction
     if cost > most:
@@ -70,7 +70,7 @@ def why_not(unit: Unit, desk: Desk, cost: int) -> Why | None:
 
 
 def why_poor(
-    unit: Unit, desk: Desk, balance: int, cost: int, own: Slot | None = None
+    unit: UnitOfWork, desk: TxContext, balance: int, cost: int, own: NonceSlot | None = None
 ) -> Why | None:
     """Tell why our ether does not suffice; None: it does.
 
@@ -87,7 +87,7 @@ def why_poor(
     return "funds", f"{desk.account.address} has {balance} wei and {needed}"
 
 
-def paid(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Paid:
+def paid(desk: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> Paid:
     """Return what a mined call is booked with.
 
     No more for gas than was signed: no block takes more. And no more in all than was reserved for
@@ -107,7 +107,7 @@ def paid(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Paid:
     return Paid(price, beside)
 
 
-def runway(unit: Unit, account: Account, balance: int, now: int) -> float | None:
+def runway(unit: UnitOfWork, account: Account, balance: int, now: int) -> float | None:
     """Return for how many seconds the balance lasts at the pace of the last 24 hours.
 
     None: nothing was spent. `now` in unix seconds.
@@ -116,14 +116,14 @@ def runway(unit: Unit, account: Account, balance: int, now: int) -> float | None
     return balance * DAY / spent if spent else None
 
 
-def show(unit: Unit, desk: Desk) -> None:
+def show(unit: UnitOfWork, desk: TxContext) -> None:
     """Let the metrics know how much of each limit is used."""
     for seconds, limit, spent in _spent(unit, desk):
         window = "hour" if seconds == HOUR else "day"
         BUDGET_USED.labels(role(desk), window).set(spent / limit)
 
 
-def _spent(unit: Unit, desk: Desk) -> list[tuple[int, int, int]]:
+def _spent(unit: UnitOfWork, desk: TxContext) -> list[tuple[int, int, int]]:
     """Return (seconds, limit, what is spent or reserved), for every window with a limit.
 
     What lies more than a day ahead is of a clock that was wrong: it would count for ever. What

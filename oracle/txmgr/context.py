@@ -6,28 +6,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from oracle.bindings.qos_oracle import OracleContract, Standing
+from oracle.bindings.qos_oracle import ContractStatus, OracleContract
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import Sanity
-from oracle.domain.reports.submission_policy import Patience
+from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.finality_halt import why_stopped
-from oracle.kickouts.proof import Prover
+from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.board import Board
-from oracle.quorum.lacking import Lack
-from oracle.quorum.peer_client import Peers
-from oracle.rpc.fanout import Lines
-from oracle.store.database import Store, Unit
+from oracle.quorum.lacking import MissingSignatures
+from oracle.quorum.peer_client import PeerClients
+from oracle.rpc.fanout import PoolView
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp
-from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_market import ask_market
 from oracle.txmgr.client.fee_quote import Fees, Market, quote
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.confirmation.nonce_searches import Searches
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from oracle.txmgr.turns import Turns
 
 # A call that is tried on the newest block runs in that block, which cannot see its own hash.
@@ -35,7 +35,7 @@ _BLOCKS_UNDER_HEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepResult:
     """What one step did, for one line of the log; `intent` is the outbox's number for it."""
 
     did: str
@@ -44,7 +44,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class TxContext:
     """One transmitter at work. It exists only where publishing was asked for.
 
     `epoch` is the lease's: every write is fenced by it. `clock` tells unix seconds, for the
@@ -59,7 +59,7 @@ class Desk:
     """
 
     store: Store
-    publisher: Publisher
+    publisher: SenderAccount
     rules: Rules
     rules_hash: Hash
     settings: ReportSettings
@@ -69,18 +69,18 @@ class Desk:
     level: Literal["soft", "safe"]
     evidence_folder: Path
     dispatch: DispatchSettings | None = None
-    sending: SendingSettings = field(default_factory=SendingSettings)
-    prover: Prover | None = None
-    patience: Patience = field(default_factory=Patience)
+    sending: SendSettings = field(default_factory=SendSettings)
+    prover: EvidenceVerifier | None = None
+    patience: SubmissionPolicy = field(default_factory=SubmissionPolicy)
     sanity: Sanity = field(default_factory=Sanity)
     # The OS user, where a command works here; None: the daemon.
     actor: str | None = None
     board: Board | None = None
-    peers: Peers | None = None
+    peers: PeerClients | None = None
     head_start: int = 0
     blocks_ahead: int = 0
     # What the next report still lacks of a quorum.
-    lack: Lack = field(default_factory=Lack)
+    lack: MissingSignatures = field(default_factory=MissingSignatures)
     # Since which block each planned call waits for its turn.
     turns: Turns = field(default_factory=Turns)
     # Which used nonces were searched for in the blocks in vain.
@@ -97,7 +97,7 @@ class Desk:
         return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
-    def writing(self) -> Iterator[Unit]:
+    def writing(self) -> Iterator[UnitOfWork]:
         """One transaction that nobody else's can overtake.
 
         Raises:
@@ -119,7 +119,7 @@ class Desk:
         with self.store.transaction() as unit:
             unit.lease.prove(self.epoch)
 
-    def lines(self) -> Lines:
+    def lines(self) -> PoolView:
         """Return the endpoints that have come as far as the fold; all of them, where none has."""
         with self.store.reading() as unit:
             cursor = unit.cursor.get()
@@ -155,7 +155,7 @@ class Desk:
         """
         return balance_of(self.lines(), self.account.address)
 
-    def standing(self) -> Standing:
+    def standing(self) -> ContractStatus:
         """Return how the contract stands at the newest block.
 
         Raises:
@@ -176,7 +176,7 @@ class Desk:
             )
         return heads.latest.number - _BLOCKS_UNDER_HEAD
 
-    def is_at_head(self, unit: Unit, heads: Heads) -> bool:
+    def is_at_head(self, unit: UnitOfWork, heads: Heads) -> bool:
         """Tell whether the fold has come to the head: what it holds is how things are now."""
         cursor = unit.cursor.get()
         return cursor is not None and cursor.number >= heads.latest.number - _BLOCKS_UNDER_HEAD

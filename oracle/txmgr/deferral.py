@@ -2,11 +2,11 @@
 
 from oracle.bindings.contract_errors import OF_REST, Action
 from oracle.chain.heads import Heads
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState, PauseKind
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.client.preflight import Verdict
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.context import StepResult, TxContext
 
 _ENDS = {
     Action.RENEW: IntentState.EXPIRED,
@@ -21,7 +21,9 @@ WITHOUT_EFFECT_CLASS = "without_effect"
 _STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 
 
-def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step | None:
+def not_now(
+    desk: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
+) -> StepResult | None:
     """Follow the table of refusals: wait, or end."""
     refusal = verdict.refusal
     if refusal is None:
@@ -39,28 +41,32 @@ def not_now(desk: Desk, intent: Intent, verdict: Verdict, heads: Heads) -> Step 
     return end(desk, intent, _ENDS[refusal.action], verdict.reason)
 
 
-def wait(desk: Desk, intent: Intent, heads: Heads, why: tuple[str, str]) -> Step | None:
+def wait(desk: TxContext, intent: Intent, heads: Heads, why: tuple[str, str]) -> StepResult | None:
     """Look again at the next block; None: it waits already, for the same (class, text)."""
     return wait_until(desk, intent, heads.latest.time + 1, why)
 
 
-def wait_until(desk: Desk, intent: Intent, until: int, why: tuple[str, str]) -> Step | None:
+def wait_until(
+    desk: TxContext, intent: Intent, until: int, why: tuple[str, str]
+) -> StepResult | None:
     """Look again from a chain time on; None: it waits already, for the same (class, text)."""
     with desk.writing() as unit:
         is_news = unit.outbox.intents.postpone(intent, until, why, desk.stamp)
     kind, text = why
-    return Step(f"{intent.wish.kind} waits", intent.id, f"{kind}: {text}") if is_news else None
+    return (
+        StepResult(f"{intent.wish.kind} waits", intent.id, f"{kind}: {text}") if is_news else None
+    )
 
 
-def end(desk: Desk, intent: Intent, state: IntentState, reason: str) -> Step:
+def end(desk: TxContext, intent: Intent, state: IntentState, reason: str) -> StepResult:
     """End a call that was never sent, and say what that means for its report."""
     with desk.writing() as unit:
         unit.outbox.intents.end(intent, state, reason, desk.stamp)
         close_report(unit, intent, reason)
-    return Step(f"{intent.wish.kind} {state}", intent.id, reason)
+    return StepResult(f"{intent.wish.kind} {state}", intent.id, reason)
 
 
-def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
+def close_report(unit: UnitOfWork, intent: Intent, reason: str | None) -> None:
     """Mark the report of a push that has ended; `reason` None: it landed.
 
     Another transmitter may have brought the same report: what the chain accepted counts, once
@@ -82,7 +88,7 @@ def close_report(unit: Unit, intent: Intent, reason: str | None) -> None:
         unit.reports.mark(period, ReportState.MISSED, reason)
 
 
-def held_back(unit: Unit, account: Account) -> set[tuple[IntentKind, str]]:
+def held_back(unit: UnitOfWork, account: Account) -> set[tuple[IntentKind, str]]:
     """Return what, as (kind, subject), is not planned anew before a person says so."""
     held = unit.outbox.intents.in_states(account, [IntentState.HELD])
     return {(one.wish.kind, one.wish.subject) for one in held if one.error_class in _STOPS}

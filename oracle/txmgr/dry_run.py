@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from oracle.kickouts.proof import Proof, Prover
+from oracle.kickouts.proof import EvidenceProof, EvidenceVerifier
 from oracle.signing.mute import SignatureWantedError
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 
 class WriteWantedError(Exception):
@@ -21,7 +21,7 @@ class WriteWantedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal(Desk):
+class DryRunContext(TxContext):
     """Stops whoever wants to write or send; its keys stop whoever wants a signature."""
 
     @override
@@ -34,15 +34,17 @@ class Rehearsal(Desk):
 
 
 @dataclass(frozen=True, slots=True)
-class _Looker(Prover):
+class _Looker(EvidenceVerifier):
     """Verifies nothing: what would come of it is written down."""
 
     @override
-    def prove(self, proof: Proof) -> NoReturn:
+    def prove(self, proof: EvidenceProof) -> NoReturn:
         raise WriteWantedError
 
 
-def rehearse(desk: Desk, act: Callable[[Desk], Step | None], otherwise: str) -> str | None:
+def rehearse(
+    desk: TxContext, act: Callable[[TxContext], StepResult | None], otherwise: str
+) -> str | None:
     """Say what an act at this desk would sign, else `otherwise`; None: it would do nothing.
 
     Raises:
@@ -58,7 +60,7 @@ def rehearse(desk: Desk, act: Callable[[Desk], Step | None], otherwise: str) -> 
     return None if step is None else f"{step.did} {step.detail}".rstrip()
 
 
-def _rehearsal(desk: Desk, folder: Path) -> Rehearsal:
+def _rehearsal(desk: TxContext, folder: Path) -> DryRunContext:
     """Seat the same at another desk; evidence is laid down in a folder that goes away."""
     prover = desk.prover
     given = {field.name: getattr(desk, field.name) for field in fields(desk)}
@@ -66,4 +68,4 @@ def _rehearsal(desk: Desk, folder: Path) -> Rehearsal:
     given["evidence_folder"] = folder
     if prover is not None:
         given["prover"] = _Looker(prover.chain, prover.store, prover.folder, prover.manner)
-    return Rehearsal(**given)
+    return DryRunContext(**given)

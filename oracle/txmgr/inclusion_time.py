@@ -5,8 +5,8 @@ A push that comes after its deadline reverts and costs its gas; the next report 
 
 from itertools import pairwise
 
-from oracle.store.database import Unit
-from oracle.txmgr.context import Desk
+from oracle.store.database import UnitOfWork
+from oracle.txmgr.context import TxContext
 
 # What landed last is measured, and at what pace the newest blocks came.
 _LANDED, _BLOCKS = 20, 64
@@ -14,7 +14,7 @@ _LANDED, _BLOCKS = 20, 64
 _LEAST_BLOCKS = 2
 
 
-def why_too_late(desk: Desk, unit: Unit, deadline: int | None, now: int) -> str | None:
+def why_too_late(desk: TxContext, unit: UnitOfWork, deadline: int | None, now: int) -> str | None:
     """Tell why a call cannot land any more by its deadline, in chain time; None: it may."""
     if deadline is None:
         return None
@@ -26,7 +26,7 @@ def why_too_late(desk: Desk, unit: Unit, deadline: int | None, now: int) -> str 
     return f"its deadline is {deadline - now} s away, and to land may take {margin} s"
 
 
-def margin_seconds(desk: Desk, unit: Unit) -> int:
+def margin_seconds(desk: TxContext, unit: UnitOfWork) -> int:
     """Return for how long before a deadline nothing is signed for it, in seconds of the chain.
 
     As many blocks as all but the slowest twentieth of what landed last took, from the first
@@ -39,7 +39,7 @@ def margin_seconds(desk: Desk, unit: Unit) -> int:
     return min(seconds, desk.settings.ttl_seconds // 2)
 
 
-def _seconds_of(unit: Unit, blocks: int) -> int:
+def _seconds_of(unit: UnitOfWork, blocks: int) -> int:
     """Return how long so many blocks take: as all but the longest quarter of the newest did."""
     newest = unit.blocks.newest()
     known = [] if newest is None else unit.blocks.between(newest.number - _BLOCKS, newest.number)

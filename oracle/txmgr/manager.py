@@ -7,19 +7,19 @@ between two of them goes on with the same nonce and the same bytes.
 from oracle.chain.heads import Heads
 from oracle.reporting.retrying import retry_next
 from oracle.reporting.submission import why_not_worth
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     AttemptReason,
     Intent,
     IntentKind,
     IntentState,
-    Slot,
-    SlotState,
+    NonceSlot,
+    NonceState,
 )
 from oracle.txmgr.admission import look_around, ready_next
 from oracle.txmgr.broadcaster import send_attempt
 from oracle.txmgr.budget import why_not, why_poor
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import wait
 from oracle.txmgr.replacement.call_replacement import retarget_next
 from oracle.txmgr.replacement.fee_bump import bump_next
@@ -28,7 +28,7 @@ from oracle.txmgr.signing import may_sign, resume_refused
 from oracle.txmgr.signing_queue import l1_cost, signed_call
 
 
-def publish_next(desk: Desk, heads: Heads) -> Step | None:
+def publish_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Take the most urgent step towards the chain; None: nothing to take now.
 
     What has a nonce goes first, so that no higher nonce ever waits for a lower one.
@@ -48,7 +48,7 @@ def publish_next(desk: Desk, heads: Heads) -> Step | None:
     )
 
 
-def _assign_next(desk: Desk, heads: Heads) -> Step | None:
+def _assign_next(desk: TxContext, heads: Heads) -> StepResult | None:
     account = desk.account
     with desk.store.reading() as unit:
         if _first_free(unit, desk) is None or not may_sign(desk):
@@ -65,14 +65,14 @@ def _assign_next(desk: Desk, heads: Heads) -> Step | None:
         why = why_not(unit, desk, cost) or why_poor(unit, desk, balance, cost) or worthless
         if why is not None:
             outbox.intents.postpone(intent, heads.latest.time + 1, why, desk.stamp)
-            return Step(f"{intent.wish.kind} waits", intent.id, ": ".join(why))
+            return StepResult(f"{intent.wish.kind} waits", intent.id, ": ".join(why))
         vacant = outbox.slots.vacant(account)
         nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
         outbox.slots.open(intent, nonce, heads.latest.number, desk.stamp)
-    return Step(f"{intent.wish.kind} assigned", intent.id, f"nonce {nonce}")
+    return StepResult(f"{intent.wish.kind} assigned", intent.id, f"nonce {nonce}")
 
 
-def _first_free(unit: Unit, desk: Desk) -> Intent | None:
+def _first_free(unit: UnitOfWork, desk: TxContext) -> Intent | None:
     """Return the first that may go now: a push waits for a push that is on its way."""
     ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
     if not ready or unit.outbox.senders.paused_because(desk.account) is not None:
@@ -88,7 +88,7 @@ def _first_free(unit: Unit, desk: Desk) -> Intent | None:
     )
 
 
-def _sign_next(desk: Desk, heads: Heads) -> Step | None:
+def _sign_next(desk: TxContext, heads: Heads) -> StepResult | None:
     with desk.store.reading() as unit:
         work = _unsigned(unit, desk)
     if work is None or not may_sign(desk):
@@ -105,13 +105,13 @@ def _sign_next(desk: Desk, heads: Heads) -> Step | None:
     signed = signed_call(desk, intent, slot.nonce, fees)
     with desk.writing() as unit:
         unit.outbox.slots.sign(slot, signed, AttemptReason.FIRST, desk.stamp)
-    return Step(f"{intent.wish.kind} signed", intent.id, signed.tx_hash)
+    return StepResult(f"{intent.wish.kind} signed", intent.id, signed.tx_hash)
 
 
-def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
+def _unsigned(unit: UnitOfWork, desk: TxContext) -> tuple[NonceSlot, Intent] | None:
     """Return the lowest nonce that waits for a signature."""
     for slot in unit.outbox.slots.watched(desk.account):
-        if slot.state is not SlotState.OPEN:
+        if slot.state is not NonceState.OPEN:
             continue
         intent = unit.outbox.intents.named(slot.intent_id)
         if (
@@ -123,7 +123,7 @@ def _unsigned(unit: Unit, desk: Desk) -> tuple[Slot, Intent] | None:
     return None
 
 
-def _send_next(desk: Desk, heads: Heads) -> Step | None:
+def _send_next(desk: TxContext, heads: Heads) -> StepResult | None:
     with desk.store.reading() as unit:
         unsent = [
             (slot, attempt)

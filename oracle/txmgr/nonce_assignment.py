@@ -12,16 +12,16 @@ from itertools import takewhile
 from oracle.bindings.task_network import without_as_of
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import is_as_wanted, wanted_now
-from oracle.store.database import Unit
-from oracle.store.outbox.records import AttemptReason, Intent, IntentState, Slot, SlotState
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import AttemptReason, Intent, IntentState, NonceSlot, NonceState
 from oracle.txmgr.admission import NOT_WANTED
 from oracle.txmgr.broadcaster import send_attempts
 from oracle.txmgr.budget import SPENT, kept_from, left, show
 from oracle.txmgr.client.fee_quote import Fees
-from oracle.txmgr.client.preflight import Outcome, Verdict, preflight_all
-from oracle.txmgr.client.receipts import Call
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight_all
+from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.client.trials import count
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import end, wait
 from oracle.txmgr.replacement.fee_bump import bump_next
 from oracle.txmgr.replenishing import resume_funded
@@ -31,7 +31,7 @@ from oracle.txmgr.signing_queue import gas_of_block, l1_cost, limit_for, signed_
 # Endpoints take batches of a hundred.
 _AT_ONCE = 100
 
-_Work = tuple[Slot, Intent]
+_Work = tuple[NonceSlot, Intent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class _Look:
 
     intent: Intent
     is_blind: bool
-    verdict: Verdict | None
+    verdict: PreflightResult | None
 
     @property
     def is_good(self) -> bool:
         """It would work now."""
-        return self.verdict is not None and self.verdict.outcome is Outcome.OK
+        return self.verdict is not None and self.verdict.outcome is PreflightOutcome.OK
 
     @property
     def gas(self) -> int:
@@ -53,7 +53,7 @@ class _Look:
         return 0 if self.verdict is None else self.verdict.gas
 
 
-def convoy_next(desk: Desk, heads: Heads) -> Step | None:
+def convoy_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Take the most urgent step, with everything that it can be taken with; None: nothing.
 
     What has a nonce goes first, as in `publishing.publish_next`.
@@ -71,7 +71,7 @@ def convoy_next(desk: Desk, heads: Heads) -> Step | None:
     )
 
 
-def _ready_all(desk: Desk, heads: Heads) -> Step | None:
+def _ready_all(desk: TxContext, heads: Heads) -> StepResult | None:
     with desk.store.reading() as unit:
         planned = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
     due = [one for one in planned if (one.wish.not_before or 0) <= heads.latest.time]
@@ -89,7 +89,9 @@ def _ready_all(desk: Desk, heads: Heads) -> Step | None:
     return _first(steps)
 
 
-def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list[Step | None]:
+def _price(
+    desk: TxContext, looks: Sequence[_Look], fees: Fees, heads: Heads
+) -> list[StepResult | None]:
     """Make ready what the caps and our ether allow; the others wait with the reason."""
     account, most = desk.account, desk.publisher.caps.cost_per_transaction
     balance = desk.balance()
@@ -98,7 +100,7 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
         show(unit, desk)
         ether = balance - unit.outbox.slots.reserved(account)
         budget = left(unit, desk)
-    steps: list[Step | None] = []
+    steps: list[StepResult | None] = []
     affordable: list[tuple[Intent, int, int]] = []
     for look in looks:
         calldata = look.intent.wish.calldata
@@ -123,7 +125,7 @@ def _price(desk: Desk, looks: Sequence[_Look], fees: Fees, heads: Heads) -> list
     return steps
 
 
-def _made_ready(desk: Desk, affordable: Sequence[tuple[Intent, int, int]]) -> Step:
+def _made_ready(desk: TxContext, affordable: Sequence[tuple[Intent, int, int]]) -> StepResult:
     stamp = desk.stamp
     with desk.writing() as unit:
         for intent, limit, cost in affordable:
@@ -131,7 +133,7 @@ def _made_ready(desk: Desk, affordable: Sequence[tuple[Intent, int, int]]) -> St
     return _step("ready", [intent for intent, _, _ in affordable])
 
 
-def _assign_all(desk: Desk, heads: Heads) -> Step | None:
+def _assign_all(desk: TxContext, heads: Heads) -> StepResult | None:
     with desk.store.reading() as unit:
         if not _ready(unit, desk) or not may_sign(desk):
             return None
@@ -160,13 +162,13 @@ def _why_not(cost: int, ether: int) -> tuple[str, str]:
     return SPENT
 
 
-def _ready(unit: Unit, desk: Desk) -> list[Intent]:
+def _ready(unit: UnitOfWork, desk: TxContext) -> list[Intent]:
     if unit.outbox.senders.paused_because(desk.account) is not None:
         return []
     return unit.outbox.intents.in_states(desk.account, [IntentState.READY])[:_AT_ONCE]
 
 
-def _sign_all(desk: Desk, heads: Heads) -> Step | None:
+def _sign_all(desk: TxContext, heads: Heads) -> StepResult | None:
     """Sign the lowest nonces that wait for it, up to the first that must not be signed."""
     with desk.store.reading() as unit:
         work = _unsigned(unit, desk)
@@ -194,7 +196,7 @@ def _sign_all(desk: Desk, heads: Heads) -> Step | None:
     return _step("signed", [intent for _, intent in good])
 
 
-def _most_per_gas(desk: Desk, intent: Intent) -> int:
+def _most_per_gas(desk: TxContext, intent: Intent) -> int:
     """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
     limit = intent.gas_limit or 1
     return ((intent.max_cost_wei or 0) - l1_cost(desk, intent.wish.calldata, limit)) // limit
@@ -204,20 +206,20 @@ def _fits(look: _Look) -> bool:
     return look.is_good and look.gas <= (look.intent.gas_limit or 0)
 
 
-def _unsigned(unit: Unit, desk: Desk) -> list[_Work]:
+def _unsigned(unit: UnitOfWork, desk: TxContext) -> list[_Work]:
     """Return what has a nonce and no bytes, the lowest nonce first."""
     assigned = unit.outbox.intents.in_states(desk.account, [IntentState.ASSIGNED])
     by_nonce = {intent.nonce: intent for intent in assigned}
     return [
         (slot, by_nonce[slot.nonce])
         for slot in unit.outbox.slots.watched(desk.account)
-        if slot.state is SlotState.OPEN
+        if slot.state is NonceState.OPEN
         and slot.nonce in by_nonce
         and not unit.outbox.slots.attempts(slot)
     ]
 
 
-def _give_back(desk: Desk, work: Sequence[_Work], heads: Heads) -> Step:
+def _give_back(desk: TxContext, work: Sequence[_Work], heads: Heads) -> StepResult:
     """Take the nonces back that lie above a vacant one; their calls get the lowest ones anew."""
     why = ("lower_nonce", "a lower nonce became free")
     stamp = desk.stamp
@@ -227,7 +229,7 @@ def _give_back(desk: Desk, work: Sequence[_Work], heads: Heads) -> Step:
     return _step("gave back", [intent for _, intent in work])
 
 
-def _send_all(desk: Desk, heads: Heads) -> Step | None:
+def _send_all(desk: TxContext, heads: Heads) -> StepResult | None:
     """Send stored bytes for the first time, and note how it went.
 
     Whoever dies before the note sends the same bytes once more: same nonces, same hashes.
@@ -244,10 +246,10 @@ def _send_all(desk: Desk, heads: Heads) -> Step | None:
     answers = send_attempts(desk, unsent, heads)
     refused = [sent.text for sent in answers if not sent.is_accepted]
     said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
-    return Step("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")
+    return StepResult("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")
 
 
-def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look]:
+def _looks_at(desk: TxContext, intents: Sequence[Intent], heads: Heads) -> list[_Look]:
     """Look whether each call is still wanted, and what it would do on the newest block."""
     with desk.store.reading() as unit:
         is_blind = desk.dispatch is None or not desk.is_at_head(unit, heads)
@@ -261,15 +263,15 @@ def _looks_at(desk: Desk, intents: Sequence[Intent], heads: Heads) -> list[_Look
     return [_Look(one, is_blind, verdicts.get(one.id)) for one in intents]
 
 
-def _trial(intent: Intent, heads: Heads) -> Call:
+def _trial(intent: Intent, heads: Heads) -> SimulatedCall:
     """Return what to try: a start as of the newest block without the check of that block."""
     wish = intent.wish
     is_newest = wish.as_of_block is not None and wish.as_of_block >= heads.latest.number
     calldata = without_as_of(wish.calldata) if is_newest else wish.calldata
-    return Call(wish.account.address, wish.contract, calldata)
+    return SimulatedCall(wish.account.address, wish.contract, calldata)
 
 
-def _turn_away(desk: Desk, look: _Look, heads: Heads) -> Step | None:
+def _turn_away(desk: TxContext, look: _Look, heads: Heads) -> StepResult | None:
     """End or postpone a call that cannot go now; a nonce that it has is free again then.
 
     A refusal ends nothing: the fold will see what the contract knows already, and then the call is
@@ -284,11 +286,11 @@ def _turn_away(desk: Desk, look: _Look, heads: Heads) -> Step | None:
     return wait(desk, look.intent, heads, (name or "unknown", verdict.reason))
 
 
-def _step(did: str, intents: Sequence[Intent]) -> Step:
+def _step(did: str, intents: Sequence[Intent]) -> StepResult:
     kinds = [intent.wish.kind.value for intent in intents]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return Step(did, intents[0].id, counted)
+    return StepResult(did, intents[0].id, counted)
 
 
-def _first(steps: Sequence[Step | None]) -> Step | None:
+def _first(steps: Sequence[StepResult | None]) -> StepResult | None:
     return next((step for step in steps if step is not None), None)

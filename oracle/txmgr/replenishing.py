@@ -2,10 +2,10 @@
 
 from oracle.store.outbox.records import IntentState, PauseKind
 from oracle.txmgr.budget import why_poor
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 
-def resume_funded(desk: Desk) -> Step | None:
+def resume_funded(desk: TxContext) -> StepResult | None:
     """End a pause for funds when the balance pays what is open and what is ready next.
 
     Raises:
@@ -22,4 +22,4 @@ def resume_funded(desk: Desk) -> Step | None:
         if why_poor(unit, desk, balance, cost) is not None:
             return None
         unit.outbox.senders.resume(desk.account, desk.stamp)
-    return Step("resumed", None, f"{desk.account.address} has {balance} wei")
+    return StepResult("resumed", None, f"{desk.account.address} has {balance} wei")

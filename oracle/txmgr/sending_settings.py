@@ -6,7 +6,7 @@ from oracle.txmgr.client.l1_fees import L1Fee
 
 
 @dataclass(frozen=True, slots=True)
-class SendingSettings:
+class SendSettings:
     """The numbers of `[limits]` that are no money (publishing.md 3.6).
 
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of the chain's

@@ -6,16 +6,21 @@ Whoever answered with something else than was asked for is not trusted before a 
 """
 
 from oracle.errors import TransientError
-from oracle.signing.signer import SignedBytes, SignerRefusedError, Transaction, WrongSignatureError
+from oracle.signing.signer import (
+    SignedBytes,
+    SignerRefusedError,
+    TransactionRequest,
+    WrongSignatureError,
+)
 from oracle.store.outbox.records import Pause, PauseKind
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 # How the reason of a pause begins that a human has to end.
 _WRONG = "wrong answer of the signer"
 _REFUSED = "the signer refused"
 
 
-def signed_by_payer(desk: Desk, transaction: Transaction) -> SignedBytes:
+def signed_by_payer(desk: TxContext, transaction: TransactionRequest) -> SignedBytes:
     """Return the signed transaction. Ask for it outside of a transaction of the database.
 
     Raises:
@@ -38,7 +43,7 @@ def signed_by_payer(desk: Desk, transaction: Transaction) -> SignedBytes:
     return signed
 
 
-def may_sign(desk: Desk) -> bool:
+def may_sign(desk: TxContext) -> bool:
     """Tell whether the key may be asked: it neither rests nor waits for a human, and is ours."""
     if desk.publisher.payer_rest.left() > 0:
         return False
@@ -47,7 +52,7 @@ def may_sign(desk: Desk) -> bool:
     return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
 
 
-def why_resting(desk: Desk) -> str | None:
+def why_resting(desk: TxContext) -> str | None:
     """Return why an account sends nothing that a person has to end; None: nothing of that kind.
 
     What ends by itself is not told, and neither is what an operator wished for.
@@ -65,7 +70,7 @@ def ends_by_itself(pause: Pause) -> bool:
     return refused or pause.kind is PauseKind.FUNDS
 
 
-def resume_refused(desk: Desk) -> Step | None:
+def resume_refused(desk: TxContext) -> StepResult | None:
     """End the pause of a key that refused once its rest is over: it is asked again."""
     with desk.store.reading() as unit:
         pause = unit.outbox.senders.paused_because(desk.account)
@@ -75,4 +80,4 @@ def resume_refused(desk: Desk) -> Step | None:
         return None
     with desk.writing() as unit:
         unit.outbox.senders.resume(desk.account, desk.stamp)
-    return Step("resumed", None, f"the signer of {desk.account.address} is asked again")
+    return StepResult("resumed", None, f"the signer of {desk.account.address} is asked again")

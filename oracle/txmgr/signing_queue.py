@@ -4,15 +4,17 @@ from collections.abc import Sequence
 
 from oracle.errors import TransientError
 from oracle.rpc.understanding import number_of, understood
-from oracle.signing.signer import Transaction
+from oracle.signing.signer import TransactionRequest
 from oracle.store.outbox.records import Attempt, Intent, SignedCall
 from oracle.txmgr.client.fee_quote import Fees, gas_limit, least_gas
 from oracle.txmgr.client.l1_fees import l1_fee
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.signing import signed_by_payer
 
 
-def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees, limit: int = 0) -> SignedCall:
+def signed_call(
+    desk: TxContext, intent: Intent, nonce: int, fees: Fees, limit: int = 0
+) -> SignedCall:
     """Sign the call of an intent that has this nonce; the caller stores the bytes at once.
 
     `limit` in gas; 0: the intent's own. Ask for it outside of a transaction.
@@ -24,7 +26,9 @@ def signed_call(desk: Desk, intent: Intent, nonce: int, fees: Fees, limit: int =
     desk.publisher.lines.check_chain(wish.account.chain_id)
     signed = signed_by_payer(
         desk,
-        Transaction(wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees),
+        TransactionRequest(
+            wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees
+        ),
     )
     return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
 
@@ -35,7 +39,7 @@ def limit_for(gas: int, calldata: str, most: int) -> int | None:
     return min(max(gas_limit(gas), least), most) if least <= most else None
 
 
-def gas_of_block(desk: Desk) -> int:
+def gas_of_block(desk: TxContext) -> int:
     """Return how much gas the newest block may hold, by the endpoint that tells the most.
 
     One that tells nonsense keeps no call waiting; too much is refused by a pool.
@@ -57,7 +61,7 @@ def gas_of_block(desk: Desk) -> int:
     return max(told)
 
 
-def l1_cost(desk: Desk, calldata: str, gas: int) -> int:
+def l1_cost(desk: TxContext, calldata: str, gas: int) -> int:
     """Return what a rollup takes for a call of `gas` beside it, in wei; elsewhere 0."""
     return l1_fee(desk.publisher.lines, desk.sending.l1_fee, calldata, gas)
 

@@ -5,10 +5,10 @@ counted in seconds of the chain and in its blocks: of a quick chain neither alon
 """
 
 from oracle.chain.heads import Heads
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentKind
 from oracle.txmgr.client.preflight import is_taken_in_pool
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.inclusion_time import margin_seconds, why_too_late
 
 # What another transmitter plans as well; whoever tells of a veto or a cancellation may be first.
@@ -24,7 +24,7 @@ _LEFT = "left_to_another"
 _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
-def why_not_our_turn(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str] | None:
+def why_not_our_turn(desk: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
     """Tell that those of a lower rank have not had their blocks yet, as (class, text); None: had.
 
     What a person sends by hand has no turn. Seconds are in the wish (`not_before`): a proposal
@@ -39,7 +39,7 @@ def why_not_our_turn(desk: Desk, intent: Intent, heads: Heads) -> tuple[str, str
 
 
 def until_when_left(
-    desk: Desk, intent: Intent, heads: Heads
+    desk: TxContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
     """Tell until when a call waits because another's is seen to wait for a block; None: it goes.
 
@@ -58,6 +58,6 @@ def until_when_left(
     return until, (_LEFT, _OF_ANOTHER)
 
 
-def _was_left(unit: Unit, intent: Intent) -> bool:
+def _was_left(unit: UnitOfWork, intent: Intent) -> bool:
     told = unit.outbox.journal.of_intent(intent.id)
     return any(f"error_class={_LEFT}" in entry.detail for entry in told)

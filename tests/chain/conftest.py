@@ -5,19 +5,19 @@ from contextlib import ExitStack
 
 import pytest
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.network_logs import NETWORK, ORACLE, usual
 from tests.chain.server import Served, serving
 
 Serve = Callable[[MemoryChain], Served]
-OpenSource = Callable[..., Source]
+OpenSource = Callable[..., ChainSource]
 
 
 @pytest.fixture(scope="session")
-def reader() -> Reader:
-    return Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+def reader() -> EventReader:
+    return EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def served(serve: Serve) -> Served:
 
 
 @pytest.fixture
-def open_source(reader: Reader) -> Iterator[OpenSource]:
+def open_source(reader: EventReader) -> Iterator[OpenSource]:
     """Opens sources on served endpoints, and closes them at the end."""
     with ExitStack() as until_the_end:
 
-        def opened(*endpoints: Served, finality_depth: int = 4) -> Source:
+        def opened(*endpoints: Served, finality_depth: int = 4) -> ChainSource:
             urls = [endpoint.url for endpoint in endpoints]
-            source = Source.open(
+            source = ChainSource.open(
                 urls, chain_id=31337, finality_depth=finality_depth, reader=reader
             )
             until_the_end.callback(source.close)

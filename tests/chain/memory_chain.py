@@ -50,7 +50,7 @@ class Fork:
     with_times: bool = True
 
 
-class RpcError(Exception):
+class MemoryRpcError(Exception):
     """An error that the endpoint answers."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -137,7 +137,7 @@ class MemoryChain:
             "eth_getCode": lambda at, _: msgspec.json.encode(self.code.get(at.lower(), "0x")),
         }
         if method not in answers:
-            raise RpcError(-32601, f"the method {method} does not exist")
+            raise MemoryRpcError(-32601, f"the method {method} does not exist")
         return answers[method](*params)
 
     def _get_receipts(self, named: str) -> bytes:
@@ -165,14 +165,14 @@ class MemoryChain:
         elif place in self.tags:
             number = max(0, self.head - self.tags[place])
         else:
-            raise RpcError(-32602, f"invalid block tag {place}")
+            raise MemoryRpcError(-32602, f"invalid block tag {place}")
         return self.blocks[number].header if number <= self.head else NULL
 
     def _get_logs(self, asked: dict[str, Any]) -> bytes:
         if "blockHash" in asked:
             block = self._named(asked["blockHash"])
             if block is None:
-                raise RpcError(-32000, "unknown block")
+                raise MemoryRpcError(-32000, "unknown block")
             blocks = [block]
         else:
             blocks = self.blocks[int(asked["fromBlock"], 16) : int(asked["toBlock"], 16) + 1]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from tests.chain.memory_chain import MemoryChain, RpcError
+from tests.chain.memory_chain import MemoryChain, MemoryRpcError
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Served:
     def post(self, body: bytes) -> Http:
         request = msgspec.json.decode(body)
         if isinstance(request, list) and len(request) > self.most_in_batch:
-            return Http(body=_failed(None, RpcError(-32600, "batch too large")))
+            return Http(body=_failed(None, MemoryRpcError(-32600, "batch too large")))
         parts = request if isinstance(request, list) else [request]
         answers = []
         for part in parts:
@@ -64,12 +64,12 @@ class Served:
                 if answer is not None:
                     return answer
             result = self.chain.answer(request["method"], request["params"])
-        except RpcError as error:
+        except MemoryRpcError as error:
             return _failed(request["id"], error)
         return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (request["id"], result)
 
 
-def _failed(number: int | None, error: RpcError) -> bytes:
+def _failed(number: int | None, error: MemoryRpcError) -> bytes:
     fault = {"code": error.code, "message": error.message}
     return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": fault})
 

@@ -5,8 +5,8 @@ from threading import Lock
 
 import pytest
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.fetch.window_prefetch import DEPTH, ReadAhead
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.fetch.window_prefetch import DEPTH, WindowPrefetch
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, OracleError, TransientError
@@ -22,18 +22,18 @@ class Fetching:
         self.failing = failing
         self.fetched: Counter[int] = Counter()
         self._lock = Lock()
-        self.ahead = ReadAhead(self._fetch, self._cut)
+        self.ahead = WindowPrefetch(self._fetch, self._cut)
 
     def _cut(self, blocks: BlockRange) -> BlockRange:
         return BlockRange(blocks.first, min(blocks.last, blocks.first + 9))
 
-    def _fetch(self, part: BlockRange) -> Window:
+    def _fetch(self, part: BlockRange) -> BlockWindow:
         with self._lock:
             self.fetched[part.first] += 1
             failure = self.failing.pop(part.first, None)
         if failure is not None:
             raise failure
-        return Window(part, HASH, BlockRef(part.last, HASH, HASH, 0), [], [], [])
+        return BlockWindow(part, HASH, BlockRef(part.last, HASH, HASH, 0), [], [], [])
 
     def take(self, first: int) -> int:
         return self.ahead.take(BlockRange(first, LAST)).range.first

@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 from web3 import Web3
 from web3.types import LogReceipt
 
-from oracle.chain.decode.abi import Parameter, Signature, load
+from oracle.chain.decode.abi import AbiSignature, Parameter, load
 from oracle.chain.decode.log_decoder import decoder_of
 from oracle.chain.decode.oracle_logs import CONTRACT
 from oracle.chain.profiles.profile_loader import open_profile
@@ -46,7 +46,7 @@ def values_of(kind: str) -> SearchStrategy[Any]:
     return st.integers(least, least + 2**size - 1)
 
 
-def written(signature: Signature, values: list[Any]) -> tuple[list[str], str]:
+def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
     """Topics and data of an event as a contract writes them."""
     pairs = list(zip(signature.inputs, values, strict=True))
     topics = [signature.digest]
@@ -124,7 +124,7 @@ KINDS += ["string", "bytes", "uint16[]", "int64[]", "bytes32[]", "string[]", "by
 @examples(200)
 @given(drawn=st.data(), kinds=st.lists(st.sampled_from(KINDS), max_size=5))
 def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str]):
-    signature = Signature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
+    signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     values = [drawn.draw(values_of(kind)) for kind in kinds]
     topics, data = written(signature, values)
 
@@ -137,7 +137,7 @@ def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str])
     drawn=st.data(), kind=st.sampled_from(["uint8", "uint72", "int8", "bool", "address", "bytes4"])
 )
 def test_reads_indexed_words(drawn: st.DataObject, kind: str):
-    signature = Signature("E", (Parameter("p", kind, True),))
+    signature = AbiSignature("E", (Parameter("p", kind, True),))
     value = drawn.draw(values_of(kind))
     topics, _ = written(signature, [value])
 
@@ -165,7 +165,7 @@ def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObjec
     assert "\ufffd" in repr(back) or written(signature, back) == (topics, changed)
 
 
-def of_created() -> tuple[Signature, list[str], str]:
+def of_created() -> tuple[AbiSignature, list[str], str]:
     signature = load("TaskNetwork").event("TaskCreated")
     hashes = [bytes([n]) * 32 for n in (1, 2)]
     values = [hashes[0], ADDRESS, hashes[1], 1, 1, 8, "RTX", 24, ["a", "b"], 2, 5, 0, 1, 300, 3]
@@ -213,14 +213,14 @@ def test_takes_only_the_inputs_asked_for_in_that_order():
 
 
 def test_an_indexed_text_is_its_hash():
-    signature = Signature("E", (Parameter("p", "string", True),))
+    signature = AbiSignature("E", (Parameter("p", "string", True),))
 
     assert decoder_of(signature)([signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
 
 
 @pytest.mark.parametrize("written_by_a_node", [b"\xff\xfe", b"a\0b"])
 def test_a_text_that_no_database_takes_is_marked(written_by_a_node: bytes):
-    signature = Signature("E", (Parameter("p", "string", False),))
+    signature = AbiSignature("E", (Parameter("p", "string", False),))
     data = "0x" + encode(["bytes"], [written_by_a_node]).hex()
 
     (read,) = decoder_of(signature)([signature.digest], data)
@@ -230,7 +230,7 @@ def test_a_text_that_no_database_takes_is_marked(written_by_a_node: bytes):
 
 
 def test_a_hundred_kilobytes_of_text_come_through():
-    signature = Signature("E", (Parameter("p", "string", False),))
+    signature = AbiSignature("E", (Parameter("p", "string", False),))
     topics, data = written(signature, ["é" * 50_000])
 
     assert decoder_of(signature)(topics, data) == ("é" * 50_000,)
@@ -238,7 +238,7 @@ def test_a_hundred_kilobytes_of_text_come_through():
 
 def test_structs_and_rows_are_read_too():
     kinds = ["uint8[3]", "uint8[][]", "(uint8,string)[2]"]
-    signature = Signature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
+    signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     topics, data = written(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
 
     read = decoder_of(signature)(topics, data)
@@ -248,4 +248,4 @@ def test_structs_and_rows_are_read_too():
 
 def test_a_type_that_is_none_is_told_at_once():
     with pytest.raises(ValueError, match="no decoder"):
-        decoder_of(Signature("E", (Parameter("p", "uint", False),)))
+        decoder_of(AbiSignature("E", (Parameter("p", "uint", False),)))

@@ -8,9 +8,9 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.responses import BlockAnswer, Quantity
-from oracle.rpc.rpc_errors import EndpointError, Kind
-from tests.chain.memory_chain import RpcError
+from oracle.rpc.responses import BlockResponse, Quantity
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from tests.chain.memory_chain import MemoryRpcError
 from tests.chain.server import Fault, Http, Request, Served
 
 
@@ -20,14 +20,14 @@ def answering(http: Http) -> Fault:
 
 def failing(code: int, message: str) -> Fault:
     def fault(request: Request) -> None:
-        raise RpcError(code, message)
+        raise MemoryRpcError(code, message)
 
     return fault
 
 
-def asked(served: Served) -> EndpointError:
+def asked(served: Served) -> RpcError:
     """What asking for the block number ends with."""
-    with pytest.raises(EndpointError) as caught:
+    with pytest.raises(RpcError) as caught:
         Endpoint(served.url).call("eth_blockNumber", [], Quantity)
     return caught.value
 
@@ -35,7 +35,7 @@ def asked(served: Served) -> EndpointError:
 def test_answers_come_typed(served: Served):
     endpoint = Endpoint(served.url)
 
-    block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockAnswer)
+    block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockResponse)
 
     assert block is not None
     assert block.hash == served.chain.blocks[3].hash
@@ -44,7 +44,7 @@ def test_answers_come_typed(served: Served):
 def test_null_is_none(served: Served):
     endpoint = Endpoint(served.url)
 
-    assert endpoint.call("eth_getBlockByNumber", ["0x9999", False], BlockAnswer) is None
+    assert endpoint.call("eth_getBlockByNumber", ["0x9999", False], BlockResponse) is None
 
 
 def test_a_batch_keeps_its_order_whatever_the_endpoint_does(served: Served):
@@ -58,7 +58,7 @@ def test_a_batch_keeps_its_order_whatever_the_endpoint_does(served: Served):
     served.post = shuffled  # type: ignore[method-assign]  # the fault of this test
     asked_for = [[hex(n), False] for n in range(10)]
 
-    blocks = Endpoint(served.url).batch("eth_getBlockByNumber", asked_for, BlockAnswer)
+    blocks = Endpoint(served.url).batch("eth_getBlockByNumber", asked_for, BlockResponse)
 
     assert [block and block.number for block in blocks] == [hex(n) for n in range(10)]
 
@@ -69,12 +69,12 @@ def test_what_a_batch_leaves_out_is_asked_again_alone(served: Served):
     def once(request: Request) -> None:
         if request["params"] == ["0x2", False] and not refused:
             refused.append(request)
-            raise RpcError(-32000, "busy")
+            raise MemoryRpcError(-32000, "busy")
 
     served.faults.append(once)
 
     blocks = Endpoint(served.url).batch(
-        "eth_getBlockByNumber", [[hex(n), False] for n in range(4)], BlockAnswer
+        "eth_getBlockByNumber", [[hex(n), False] for n in range(4)], BlockResponse
     )
 
     assert [block and block.number for block in blocks] == ["0x0", "0x1", "0x2", "0x3"]
@@ -85,10 +85,10 @@ def test_a_batch_that_is_too_large_is_learnt_from(served: Served):
     endpoint = Endpoint(served.url)
     each = [[hex(n), False] for n in range(30)]
 
-    assert len(endpoint.batch("eth_getBlockByNumber", each, BlockAnswer)) == 30
+    assert len(endpoint.batch("eth_getBlockByNumber", each, BlockResponse)) == 30
 
     before = len(served.asked)
-    endpoint.batch("eth_getBlockByNumber", each, BlockAnswer)
+    endpoint.batch("eth_getBlockByNumber", each, BlockResponse)
     assert len(served.asked) - before == 30
 
 
@@ -98,27 +98,27 @@ HTML = Http(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"})
 @pytest.mark.parametrize(
     ("http", "kind"),
     [
-        (HTML, Kind.INVALID),
-        (Http(), Kind.INVALID),
-        (Http(body=b"{"), Kind.CUT),
-        (Http(body=b'{"jsonrpc":"2.0","id":1}'), Kind.INVALID),
-        (Http(body=b'{"jsonrpc":"2.0","id":1,"result":5}'), Kind.INVALID),
-        (Http(body=b'{"jsonrpc":"2.0","id":1,"result":"0x1'), Kind.CUT),
-        (Http(body=b'{"jsonrpc":"2.0"', promised=500), Kind.CUT),
-        (Http(status=302, headers={"Location": "http://127.0.0.1:1"}), Kind.UNREACHABLE),
+        (HTML, ErrorKind.INVALID),
+        (Http(), ErrorKind.INVALID),
+        (Http(body=b"{"), ErrorKind.CUT),
+        (Http(body=b'{"jsonrpc":"2.0","id":1}'), ErrorKind.INVALID),
+        (Http(body=b'{"jsonrpc":"2.0","id":1,"result":5}'), ErrorKind.INVALID),
+        (Http(body=b'{"jsonrpc":"2.0","id":1,"result":"0x1'), ErrorKind.CUT),
+        (Http(body=b'{"jsonrpc":"2.0"', promised=500), ErrorKind.CUT),
+        (Http(status=302, headers={"Location": "http://127.0.0.1:1"}), ErrorKind.UNREACHABLE),
         # The library reads where to, though nobody goes there.
-        (Http(status=302, headers={"Location": "http://[::1"}), Kind.UNREACHABLE),
-        (Http(status=302, headers={"Location": "\xff://"}), Kind.UNREACHABLE),
-        (Http(status=401), Kind.REFUSED),
-        (Http(status=403, body=b"{}"), Kind.REFUSED),
-        (Http(status=404), Kind.INVALID),
-        (Http(status=413), Kind.TOO_LARGE),
-        (Http(status=429), Kind.THROTTLED),
-        (Http(status=502, body=b"bad gateway"), Kind.UNREACHABLE),
-        (Http(status=504), Kind.SLOW),
+        (Http(status=302, headers={"Location": "http://[::1"}), ErrorKind.UNREACHABLE),
+        (Http(status=302, headers={"Location": "\xff://"}), ErrorKind.UNREACHABLE),
+        (Http(status=401), ErrorKind.REFUSED),
+        (Http(status=403, body=b"{}"), ErrorKind.REFUSED),
+        (Http(status=404), ErrorKind.INVALID),
+        (Http(status=413), ErrorKind.TOO_LARGE),
+        (Http(status=429), ErrorKind.THROTTLED),
+        (Http(status=502, body=b"bad gateway"), ErrorKind.UNREACHABLE),
+        (Http(status=504), ErrorKind.SLOW),
     ],
 )
-def test_every_http_failure_has_a_kind(served: Served, http: Http, kind: Kind):
+def test_every_http_failure_has_a_kind(served: Served, http: Http, kind: ErrorKind):
     served.faults.append(answering(http))
 
     assert asked(served).kind is kind
@@ -127,23 +127,27 @@ def test_every_http_failure_has_a_kind(served: Served, http: Http, kind: Kind):
 @pytest.mark.parametrize(
     ("code", "message", "kind"),
     [
-        (-32005, "daily request count exceeded, request rate limited", Kind.THROTTLED),
-        (-32005, "query returned more than 10000 results", Kind.TOO_LARGE),
-        (-32005, "", Kind.TOO_LARGE),
-        (429, "slow down", Kind.THROTTLED),
-        (-32600, "You've exceeded your capacity of 330 CUs per second", Kind.THROTTLED),
-        (-32602, "Log response size exceeded", Kind.TOO_LARGE),
-        (-32000, "block range is too wide", Kind.TOO_LARGE),
-        (-32000, "query timeout exceeded", Kind.SLOW),
-        (-32602, "BlockOutOfRangeError: block height is 3 but requested was 80", Kind.NOT_THERE),
-        (-32000, "header not found", Kind.NOT_THERE),
-        (-32000, "history has been pruned", Kind.PRUNED),
-        (-32601, "the method does not exist", Kind.UNSUPPORTED),
-        (-32603, "something broke", Kind.UNKNOWN),
-        (-32000, "内部错误", Kind.UNKNOWN),
+        (-32005, "daily request count exceeded, request rate limited", ErrorKind.THROTTLED),
+        (-32005, "query returned more than 10000 results", ErrorKind.TOO_LARGE),
+        (-32005, "", ErrorKind.TOO_LARGE),
+        (429, "slow down", ErrorKind.THROTTLED),
+        (-32600, "You've exceeded your capacity of 330 CUs per second", ErrorKind.THROTTLED),
+        (-32602, "Log response size exceeded", ErrorKind.TOO_LARGE),
+        (-32000, "block range is too wide", ErrorKind.TOO_LARGE),
+        (-32000, "query timeout exceeded", ErrorKind.SLOW),
+        (
+            -32602,
+            "BlockOutOfRangeError: block height is 3 but requested was 80",
+            ErrorKind.NOT_THERE,
+        ),
+        (-32000, "header not found", ErrorKind.NOT_THERE),
+        (-32000, "history has been pruned", ErrorKind.PRUNED),
+        (-32601, "the method does not exist", ErrorKind.UNSUPPORTED),
+        (-32603, "something broke", ErrorKind.UNKNOWN),
+        (-32000, "内部错误", ErrorKind.UNKNOWN),
     ],
 )
-def test_every_error_has_a_kind(served: Served, code: int, message: str, kind: Kind):
+def test_every_error_has_a_kind(served: Served, code: int, message: str, kind: ErrorKind):
     served.faults.append(failing(code, message))
 
     assert asked(served).kind is kind
@@ -166,7 +170,7 @@ def test_a_stated_limit_of_blocks_is_read(served: Served, message: str, blocks: 
 
     error = asked(served)
 
-    assert (error.kind, error.blocks) == (Kind.TOO_LARGE, blocks)
+    assert (error.kind, error.blocks) == (ErrorKind.TOO_LARGE, blocks)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +200,10 @@ def test_nobody_at_the_port_is_unreachable():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         endpoint = Endpoint(f"http://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(EndpointError) as caught:
+        with pytest.raises(RpcError) as caught:
             endpoint.call("eth_blockNumber", [], Quantity)
 
-    assert caught.value.kind is Kind.UNREACHABLE
+    assert caught.value.kind is ErrorKind.UNREACHABLE
 
 
 SECRETS = ("hunter2pw", "0123456789abcdefkey", "querysecret")
@@ -222,7 +226,7 @@ def test_what_a_url_holds_beyond_the_host_is_never_shown(served: Served, fault: 
     served.faults.append(fault)
     endpoint = Endpoint(with_secrets(served.url))
 
-    with pytest.raises(EndpointError) as caught:
+    with pytest.raises(RpcError) as caught:
         endpoint.call("eth_blockNumber", [], Quantity)
 
     shown = "".join(traceback.format_exception(caught.value)) + repr(endpoint) + endpoint.name
@@ -233,7 +237,7 @@ def test_what_a_url_holds_beyond_the_host_is_never_shown(served: Served, fault: 
 def test_nor_is_it_where_nobody_answers():
     endpoint = Endpoint(with_secrets("http://127.0.0.1:1"))
 
-    with pytest.raises(EndpointError) as caught:
+    with pytest.raises(RpcError) as caught:
         endpoint.call("eth_blockNumber", [], Quantity)
 
     shown = "".join(traceback.format_exception(caught.value))

@@ -6,9 +6,9 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
+from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import Quantity
-from oracle.rpc.rpc_errors import Kind
+from oracle.rpc.rpc_errors import ErrorKind
 from tests.chain.conftest import Serve
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.server import Http, Served
@@ -32,8 +32,8 @@ def both(serve: Serve) -> tuple[Served, Served]:
     return serve(MemoryChain()), serve(MemoryChain())
 
 
-def on(clock: Clock, *served: Served) -> Endpoints:
-    return Endpoints([Endpoint(one.url) for one in served], 31337, clock)
+def on(clock: Clock, *served: Served) -> EndpointPool:
+    return EndpointPool([Endpoint(one.url) for one in served], 31337, clock)
 
 
 def name_of(endpoint: Endpoint) -> str:
@@ -113,7 +113,7 @@ def test_a_throttling_endpoint_is_not_asked_before_its_time(clock: Clock, serve:
     before = len(served.asked)
 
     clock.now += 29
-    with pytest.raises(TransientError, match=Kind.THROTTLED):
+    with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         endpoints.use(name_of)
     assert len(served.asked) == before
 
@@ -144,4 +144,4 @@ def test_after_a_failure_the_chain_is_looked_at_again(clock: Clock, serve: Serve
 
 def test_no_endpoint_at_all_is_the_users_fault(clock: Clock):
     with pytest.raises(InputError, match="at least one"):
-        Endpoints([], 31337, clock)
+        EndpointPool([], 31337, clock)

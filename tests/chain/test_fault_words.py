@@ -3,53 +3,77 @@
 import pytest
 
 from oracle.rpc.error_kinds import blocks_in, is_throttled_page, kind_of, range_in
-from oracle.rpc.kinds import Kind
+from oracle.rpc.kinds import ErrorKind
 
 # Code, words, kind. Who says so stands behind.
 SAID = [
-    (-32005, "daily request count exceeded, request rate limited", Kind.THROTTLED),  # Infura
-    (-32007, "50/second request limit reached - reduce calls per second", Kind.THROTTLED),
-    (-32090, "Too many requests, reason: call rate limit exhausted, retry in 10s", Kind.THROTTLED),
-    (429, "Your app has exceeded its compute units per second capacity", Kind.THROTTLED),
-    (-32012, "credits quota exceeded", Kind.THROTTLED),
-    (-32029, "", Kind.THROTTLED),
-    (-32005, "query returned more than 10000 results", Kind.TOO_LARGE),  # Infura
-    (-32005, "", Kind.TOO_LARGE),
-    (-32602, "Log response size exceeded. You can make eth_getLogs requests", Kind.TOO_LARGE),
-    (-32000, "query exceeds max results 20000, retry with the range 1-5", Kind.TOO_LARGE),  # reth
-    (-32000, "exceed maximum block range: 5000", Kind.TOO_LARGE),  # BNB Chain
-    (-32000, "requested too many blocks from 1 to 5001, maximum is set to 2048", Kind.TOO_LARGE),
-    (-32000, "eth_getLogs is limited to a 10,000 range", Kind.TOO_LARGE),  # QuickNode
-    (-32602, "ranges over 10000 blocks are not supported on freetier", Kind.TOO_LARGE),  # dRPC
-    (-32000, "block range is too wide", Kind.TOO_LARGE),  # Ankr
-    (-32000, "Block range is too large", Kind.TOO_LARGE),  # Polygon
-    (-32000, "exceeds the range allowed for your plan (5000 > 1000).", Kind.TOO_LARGE),
-    (-32000, "Too many logs requested. Max logs per response is 20000.", Kind.TOO_LARGE),
-    (-32000, "logs matched by query exceeds limit of 10000", Kind.TOO_LARGE),  # Arbitrum
-    (-32008, "Response is too big", Kind.TOO_LARGE),
-    (-32020, "backend response too large", Kind.TOO_LARGE),  # OP's proxyd
-    (-32000, "query timeout exceeded", Kind.SLOW),
-    (-32000, "execution aborted (timeout = 5s)", Kind.SLOW),
-    (-32603, "canceling statement due to statement timeout", Kind.SLOW),
-    (-32000, "context deadline exceeded", Kind.SLOW),
-    (-32000, "cannot query unfinalized data", Kind.NOT_THERE),  # Avalanche
-    (-32000, "requested to block 9 after last accepted block 8", Kind.NOT_THERE),
-    (-32602, "BlockOutOfRangeError: block height is 3 but requested was 80", Kind.NOT_THERE),
-    (-32000, "block is out of range", Kind.NOT_THERE),  # Avalanche
-    (-32602, "Received invalid block tag 9. blockHash cannot be found", Kind.NOT_THERE),  # Hardhat
-    (-32001, "Resource not found", Kind.NOT_THERE),
-    (4444, "pruned history unavailable", Kind.PRUNED),  # geth
-    (-32000, "old data not available due to pruning", Kind.PRUNED),  # Erigon
-    (-32000, "missing trie node d3f4 (path )", Kind.PRUNED),
-    (-32601, "the method eth_getBlockReceipts does not exist/is not available", Kind.UNSUPPORTED),
-    (-32004, "Method eth_getBlockReceipts is not supported", Kind.UNSUPPORTED),  # Hardhat
-    (-32099, "请求失败", Kind.UNKNOWN),
-    (-32000, "internal error", Kind.UNKNOWN),
+    (-32005, "daily request count exceeded, request rate limited", ErrorKind.THROTTLED),  # Infura
+    (-32007, "50/second request limit reached - reduce calls per second", ErrorKind.THROTTLED),
+    (
+        -32090,
+        "Too many requests, reason: call rate limit exhausted, retry in 10s",
+        ErrorKind.THROTTLED,
+    ),
+    (429, "Your app has exceeded its compute units per second capacity", ErrorKind.THROTTLED),
+    (-32012, "credits quota exceeded", ErrorKind.THROTTLED),
+    (-32029, "", ErrorKind.THROTTLED),
+    (-32005, "query returned more than 10000 results", ErrorKind.TOO_LARGE),  # Infura
+    (-32005, "", ErrorKind.TOO_LARGE),
+    (-32602, "Log response size exceeded. You can make eth_getLogs requests", ErrorKind.TOO_LARGE),
+    (
+        -32000,
+        "query exceeds max results 20000, retry with the range 1-5",
+        ErrorKind.TOO_LARGE,
+    ),  # reth
+    (-32000, "exceed maximum block range: 5000", ErrorKind.TOO_LARGE),  # BNB Chain
+    (
+        -32000,
+        "requested too many blocks from 1 to 5001, maximum is set to 2048",
+        ErrorKind.TOO_LARGE,
+    ),
+    (-32000, "eth_getLogs is limited to a 10,000 range", ErrorKind.TOO_LARGE),  # QuickNode
+    (
+        -32602,
+        "ranges over 10000 blocks are not supported on freetier",
+        ErrorKind.TOO_LARGE,
+    ),  # dRPC
+    (-32000, "block range is too wide", ErrorKind.TOO_LARGE),  # Ankr
+    (-32000, "Block range is too large", ErrorKind.TOO_LARGE),  # Polygon
+    (-32000, "exceeds the range allowed for your plan (5000 > 1000).", ErrorKind.TOO_LARGE),
+    (-32000, "Too many logs requested. Max logs per response is 20000.", ErrorKind.TOO_LARGE),
+    (-32000, "logs matched by query exceeds limit of 10000", ErrorKind.TOO_LARGE),  # Arbitrum
+    (-32008, "Response is too big", ErrorKind.TOO_LARGE),
+    (-32020, "backend response too large", ErrorKind.TOO_LARGE),  # OP's proxyd
+    (-32000, "query timeout exceeded", ErrorKind.SLOW),
+    (-32000, "execution aborted (timeout = 5s)", ErrorKind.SLOW),
+    (-32603, "canceling statement due to statement timeout", ErrorKind.SLOW),
+    (-32000, "context deadline exceeded", ErrorKind.SLOW),
+    (-32000, "cannot query unfinalized data", ErrorKind.NOT_THERE),  # Avalanche
+    (-32000, "requested to block 9 after last accepted block 8", ErrorKind.NOT_THERE),
+    (-32602, "BlockOutOfRangeError: block height is 3 but requested was 80", ErrorKind.NOT_THERE),
+    (-32000, "block is out of range", ErrorKind.NOT_THERE),  # Avalanche
+    (
+        -32602,
+        "Received invalid block tag 9. blockHash cannot be found",
+        ErrorKind.NOT_THERE,
+    ),  # Hardhat
+    (-32001, "Resource not found", ErrorKind.NOT_THERE),
+    (4444, "pruned history unavailable", ErrorKind.PRUNED),  # geth
+    (-32000, "old data not available due to pruning", ErrorKind.PRUNED),  # Erigon
+    (-32000, "missing trie node d3f4 (path )", ErrorKind.PRUNED),
+    (
+        -32601,
+        "the method eth_getBlockReceipts does not exist/is not available",
+        ErrorKind.UNSUPPORTED,
+    ),
+    (-32004, "Method eth_getBlockReceipts is not supported", ErrorKind.UNSUPPORTED),  # Hardhat
+    (-32099, "请求失败", ErrorKind.UNKNOWN),
+    (-32000, "internal error", ErrorKind.UNKNOWN),
 ]
 
 
 @pytest.mark.parametrize(("code", "words", "kind"), SAID)
-def test_words_have_a_kind(code: int, words: str, kind: Kind):
+def test_words_have_a_kind(code: int, words: str, kind: ErrorKind):
     assert kind_of(code, words) is kind
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT, LONGEST_WAIT, Breaker, State
-from oracle.rpc.endpoints.rate_limiter import Bucket
+from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT, LONGEST_WAIT, CircuitBreaker, State
+from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.endpoints.retry_budget import RetryBudget
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
-def opened(at: float = 0.0) -> Breaker:
-    breaker = Breaker()
+def opened(at: float = 0.0) -> CircuitBreaker:
+    breaker = CircuitBreaker()
     for _ in range(5):
         breaker.failed(at)
     return breaker
@@ -28,7 +28,7 @@ def test_five_failures_in_a_row_open_it_for_ten_seconds():
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
 def test_failures_now_and_then_open_it_when_they_are_more_than_three_of_ten(every, opens):
-    breaker, states = Breaker(), set()
+    breaker, states = CircuitBreaker(), set()
     for turn in range(40):
         if turn % every:
             breaker.succeeded()
@@ -64,7 +64,7 @@ def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 400)), max_size=60))
 def test_whatever_happened_a_question_passes_within_five_minutes_and_a_minute(history):
-    breaker, now = Breaker(), 0.0
+    breaker, now = CircuitBreaker(), 0.0
     for works, passes in history:
         now += passes
         if breaker.admit(now):
@@ -76,8 +76,8 @@ def test_whatever_happened_a_question_passes_within_five_minutes_and_a_minute(hi
     assert breaker.state(now + LONGEST_WAIT + 60) is not State.OPEN
 
 
-def bucket(clock: VirtualClock) -> Bucket:
-    return Bucket(clock, jitter=lambda: 1.0)
+def bucket(clock: VirtualClock) -> RateLimiter:
+    return RateLimiter(clock, jitter=lambda: 1.0)
 
 
 def test_without_a_refusal_there_is_no_limit():
@@ -159,21 +159,23 @@ def test_what_was_borne_is_forgotten_after_two_minutes():
     assert one.rate < 1
 
 
-def failure(kind: Kind) -> EndpointError:
-    return EndpointError("http://one.example", kind, "words")
+def failure(kind: ErrorKind) -> RpcError:
+    return RpcError("http://one.example", kind, "words")
 
 
 @pytest.mark.parametrize(
     ("kind", "pauses"),
     [
-        (Kind.UNREACHABLE, [0.05, 0.2, 0.5, None]),
-        (Kind.INVALID, [0.05, 0.2, 0.5, None]),
-        (Kind.CUT, [0.05, None, None, None]),
-        (Kind.SLOW, [None] * 4),
-        (Kind.REFUSED, [None] * 4),
+        (ErrorKind.UNREACHABLE, [0.05, 0.2, 0.5, None]),
+        (ErrorKind.INVALID, [0.05, 0.2, 0.5, None]),
+        (ErrorKind.CUT, [0.05, None, None, None]),
+        (ErrorKind.SLOW, [None] * 4),
+        (ErrorKind.REFUSED, [None] * 4),
     ],
 )
-def test_what_fails_at_once_is_asked_again_a_few_times(kind: Kind, pauses: list[float | None]):
+def test_what_fails_at_once_is_asked_again_a_few_times(
+    kind: ErrorKind, pauses: list[float | None]
+):
     budget = RetryBudget()
 
     assert [budget.pause(failure(kind), tries, 0.0) for tries in range(4)] == pauses
@@ -181,13 +183,13 @@ def test_what_fails_at_once_is_asked_again_a_few_times(kind: Kind, pauses: list[
 
 def test_of_who_is_away_nothing_is_asked_again_until_it_answers():
     budget = RetryBudget()
-    away = [budget.pause(failure(Kind.UNREACHABLE), 0, 0.0) for _ in range(20)]
+    away = [budget.pause(failure(ErrorKind.UNREACHABLE), 0, 0.0) for _ in range(20)]
     for _ in range(7):
         budget.succeeded()
 
     assert away[5:] == [None] * 15
-    assert budget.pause(failure(Kind.UNREACHABLE), 0, 0.0) is not None
+    assert budget.pause(failure(ErrorKind.UNREACHABLE), 0, 0.0) is not None
 
 
 def test_what_took_long_to_fail_is_not_asked_again():
-    assert RetryBudget().pause(failure(Kind.UNREACHABLE), 0, 5.0) is None
+    assert RetryBudget().pause(failure(ErrorKind.UNREACHABLE), 0, 5.0) is None

@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.chain.conftest import OpenSource, Serve
-from tests.chain.memory_chain import MemoryChain, RpcError
+from tests.chain.memory_chain import MemoryChain, MemoryRpcError
 from tests.chain.network_logs import usual
 from tests.chain.server import Http, Request, Served
 from tests.chain.windows import all_of, most_blocks, places, ranges_asked, whole
@@ -44,7 +44,7 @@ def too_much_in_seven(request: Request) -> None:
     """A fault: block 7 has more logs than one answer may have."""
     asked = request["params"][0] if request["method"] == "eth_getLogs" else {}
     if "fromBlock" in asked and int(asked["fromBlock"], 16) <= 7 <= int(asked["toBlock"], 16):
-        raise RpcError(-32005, "query returned more than 10000 results")
+        raise MemoryRpcError(-32005, "query returned more than 10000 results")
 
 
 def test_one_block_that_is_too_much_comes_out_of_its_receipts(
@@ -60,7 +60,7 @@ def test_a_block_that_nobody_gives_is_told_and_not_skipped(
 ):
     def no_receipts(request: Request) -> None:
         if "Receipt" in request["method"]:
-            raise RpcError(-32601, "the method does not exist")
+            raise MemoryRpcError(-32601, "the method does not exist")
 
     served.faults += [too_much_in_seven, no_receipts]
 

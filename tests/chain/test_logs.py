@@ -8,7 +8,7 @@ import pytest
 from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, Filter, checked
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
-from oracle.rpc.responses import LogAnswer
+from oracle.rpc.responses import LogResponse
 
 ADDRESS = Address("0x" + "4e" * 20)
 TOPIC = "0x" + "7a" * 32
@@ -16,7 +16,7 @@ WANTED = Filter(frozenset({ADDRESS}), frozenset({TOPIC}))
 BLOCKS = BlockRange(5, 9)
 
 
-def answer(**changed: Any) -> LogAnswer:
+def answer(**changed: Any) -> LogResponse:
     usual = {
         "address": ADDRESS,
         "topics": [TOPIC, "0x" + "01" * 32],
@@ -29,7 +29,7 @@ def answer(**changed: Any) -> LogAnswer:
         "removed": False,
         "blockTimestamp": "0x64",
     }
-    return msgspec.convert({**usual, **changed}, LogAnswer)
+    return msgspec.convert({**usual, **changed}, LogResponse)
 
 
 def test_a_log_is_taken_over_as_it_stands():
@@ -97,7 +97,7 @@ OTHER_HASH = "0x" + "bb" * 32
         ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "two blocks"),
     ],
 )
-def test_refuses_what_cannot_be_right(answers: list[LogAnswer], reason: str):
+def test_refuses_what_cannot_be_right(answers: list[LogResponse], reason: str):
     with pytest.raises(ValueError, match=reason):
         checked(answers, BLOCKS, WANTED)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.chain.decode.abi import load
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -143,11 +143,13 @@ BOTH = {"task": T, "node": N}
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
 )
-def test_every_event_of_the_network_has_our_words(reader: Reader, said: Said, event: DomainEvent):
+def test_every_event_of_the_network_has_our_words(
+    reader: EventReader, said: Said, event: DomainEvent
+):
     assert reader.read([as_log(said)], []).events == [event]
 
 
-def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: Reader):
+def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: EventReader):
     _, topics = reader.contracts[NETWORK]
     events = load("TaskNetwork").events.values()
 
@@ -179,11 +181,13 @@ def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: 
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
 )
-def test_every_event_of_the_oracle_has_our_words(reader: Reader, said: Said, event: ContractEvent):
+def test_every_event_of_the_oracle_has_our_words(
+    reader: EventReader, said: Said, event: ContractEvent
+):
     assert reader.read([as_log(said)], []).contract_events == [event]
 
 
-def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader: Reader):
+def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader: EventReader):
     log = as_log(network("TaskQueued", task=T))
     broken = replace(log, index=2, data="0x00")
 
@@ -195,7 +199,7 @@ def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader:
     ]
 
 
-def test_what_nobody_reads_is_passed_over(reader: Reader):
+def test_what_nobody_reads_is_passed_over(reader: EventReader):
     said = network("Credited", account=N, amount=1)
 
     assert reader.read([as_log(said)], []).events == []
@@ -218,10 +222,10 @@ def test_settings_that_name_no_contract_of_ours_are_the_users_fault(
     profile: str, contracts: dict[str, str], reason: str
 ):
     with pytest.raises(InputError, match=reason):
-        Reader.open(profile, contracts, ORACLE)
+        EventReader.open(profile, contracts, ORACLE)
 
 
 def test_addresses_may_be_written_in_capitals():
-    reader = Reader.open("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
+    reader = EventReader.open("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
 
     assert reader.addresses == (NETWORK,)

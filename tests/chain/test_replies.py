@@ -2,7 +2,15 @@
 
 import pytest
 
-from oracle.rpc.replies import Fault, Reply, by_question, fault_of, is_mistaken, is_of, snippet
+from oracle.rpc.replies import (
+    JsonRpcErrorBody,
+    Reply,
+    by_question,
+    fault_of,
+    is_mistaken,
+    is_of,
+    snippet,
+)
 
 
 @pytest.mark.parametrize("given", [7, "7", 7.0])
@@ -50,7 +58,7 @@ def test_a_batch_with_an_answer_to_no_question_or_two_to_one_is_of_another(ids: 
     ],
 )
 def test_the_words_of_an_error_are_found_wherever_they_stand(error: object, code: int, words: str):
-    assert fault_of(error) == Fault(code, words)
+    assert fault_of(error) == JsonRpcErrorBody(code, words)
 
 
 def test_of_a_web_page_its_words_are_shown():

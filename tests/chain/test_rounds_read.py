@@ -8,7 +8,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from oracle.chain.decode.abi import load
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
@@ -43,7 +43,7 @@ def pushed(records: bytes = RECORDS, sender: str = M) -> tuple[Log, Call]:
     return log, call
 
 
-def test_the_words_of_a_round_come_from_its_call(reader: Reader):
+def test_the_words_of_a_round_come_from_its_call(reader: EventReader):
     log, call = pushed()
 
     (event,) = reader.read([log], [call]).contract_events
@@ -54,12 +54,12 @@ def test_the_words_of_a_round_come_from_its_call(reader: Reader):
     )
 
 
-def test_only_a_round_needs_its_call(reader: Reader):
+def test_only_a_round_needs_its_call(reader: EventReader):
     assert not reader.needs_call(as_log(network("TaskQueued", task=T)))
     assert not reader.needs_call(as_log(oracle("NodeRegistered", index=5, node=N)))
 
 
-def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: Reader):
+def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: EventReader):
     log, call = pushed()
     # The records moved behind 64 bytes of nothing; no trailing padding.
     head = call.input[10 : 10 + 64 * 5]
@@ -83,7 +83,7 @@ def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: Re
     ],
 )
 def test_a_call_that_does_not_fit_its_round_is_not_believed(
-    reader: Reader, change: Callable[[Call], Call], reason: str
+    reader: EventReader, change: Callable[[Call], Call], reason: str
 ):
     log, call = pushed()
 
@@ -95,7 +95,7 @@ def test_a_call_that_does_not_fit_its_round_is_not_believed(
     assert reason in letter.error
 
 
-def test_a_cut_record_is_not_believed(reader: Reader):
+def test_a_cut_record_is_not_believed(reader: EventReader):
     log, call = pushed(records=RECORDS[:-1])
 
     decoded = reader.read([log], [call])

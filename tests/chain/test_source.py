@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.chain.head_tracker import STANDSTILL_SECONDS
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
+from oracle.rpc.pool import EndpointPool
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.server import Http, Request, Served
@@ -118,21 +118,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def pair(serve: Serve, reader: Reader, clock: Clock) -> Iterator[tuple[Served, Served, Source]]:
+def pair(
+    serve: Serve, reader: EventReader, clock: Clock
+) -> Iterator[tuple[Served, Served, ChainSource]]:
     """Two endpoints of one chain, each of which may fall behind by itself."""
     chain = MemoryChain()
     for _ in range(20):
         chain.mine()
     other = MemoryChain(blocks=list(chain.blocks))
     first, second = serve(chain), serve(other)
-    endpoints = Endpoints([Endpoint(first.url), Endpoint(second.url)], 31337, clock)
-    source = Source(endpoints, reader, 4, clock)
+    endpoints = EndpointPool([Endpoint(first.url), Endpoint(second.url)], 31337, clock)
+    source = ChainSource(endpoints, reader, 4, clock)
     yield first, second, source
     source.close()
 
 
 def test_a_preferred_endpoint_that_stands_still_is_passed_by(
-    pair: tuple[Served, Served, Source], clock: Clock
+    pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     """It answers well, with the same block for ever."""
     frozen, going, source = pair
@@ -152,7 +154,7 @@ def test_a_preferred_endpoint_that_stands_still_is_passed_by(
 
 
 def test_a_preferred_endpoint_that_comes_back_behind_is_passed_by(
-    pair: tuple[Served, Served, Source], clock: Clock
+    pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     returning, going, source = pair
     source.heads()
@@ -167,7 +169,7 @@ def test_a_preferred_endpoint_that_comes_back_behind_is_passed_by(
 
 
 def test_a_chain_that_stands_still_everywhere_is_still_looked_at(
-    pair: tuple[Served, Served, Source], clock: Clock
+    pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     first, _, source = pair
     source.heads()
@@ -181,7 +183,7 @@ def test_a_chain_that_stands_still_everywhere_is_still_looked_at(
 
 
 def test_a_chain_that_became_shorter_everywhere_is_told_as_it_is(
-    pair: tuple[Served, Served, Source],
+    pair: tuple[Served, Served, ChainSource],
 ):
     first, second, source = pair
     source.heads()

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.errors import InputError, TransientError
 from oracle.resources import shipped
 from tests.chain.conftest import OpenSource, Serve
-from tests.chain.memory_chain import MemoryChain, RpcError
+from tests.chain.memory_chain import MemoryChain, MemoryRpcError
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.chain.server import Http, Request, Served
 
@@ -68,8 +68,10 @@ def test_whoever_refuses_us_at_the_start_may_pass(
         open_source(settled).check()
 
 
-def test_nobody_there_at_the_start_may_pass(reader: Reader):
-    source = Source.open(["http://127.0.0.1:1"], chain_id=31337, finality_depth=4, reader=reader)
+def test_nobody_there_at_the_start_may_pass(reader: EventReader):
+    source = ChainSource.open(
+        ["http://127.0.0.1:1"], chain_id=31337, finality_depth=4, reader=reader
+    )
 
     with pytest.raises(TransientError, match="none answers"):
         source.check()
@@ -115,10 +117,10 @@ def test_when_all_are_on_another_chain_it_is_the_users_fault(
         open_source(*(serve(MemoryChain(chain_id=5)) for _ in range(2))).check()
 
 
-def test_no_endpoint_is_the_users_fault(reader: Reader):
+def test_no_endpoint_is_the_users_fault(reader: EventReader):
     for urls in ([], [""]):
         with pytest.raises(InputError, match="endpoints"):
-            Source.open(urls, chain_id=1, finality_depth=4, reader=reader)
+            ChainSource.open(urls, chain_id=1, finality_depth=4, reader=reader)
 
 
 def test_an_endpoint_that_cannot_tell_code_is_told_as_it_is(
@@ -126,7 +128,7 @@ def test_an_endpoint_that_cannot_tell_code_is_told_as_it_is(
 ):
     def fault(request: Request) -> None:
         if request["method"] == "eth_getCode":
-            raise RpcError(-32601, "the method eth_getCode does not exist")
+            raise MemoryRpcError(-32601, "the method eth_getCode does not exist")
 
     settled.faults.append(fault)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.events.network_events import (
     NodeJoined,
@@ -46,26 +46,26 @@ def both(fresh: tuple[Chain, Network, Oracle]) -> Iterator[tuple[Network, Oracle
 
 
 @pytest.fixture
-def reader(both: tuple[Network, Oracle]) -> Reader:
+def reader(both: tuple[Network, Oracle]) -> EventReader:
     network, oracle = both
     contracts = {"TaskNetwork": network.contract.address}
-    return Reader.open("reference", contracts, oracle.contract.address)
+    return EventReader.open("reference", contracts, oracle.contract.address)
 
 
 @pytest.fixture
-def source(both: tuple[Network, Oracle], reader: Reader) -> Iterator[Source]:
-    source = Source.open([both[0].chain.url], chain_id=31337, finality_depth=8, reader=reader)
+def source(both: tuple[Network, Oracle], reader: EventReader) -> Iterator[ChainSource]:
+    source = ChainSource.open([both[0].chain.url], chain_id=31337, finality_depth=8, reader=reader)
     yield source
     source.close()
 
 
-def window_to_the_head(source: Source, first: int) -> Window:
+def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
     head = source.heads().latest.number
     return source.window(BlockRange(first, head), with_headers=True)
 
 
 def test_a_tasks_life_is_read_as_it_was_driven(
-    both: tuple[Network, Oracle], reader: Reader, source: Source
+    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
     node, creator = network.nodes[0], network.creator
@@ -92,7 +92,7 @@ def test_a_tasks_life_is_read_as_it_was_driven(
 
 
 def test_what_happens_in_the_last_second_and_after_it(
-    both: tuple[Network, Oracle], reader: Reader, source: Source
+    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
     network.join(network.nodes[0])
@@ -108,7 +108,7 @@ def test_what_happens_in_the_last_second_and_after_it(
 
 
 def test_a_round_is_read_with_its_words(
-    both: tuple[Network, Oracle], reader: Reader, source: Source
+    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     _, oracle = both
     first = oracle.chain.block + 1
@@ -130,7 +130,7 @@ def test_a_round_is_read_with_its_words(
     assert call.to == oracle.contract.address.lower()
 
 
-def test_a_fork_shows_in_the_seam(both: tuple[Network, Oracle], source: Source):
+def test_a_fork_shows_in_the_seam(both: tuple[Network, Oracle], source: ChainSource):
     network, _ = both
     network.chain.mine(2)
     # Empty blocks at the same time would be the same blocks again.
@@ -148,14 +148,16 @@ def test_a_fork_shows_in_the_seam(both: tuple[Network, Oracle], source: Source):
     assert common.hash == before.headers[1].hash
 
 
-def test_the_contracts_are_recognised(source: Source):
+def test_the_contracts_are_recognised(source: ChainSource):
     source.check()
 
 
 def test_a_wrong_address_is_told(both: tuple[Network, Oracle]):
     network, oracle = both
-    reader = Reader.open("reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address)
-    source = Source.open([network.chain.url], chain_id=31337, finality_depth=8, reader=reader)
+    reader = EventReader.open(
+        "reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address
+    )
+    source = ChainSource.open([network.chain.url], chain_id=31337, finality_depth=8, reader=reader)
 
     with pytest.raises(InputError, match="there is no contract"):
         source.check()

@@ -2,21 +2,25 @@
 
 import pytest
 
-from oracle.rpc.endpoints.endpoint_status import GOOD_SECONDS, Standing
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.endpoints.endpoint_status import GOOD_SECONDS, EndpointStatus
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
-def failed(standing: Standing, kind: Kind, words: str, *times: float) -> None:
+def failed(standing: EndpointStatus, kind: ErrorKind, words: str, *times: float) -> None:
     for now in times:
-        standing.failed(EndpointError("http://one.example", kind, words), now)
+        standing.failed(RpcError("http://one.example", kind, words), now)
 
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [(Kind.SLOW, "no answer in time"), (Kind.THROTTLED, "HTTP 429"), (Kind.BEHIND, "at block 7")],
+    [
+        (ErrorKind.SLOW, "no answer in time"),
+        (ErrorKind.THROTTLED, "HTTP 429"),
+        (ErrorKind.BEHIND, "at block 7"),
+    ],
 )
-def test_who_fails_is_called_failing_why_and_for_how_long(kind: Kind, words: str):
-    standing = Standing()
+def test_who_fails_is_called_failing_why_and_for_how_long(kind: ErrorKind, words: str):
+    standing = EndpointStatus()
     failed(standing, kind, words, 100.0, 1_600.0, 3_690.0)
 
     told = f"failing for 3600 s: {kind}: {words}; asked last 10 s ago"
@@ -24,15 +28,15 @@ def test_who_fails_is_called_failing_why_and_for_how_long(kind: Kind, words: str
 
 
 def test_what_says_nothing_against_an_endpoint_is_not_held_up_to_it():
-    standing = Standing()
-    failed(standing, Kind.PRUNED, "no history", 100.0)
+    standing = EndpointStatus()
+    failed(standing, ErrorKind.PRUNED, "no history", 100.0)
 
     assert standing.in_a_word(100.0) == "well"
 
 
 def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
-    standing = Standing()
-    failed(standing, Kind.UNREACHABLE, "no connection", 100.0)
+    standing = EndpointStatus()
+    failed(standing, ErrorKind.UNREACHABLE, "no connection", 100.0)
     standing.is_back()
 
     seen = [standing.in_a_word(100.0 + seconds) for seconds in (1.0, GOOD_SECONDS)]
@@ -41,11 +45,11 @@ def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
 
 
 def test_a_failure_after_good_work_is_a_new_one():
-    standing = Standing()
-    failed(standing, Kind.THROTTLED, "HTTP 429", 100.0)
+    standing = EndpointStatus()
+    failed(standing, ErrorKind.THROTTLED, "HTTP 429", 100.0)
     standing.worked()
     assert standing.in_a_word(150.0) == "well"
 
-    failed(standing, Kind.THROTTLED, "HTTP 429", 200.0)
+    failed(standing, ErrorKind.THROTTLED, "HTTP 429", 200.0)
 
     assert standing.in_a_word(205.0).startswith("failing for 5 s: ")

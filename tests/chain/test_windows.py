@@ -5,11 +5,11 @@ from threading import Lock
 
 import pytest
 
-from oracle.chain.source import Source
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.chain.conftest import OpenSource, Serve
-from tests.chain.memory_chain import Fork, MemoryChain, RpcError
+from tests.chain.memory_chain import Fork, MemoryChain, MemoryRpcError
 from tests.chain.network_logs import created, usual
 from tests.chain.server import Http, Request, Served
 from tests.chain.windows import all_of, most_blocks, places, whole
@@ -35,7 +35,7 @@ def test_with_headers_every_block_is_there_and_linked(served: Served, open_sourc
     assert window.headers[-1] == window.last
 
 
-def much_then_little(served: Served, open_source: OpenSource) -> Source:
+def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
     """A chain whose last block but one was read: the last one has fewer logs, no limit's many."""
     served.chain.mine([usual(number) for number in range(5)])
     served.chain.mine([usual(5)])
@@ -140,7 +140,7 @@ def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
         nonlocal forks
         if forks and request["method"] == "eth_getLogs":
             if not pins and "blockHash" in request["params"][0]:
-                raise RpcError(-32602, "missing value for required argument 0")
+                raise MemoryRpcError(-32602, "missing value for required argument 0")
             forks = False
             chain.cut(3, salt="other")
             for number in (38, 39, 40):
@@ -226,7 +226,7 @@ def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
         if broken and request["method"] == "eth_getLogs":
             asked = request["params"][0]
             if int(asked["fromBlock"], 16) <= 18 <= int(asked["toBlock"], 16):
-                raise RpcError(-32000, "header not found")
+                raise MemoryRpcError(-32000, "header not found")
 
     served.faults.append(fault)
     # The window of block 18 is under way already; what comes before it is served all the same.

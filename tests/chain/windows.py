@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.source import Source
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
-from tests.chain.memory_chain import RpcError
+from tests.chain.memory_chain import MemoryRpcError
 from tests.chain.server import Request, Served
 
 
-def whole(source: Source, first: int, last: int) -> list[Window]:
+def whole(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
     """Every window from `first` to `last`."""
     windows = []
     while first <= last:
@@ -25,7 +25,7 @@ def ranges_asked(served: Served) -> int:
     )
 
 
-def places(windows: list[Window]) -> list[tuple[int, int]]:
+def places(windows: list[BlockWindow]) -> list[tuple[int, int]]:
     return [(log.block, log.index) for window in windows for log in window.logs]
 
 
@@ -40,6 +40,6 @@ def most_blocks(most: int, code: int = -32000, message: str = "nope") -> Any:
         if request["method"] == "eth_getLogs" and "blockHash" not in request["params"][0]:
             asked = request["params"][0]
             if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= most:
-                raise RpcError(code, message)
+                raise MemoryRpcError(code, message)
 
     return fault

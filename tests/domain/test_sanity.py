@@ -2,7 +2,13 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.reports.sanity_limits import Counted, Move, Sanity, why_too_much, why_too_quiet
+from oracle.domain.reports.sanity_limits import (
+    EventCounts,
+    Move,
+    Sanity,
+    why_too_much,
+    why_too_quiet,
+)
 from tests.examples import examples
 
 LINE = 2002
@@ -41,7 +47,7 @@ def test_a_mass_recovery_is_held_too():
 @examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
 def test_a_tiny_network_is_never_held(moves, members):
-    counted = Counted(0, [1000] * 30)
+    counted = EventCounts(0, [1000] * 30)
     assert why_too_much(moves, members, LINE, Sanity()) is None
     assert why_too_quiet(counted, members, Sanity()) is None
 
@@ -62,21 +68,21 @@ def test_what_is_held_is_held_with_more_changes_too(moves, more):
 
 def test_half_of_the_usual_events_is_enough_and_fewer_are_held():
     usual = [300, 200, 200, 100, 200]
-    assert why_too_quiet(Counted(100, usual), MEMBERS, Sanity()) is None
-    assert "99 events" in str(why_too_quiet(Counted(99, usual), MEMBERS, Sanity()))
+    assert why_too_quiet(EventCounts(100, usual), MEMBERS, Sanity()) is None
+    assert "99 events" in str(why_too_quiet(EventCounts(99, usual), MEMBERS, Sanity()))
 
 
 def test_few_periods_or_few_events_say_nothing():
-    assert why_too_quiet(Counted(0, [200] * 4), MEMBERS, Sanity()) is None
-    assert why_too_quiet(Counted(0, [99] * 30), MEMBERS, Sanity()) is None
+    assert why_too_quiet(EventCounts(0, [200] * 4), MEMBERS, Sanity()) is None
+    assert why_too_quiet(EventCounts(0, [99] * 30), MEMBERS, Sanity()) is None
 
 
 def test_a_count_that_a_human_passed_is_the_measure_afterwards():
     usual = [200] * 30
-    assert why_too_quiet(Counted(60, usual, excused=80), MEMBERS, Sanity()) is None
-    assert why_too_quiet(Counted(39, usual, excused=80), MEMBERS, Sanity()) is not None
+    assert why_too_quiet(EventCounts(60, usual, excused=80), MEMBERS, Sanity()) is None
+    assert why_too_quiet(EventCounts(39, usual, excused=80), MEMBERS, Sanity()) is not None
 
 
 def test_a_share_of_nothing_never_holds():
-    quiet = Counted(0, [200] * 30)
+    quiet = EventCounts(0, [200] * 30)
     assert why_too_quiet(quiet, MEMBERS, Sanity(events_share=0)) is None

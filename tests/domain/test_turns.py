@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.round_schedule import Cut, Moment, shift_length, turn_at
+from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, shift_length, turn_at
 from tests.examples import examples
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
@@ -41,10 +41,10 @@ class Chain(NamedTuple):
     def head(self, period: int) -> int:
         return sum(each <= period for each in self.accepted)
 
-    def moment(self, time: int) -> Moment:
+    def moment(self, time: int) -> ScheduleMoment:
         head = self.head(time // PERIOD)
         number = time // BLOCK_SECONDS
-        return Moment(number, time, head, Hash(f"0x{head:064x}"), self.window)
+        return ScheduleMoment(number, time, head, Hash(f"0x{head:064x}"), self.window)
 
 
 CHAINS = st.builds(

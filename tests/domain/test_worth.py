@@ -5,9 +5,9 @@ from hypothesis import given, strategies as st
 from oracle.domain.reports.lanes import Bands, with_lane
 from oracle.domain.reports.submission_policy import (
     Bounds,
-    News,
-    Patience,
-    Worth,
+    ReportChange,
+    SubmissionPolicy,
+    SubmissionValue,
     change_between,
     willing,
     worth_of,
@@ -18,13 +18,13 @@ fees = st.integers(min_value=1, max_value=10**12)
 seconds = st.integers(min_value=0, max_value=10**7)
 bounds = st.builds(Bounds, heartbeat=st.integers(min_value=1, max_value=10**6), cap=fees)
 patience = st.builds(
-    Patience,
+    SubmissionPolicy,
     cheap=st.none() | fees,
     least_words=st.integers(min_value=1, max_value=1024),
     least_change=st.none() | st.integers(min_value=1, max_value=10**6),
 )
 news = st.builds(
-    News,
+    ReportChange,
     words=st.integers(min_value=0, max_value=1024),
     change=st.integers(min_value=0, max_value=10**6),
     is_urgent=st.booleans(),
@@ -48,7 +48,7 @@ def test_nothing_costs_more_than_the_cap(news, patience, bounds):
 @examples(25)
 @given(news, patience, bounds)
 def test_nothing_waits_past_the_heartbeat(news, patience, bounds):
-    old = News(news.words, news.change, news.is_urgent, bounds.heartbeat)
+    old = ReportChange(news.words, news.change, news.is_urgent, bounds.heartbeat)
     worth = worth_of(old, patience, bounds)
     assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
 
@@ -56,8 +56,8 @@ def test_nothing_waits_past_the_heartbeat(news, patience, bounds):
 @examples(25)
 @given(news, patience, bounds)
 def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, patience, bounds):
-    urgent = News(news.words, news.change, is_urgent=True, age=news.age)
-    assert worth_of(urgent, patience, bounds) == Worth(
+    urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
+    assert worth_of(urgent, patience, bounds) == SubmissionValue(
         now=True, why="a node crosses a band", most_per_gas=bounds.cap
     )
 
@@ -65,20 +65,20 @@ def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, patience, bounds):
 @examples(25)
 @given(news, bounds)
 def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bounds):
-    some = News(max(1, news.words), news.change, news.is_urgent, news.age)
-    worth = worth_of(some, Patience(), bounds)
+    some = ReportChange(max(1, news.words), news.change, news.is_urgent, news.age)
+    worth = worth_of(some, SubmissionPolicy(), bounds)
     assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
 
 
 def test_few_words_wait_unless_their_lanes_move_by_enough():
-    patience, bounds = Patience(least_words=3, least_change=500), Bounds(3600, 100)
+    patience, bounds = SubmissionPolicy(least_words=3, least_change=500), Bounds(3600, 100)
     assert not worth_of(_calm(2, 499), patience, bounds).now
     assert worth_of(_calm(3, 1), patience, bounds).now
     assert worth_of(_calm(1, 500), patience, bounds).now
 
 
 def test_the_price_grows_in_step_with_the_age():
-    patience, bounds = Patience(cheap=20), Bounds(heartbeat=100, cap=120)
+    patience, bounds = SubmissionPolicy(cheap=20), Bounds(heartbeat=100, cap=120)
     assert [willing(age, patience, bounds) for age in (0, 50, 100, 999)] == [20, 70, 120, 120]
 
 
@@ -95,5 +95,5 @@ def test_a_lane_that_falls_under_the_line_or_appears_crosses_a_band():
     assert change_between({0: 5002}, [(0, 1)], bands) == (5001, True)
 
 
-def _calm(words: int, change: int) -> News:
-    return News(words, change, is_urgent=False, age=10)
+def _calm(words: int, change: int) -> ReportChange:
+    return ReportChange(words, change, is_urgent=False, age=10)

@@ -17,7 +17,7 @@ from oracle.devnet.demo.cast import (
     MOODY,
     TASK_TIMEOUT,
     TURTLE,
-    Character,
+    DemoNode,
 )
 from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
 from oracle.domain.ids import Address
@@ -32,7 +32,7 @@ WAVE_BLOCKS = 8
 class Assignment:
     """One task of a wave; `blocks` until the node answers, None: never."""
 
-    node: Character
+    node: DemoNode
     id: bytes
     key: bytes
     blocks: int | None
@@ -71,7 +71,7 @@ class DealtTraffic:
             ),
         ]
 
-    def _selectable(self, number: int) -> list[Character]:
+    def _selectable(self, number: int) -> list[DemoNode]:
         """Return who may get a task: here, and selectable by the oracle contract's word."""
         here = [one for one in CAST if one.name not in self._gone and number not in one.away]
         calls = [
@@ -85,7 +85,7 @@ class DealtTraffic:
             if call_output("QoSOracle", "isSelectable", answer)[0]
         ]
 
-    def _deal(self, wave: int, place: int, group: list[Character]) -> list[Assignment]:
+    def _deal(self, wave: int, place: int, group: list[DemoNode]) -> list[Assignment]:
         dealt = []
         for member, node in enumerate(group):
             task = _id("task", wave, place, member)
@@ -130,7 +130,7 @@ class DealtTraffic:
         stage = self._stage
         return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
 
-    def _account(self, node: Character) -> Address:
+    def _account(self, node: DemoNode) -> Address:
         return self._stage.nodes[node.name]
 
     def _key(self, task: bytes) -> bytes:
@@ -169,7 +169,7 @@ def _id(kind: str, wave: int, place: int, member: int) -> bytes:
 _SOLOISTS = (TURTLE, HOPELESS, MOODY)
 
 
-def groups_of_three(present: list[Character], chance: random.Random) -> list[list[Character]]:
+def groups_of_three(present: list[DemoNode], chance: random.Random) -> list[list[DemoNode]]:
     """Deal the nodes into groups of three; what is left over rests for this wave.
 
     At most one soloist stands in a group.

@@ -4,10 +4,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from oracle.daemon.maintenance_steps import IntegrityWork
+from oracle.daemon.maintenance_steps import MaintenanceSteps
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.domain.coverage import Scope
-from oracle.indexer.loop import Pace
+from oracle.domain.coverage import IngestScope
+from oracle.indexer.loop import IngestState
 
 
 def test_what_takes_long_to_count_is_counted_the_more_rarely():
@@ -22,9 +22,9 @@ def test_what_takes_long_to_count_is_counted_the_more_rarely():
 
     app: Any = SimpleNamespace(
         store=SimpleNamespace(reading=two_seconds_long),
-        folder=SimpleNamespace(scope=Scope((), ())),
+        folder=SimpleNamespace(scope=IngestScope((), ())),
     )
-    work = IntegrityWork(app, 1, Pace(clock=clock))
+    work = MaintenanceSteps(app, 1, IngestState(clock=clock))
     began = clock()
     for _ in range(50):
         work.count()

@@ -9,15 +9,15 @@ from fastapi.testclient import TestClient
 
 from oracle.chain.heads import Heads
 from oracle.cli.main import run
-from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, Watch
+from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, DaemonHealth
 from oracle.daemon.lease.lease_keeper import leased
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.indexer.finality_halt import FINALITY_VIOLATION
 from oracle.store.database import Store
-from oracle.store.ops.halts import Evidence
+from oracle.store.ops.halts import HaltEvidence
 from tests.entrypoints.local_network import write
 from tests.entrypoints.refusal import refused
 
@@ -30,7 +30,7 @@ def latched(sound, tmp_path: Path, sqlite_url: str) -> Path:
     """A configuration of a database whose latch is closed."""
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as unit:
-        evidence = Evidence(22, OURS, THEIRS)
+        evidence = HaltEvidence(22, OURS, THEIRS)
         unit.latches.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
     return write(sound, tmp_path / "config.toml")
 
@@ -112,7 +112,7 @@ class Clock:
         return self.now
 
 
-def reasons(store: Store, watch: Watch) -> list[str]:
+def reasons(store: Store, watch: DaemonHealth) -> list[str]:
     """Why `/readyz` says 503."""
     answer = TestClient(build(watch, lambda: store)).get("/readyz")
     found = answer.json()["reasons"]
@@ -124,7 +124,7 @@ def reasons(store: Store, watch: Watch) -> list[str]:
 def test_readyz_says_what_holds_the_index(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url) as store:
-        watch = Watch(Beats(clock))
+        watch = DaemonHealth(JobLiveness(clock))
         heads = Heads(HEAD, None, HEAD)
         watch.stands_at(HEAD)
         watch.saw(heads)

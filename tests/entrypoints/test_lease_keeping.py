@@ -10,7 +10,7 @@ from oracle.daemon.lease import lease_keeping
 from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS
 from oracle.daemon.lease.lease_keeping import leading
 from oracle.errors import FatalError, TransientError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 
 PATIENCE = 60
 
@@ -24,7 +24,7 @@ class Moody(Store):
         self.tried = threading.Semaphore(0)
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         self.tried.release()
         self.write()
         with super().transaction() as unit:

@@ -9,10 +9,11 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.ids import Address, Hash
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import (
     Account,
     AttemptReason,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
@@ -20,7 +21,6 @@ from oracle.store.outbox.records import (
     PauseKind,
     SignedCall,
     Stamp,
-    Wish,
 )
 from tests.entrypoints.local_network import Settings, write
 
@@ -43,7 +43,9 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
         outbox.senders.enroll(ME, 5, NOW)
         for number in (1, 2, 3):
             kind = IntentKind.PROPOSE_KICK
-            outbox.intents.add(Wish(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW)
+            outbox.intents.add(
+                CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW
+            )
         for number, mark in ((2, "1"), (3, "2")):
             outbox.intents.make_ready(named(unit, number), 100, 100, NOW)
             nonce = outbox.senders.take_nonce(ME)
@@ -62,7 +64,7 @@ def act(config: Path) -> Act:
     return lambda *words: run(["outbox", *map(str, words), "--config", str(config)])
 
 
-def named(unit: Unit, number: int) -> Intent:
+def named(unit: UnitOfWork, number: int) -> Intent:
     found = unit.outbox.intents.named(number)
     assert found is not None
     return found

@@ -4,9 +4,9 @@ from typing import cast
 
 from fastapi.testclient import TestClient
 
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.rate_limit import Buckets, Seats, TokenBucket
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
+from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
 from oracle.quorum.board import Board
 from oracle.quorum.wire_format import read
@@ -15,7 +15,7 @@ from tests.publisher.test_peers import told_kick, told_report
 
 
 def door(board: Board | None, clock=lambda: 0.0) -> TestClient:
-    watch = Watch(Beats(lambda: 0.0))
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
     return TestClient(build(watch, lambda: cast("Store", None), board, clock))
 
 
@@ -43,7 +43,7 @@ def test_who_asks_too_often_is_asked_to_wait():
 
 
 def test_who_asks_too_often_silences_nobody_else():
-    buckets = Buckets(20.0, 2, lambda: 0.0)
+    buckets = ClientBuckets(20.0, 2, lambda: 0.0)
     assert [buckets.take("10.0.0.1") for _ in range(3)] == [True, True, False]
     assert buckets.take("10.0.0.2")
     # Whoever has one address of IPv6 has all beside it.
@@ -52,7 +52,7 @@ def test_who_asks_too_often_silences_nobody_else():
 
 
 def test_of_many_addresses_the_newest_are_remembered():
-    buckets = Buckets(20.0, 1, lambda: 0.0)
+    buckets = ClientBuckets(20.0, 1, lambda: 0.0)
     for number in range(3000):
         assert buckets.take(f"10.0.{number // 256}.{number % 256}")
     assert not buckets.take("10.0.11.183")
@@ -71,7 +71,7 @@ def test_a_bucket_never_holds_more_than_it_can():
 
 
 def test_a_seat_is_free_again_when_its_guest_leaves():
-    seats = Seats(1)
+    seats = ConcurrencyLimit(1)
     with seats.one() as first, seats.one() as second:
         assert (first, second) == (True, False)
     with seats.one() as third:

@@ -10,18 +10,18 @@ import pytest
 
 from oracle.bindings.codec import call_input
 from oracle.cli.main import run
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Kick, KickState
 from oracle.queries.contract_view import ChainView, ContractState
-from oracle.queries.status import Overview
+from oracle.queries.status import StatusReport
 from oracle.queries.status_text import situation
-from oracle.store.ops.halts import Latch
+from oracle.store.ops.halts import Halt
 from oracle.store.outbox.records import Account, Pause, PauseKind
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
 from tests.entrypoints.local_network import local_network, write
 from tests.entrypoints.test_outbox_words import PUSH
@@ -34,7 +34,7 @@ def block(number: int, time: int = 5_000) -> BlockRef:
     return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
 
 
-WELL = Overview(
+WELL = StatusReport(
     chain_id=1,
     start_block=0,
     rules=None,
@@ -58,7 +58,7 @@ SEEN = ChainView(block(91), OPEN)
 KICK = Kick(3, Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, Position(1, 1, 1), KickState.LIVE)
 
 
-def lines(seen: Overview = WELL, chain: ChainView = SEEN) -> dict[str, str]:
+def lines(seen: StatusReport = WELL, chain: ChainView = SEEN) -> dict[str, str]:
     return dict(situation(seen, chain, SETTINGS))
 
 
@@ -76,9 +76,9 @@ def test_where_all_is_well_nothing_is_in_capital_letters():
 
 PAUSED = replace(OPEN, paused_until=5_060)
 RESTING: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FUNDS, "it has 5 wei")}
-HELD = Gate(17, "12 of 12 nodes would move", {}, 1, None, None)
+HELD = ReportHold(17, "12 of 12 nodes would move", {}, 1, None, None)
 DISPUTED = replace(HELD, reason="disagreement: 0x01 signed otherwise")
-LATCH = Latch(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
+LATCH = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ LATCH = Latch(1, "finality_violation", 90, 1, "block 80 is another one", None, N
     ],
 )
 def test_what_stands_still_is_in_capital_letters_with_its_reason(
-    seen: Overview, chain: ChainView, name: str, told: str
+    seen: StatusReport, chain: ChainView, name: str, told: str
 ):
     said = lines(seen, chain)
     assert told in said[name]
@@ -188,7 +188,7 @@ def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any
 
 
 def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():
-    watch = Watch(Beats(lambda: 0.0))
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain.answer()["unknown"] == "this process has not looked at it"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
     watch.counted(OutboxFigures(Totals(), contract=replace(figures, pushed_at=4_900)))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
-from oracle.daemon.steps import Work
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
 from oracle.errors import InputError, TransientError
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import Fault, faulty_endpoint
@@ -24,10 +24,10 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         office.index()
         sender = office.premises.transmitter
         office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
-        watch = Watch(Beats(time.monotonic))
+        watch = DaemonHealth(JobLiveness(time.monotonic))
         # Publishing needs no configuration, and so no app.
         no_app: Any = None
-        work = Work(no_app, office.epoch, watch, office.desk, pace=office.pace)
+        work = DaemonSteps(no_app, office.epoch, watch, office.desk, pace=office.pace)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
             work.compare()

@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from oracle.daemon import stopping
-from oracle.daemon.stopping import KILLED, Stop, listening, until_told
+from oracle.daemon.stopping import KILLED, StopSignal, listening, until_told
 from oracle.store.database import Store
 from tests.entrypoints import churning
 from tests.entrypoints.daemon import PATIENCE_SECONDS, starting
@@ -15,7 +15,7 @@ from tests.entrypoints.daemon import PATIENCE_SECONDS, starting
 PROGRAM = ("-m", "tests.entrypoints.churning")
 
 
-def cut_offs(stop: Stop) -> tuple[threading.Event, list[int]]:
+def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
     """What was cut off with which code, and when."""
     was_cut, codes = threading.Event(), list[int]()
 
@@ -34,7 +34,7 @@ def cut_offs(stop: Stop) -> tuple[threading.Event, list[int]]:
 
 def test_a_signal_that_arrives_in_a_weak_references_callback_is_heard():
     for _ in range(100):
-        stop, thing = Stop(), churning.Thing()
+        stop, thing = StopSignal(), churning.Thing()
         with listening(stop, (signal.SIGTERM,)):
             kept = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
             del thing
@@ -45,19 +45,19 @@ def test_a_signal_that_arrives_in_a_weak_references_callback_is_heard():
 
 def test_a_second_signal_cuts_off_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 3600)
-    assert cut_offs(Stop())[1] == [KILLED + signal.SIGTERM]
+    assert cut_offs(StopSignal())[1] == [KILLED + signal.SIGTERM]
 
 
 def test_what_does_not_end_in_time_after_the_first_signal_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 0.01)
-    assert cut_offs(Stop())[1] == [KILLED + signal.SIGTERM]
+    assert cut_offs(StopSignal())[1] == [KILLED + signal.SIGTERM]
 
 
 def test_what_ends_in_time_is_not_cut_off():
     codes = list[int]()
-    stop = Stop()
+    stop = StopSignal()
     with listening(stop, (signal.SIGTERM,), codes.append):
         signal.raise_signal(signal.SIGTERM)
         assert stop.event.wait(PATIENCE_SECONDS)
@@ -65,7 +65,7 @@ def test_what_ends_in_time_is_not_cut_off():
 
 
 def test_who_only_ends_in_order_hears_every_signal_and_is_never_cut_off():
-    stop = Stop()
+    stop = StopSignal()
     with listening(stop, (signal.SIGTERM,)):
         for _ in range(10):
             signal.raise_signal(signal.SIGTERM)
@@ -80,7 +80,7 @@ def test_what_signals_did_before_comes_back():
 
 
 def test_what_the_work_raises_comes_out():
-    def work(_stop: Stop) -> None:
+    def work(_stop: StopSignal) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -88,7 +88,7 @@ def test_what_the_work_raises_comes_out():
 
 
 def test_an_event_that_is_waited_for_again_stays_set_where_a_signal_came():
-    stop = Stop()
+    stop = StopSignal()
     stop.event.set()
     stop.clear()
     assert not stop.event.is_set()

@@ -5,8 +5,8 @@ from typing import NoReturn, cast
 import pytest
 from fastapi.testclient import TestClient
 
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
 from oracle.store.database import Store
 
@@ -20,7 +20,9 @@ class OutOfReach:
 
 @pytest.fixture
 def door() -> TestClient:
-    return TestClient(build(Watch(Beats(lambda: 0.0)), lambda: cast("Store", OutOfReach())))
+    return TestClient(
+        build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", OutOfReach()))
+    )
 
 
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])

@@ -4,7 +4,7 @@ import pytest
 import requests
 
 from oracle.chain.proofs.bloom import mask
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
@@ -137,7 +137,7 @@ def test_every_message_says_its_numbers(ask, provider):
         (transport.web_page(), 200),
         (transport.empty_body(), 200),
     ],
-    ids=lambda one: one.name if isinstance(one, Fault) else str(one),
+    ids=lambda one: one.name if isinstance(one, InjectedFault) else str(one),
 )
 def test_a_whole_http_answer_comes_in_place_of_json(ask, provider, fault, status):
     provider.faults = [fault]
@@ -156,7 +156,7 @@ def test_a_whole_http_answer_comes_in_place_of_json(ask, provider, fault, status
         (transport.truncated(), requests.exceptions.JSONDecodeError),
         (transport.broken_gzip(), requests.exceptions.ContentDecodingError),
     ],
-    ids=lambda one: one.name if isinstance(one, Fault) else "",
+    ids=lambda one: one.name if isinstance(one, InjectedFault) else "",
 )
 def test_a_broken_body_is_noticed_by_an_http_client(ask, provider, fault, error):
     provider.faults = [fault]

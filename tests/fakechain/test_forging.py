@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.chain.proofs.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
 from oracle.devnet.fakechain.block_json import Block, Said, Tx
 from oracle.devnet.fakechain.faults.forging import Depth, Lie, Told, forged
@@ -59,7 +59,7 @@ def makes_root(provider: Provider, number: int) -> bool:
 def makes_hash(provider: Provider, number: int) -> bool:
     header = block(provider, number)
     name: str = header["hash"]
-    return header_hash(msgspec.convert(header, HeaderAnswer)) == name
+    return header_hash(msgspec.convert(header, HeaderResponse)) == name
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError
 from oracle.devnet.fakechain.tree import Tree
 from tests.fakechain.networks import FIRST, OTHER, SECOND, SPEAKER, grown, said
 
@@ -13,7 +13,7 @@ def logs(provider, **asked):
 
 
 def failure(provider, method, *params):
-    with pytest.raises(RpcError) as caught:
+    with pytest.raises(FakeRpcError) as caught:
         provider.answer(method, list(params))
     return caught.value.code, caught.value.message
 
@@ -79,7 +79,12 @@ def test_a_transaction_is_answered_where_the_view_has_it():
 def test_tags_are_told_a_number_a_block_nothing_or_an_error():
     tree = grown()
     provider = Provider(tree)
-    provider.tags = {"safe": 1, "finalized": tree.genesis, "odd": None, "bad": RpcError(-1, "no")}
+    provider.tags = {
+        "safe": 1,
+        "finalized": tree.genesis,
+        "odd": None,
+        "bad": FakeRpcError(-1, "no"),
+    }
 
     def number(tag):
         found = provider.answer("eth_getBlockByNumber", [tag, False])

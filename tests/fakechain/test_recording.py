@@ -8,7 +8,7 @@ import pytest
 
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.recording import recording
-from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError
 from oracle.devnet.fakechain.tree import branch
 from oracle.errors import InputError
 from tests.fakechain.networks import grown
@@ -101,7 +101,7 @@ def test_receipts_that_were_left_out_are_not_said_to_be_none(tmp_path, tree):
         written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
     ).provider()
     assert provider.answer("eth_getBlockReceipts", ["0x0"]) == []
-    with pytest.raises(RpcError, match="no receipts were recorded"):
+    with pytest.raises(FakeRpcError, match="no receipts were recorded"):
         provider.answer("eth_getBlockReceipts", ["0x2"])
 
 

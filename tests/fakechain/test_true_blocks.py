@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.bloom import bloom, written
-from oracle.chain.proofs.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
 from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
 from oracle.devnet.fakechain.block_json import Block, Said, Tx
@@ -30,7 +30,7 @@ txs = st.builds(
 
 def prove(block: Block) -> None:
     """Nothing in the block is other than its hash says."""
-    head = msgspec.convert(block.header, HeaderAnswer)
+    head = msgspec.convert(block.header, HeaderResponse)
     receipts = msgspec.convert(block.receipts, list[ProvenReceipt])
     signed = msgspec.convert(block.transactions, list[SignedTransaction])
     assert header_hash(head) == block.hash

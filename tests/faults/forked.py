@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.provider import Provider
 from oracle.errors import TransientError
-from oracle.indexer.rebuild import Manner, refold
-from oracle.store.database import Store, Unit
+from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.store.database import Store, UnitOfWork
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import Indexer
 from tests.faults.speaking import network
@@ -58,7 +58,7 @@ def holds_the_chain(indexer: Indexer, a_chain: AChain, head: Block | None = None
     assert indexer.cursor == (head.number, head.hash)
     assert indexer.canonical_logs() == a_chain.logs(head)
     assert indexer.holes() == []
-    assert refold(indexer.store, indexer.folder, Manner(dry_run=True)).same
+    assert refold(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).same
 
 
 def header_batches(provider: Provider) -> list[int]:
@@ -69,7 +69,7 @@ def header_batches(provider: Provider) -> list[int]:
         sizes.append(len(asked))
         return answers
 
-    fault = Fault("counts", change_batch=note, limits={"methods": "eth_getBlockByNumber"})
+    fault = InjectedFault("counts", change_batch=note, limits={"methods": "eth_getBlockByNumber"})
     provider.faults.append(fault)
     return sizes
 
@@ -83,7 +83,7 @@ class Counting:
         self.writes = 0
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         with self._transaction() as unit:
             yield unit
         self.writes += 1

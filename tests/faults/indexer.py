@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Done, Pace, index_next
-from oracle.reporting.report_cutter import Reporter
+from oracle.indexer.loop import Done, IngestState, index_next
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
+from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import SEED
@@ -42,9 +42,9 @@ class Indexer:
     clock: Callable[[], float] = time.monotonic
     reports: bool = True
     store: Store = field(init=False)
-    source: Source = field(init=False)
+    source: ChainSource = field(init=False)
     folder: Folder = field(init=False)
-    pace: Pace = field(init=False)
+    pace: IngestState = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
@@ -57,13 +57,15 @@ class Indexer:
                 unit.identity.set(known)
 
     def _open(self) -> None:
-        reader = Reader.open("reference", CONTRACTS, ORACLE)
-        reporter = Reporter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW) if self.reports else None
+        reader = EventReader.open("reference", CONTRACTS, ORACLE)
+        reporter = (
+            ReportCutter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW) if self.reports else None
+        )
         self.store = Store.open(self.url, create=True)
-        endpoints = Endpoints([Endpoint(url) for url in self.urls], CHAIN_ID, clock=self.clock)
-        self.source = Source(endpoints, reader, self.finality, clock=self.clock)
+        endpoints = EndpointPool([Endpoint(url) for url in self.urls], CHAIN_ID, clock=self.clock)
+        self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
         self.folder = Folder(SEED, reader, reporter)
-        self.pace = Pace(clock=self.clock)
+        self.pace = IngestState(clock=self.clock)
 
     def step(self, store: Store | None = None) -> Done | None:
         """One turn of the loop; `store` stands before ours, to die in the middle."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from oracle.chain.source import Source
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import SAMPLES
 from oracle.devnet.fakechain.block_json import Block, Said
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults.message_faults import Words, fails
 from oracle.devnet.fakechain.provider import Provider
 from oracle.domain.blocks import BlockRange
@@ -38,7 +38,7 @@ def ranges(provider: Provider) -> list[tuple[int, int]]:
     ]
 
 
-def whole(source: Source, first: int, last: int) -> list[Log]:
+def whole(source: ChainSource, first: int, last: int) -> list[Log]:
     """Every log of final blocks, window after window."""
     logs: list[Log] = []
     while first <= last:
@@ -48,13 +48,13 @@ def whole(source: Source, first: int, last: int) -> list[Log]:
     return logs
 
 
-def no_pins() -> Fault:
+def no_pins() -> InjectedFault:
     """Logs by the hash of their block are not served."""
     words = Words(-32602, "invalid argument 0: unknown field blockHash")
     return fails(words, when=lambda asked: asked.method == "eth_getLogs" and asked.by_hash)
 
 
-def hide(a_chain: AChain, fault: Fault, place: int = 0) -> Fault:
+def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
     """Give the endpoint at this place of the settings a fault."""
     a_chain.providers[place].faults.append(fault)
     return fault

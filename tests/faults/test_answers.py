@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from oracle.devnet.fakechain.fault import Fault, Limits
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from tests.chain.network_logs import node
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -43,7 +43,7 @@ def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_inde
     before, cursor = len(a_chain.provider.asked), indexer.cursor[0]
     a_chain.live(10)
 
-    (done,) = [step for step in indexer.index() if isinstance(step, Indexed)]
+    (done,) = [step for step in indexer.index() if isinstance(step, WindowCommitted)]
 
     assert (done.blocks, indexer.cursor[1]) == (
         BlockRange(cursor + 1, cursor + 10),
@@ -61,7 +61,7 @@ def test_case_22_a_long_gap_is_never_held_in_memory_at_once(
     a_chain.provider.tags = {}
     indexer = open_indexer(a_chain.urls[0], finality=1_000)
 
-    done = [step.blocks for step in indexer.index() if isinstance(step, Indexed)]
+    done = [step.blocks for step in indexer.index() if isinstance(step, WindowCommitted)]
 
     assert max(map(len, done)) <= 100
     assert [each.first for each in done[1:]] == [each.last + 1 for each in done[:-1]]
@@ -96,7 +96,7 @@ def test_case_24_an_empty_answer_by_number_is_compared_with_the_header_read_afte
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
     told = a_chain.say(task_created(1))
-    later = Limits(methods=block_faults.HEADERS, times=1, when=after_logs(a_chain))
+    later = FaultLimits(methods=block_faults.HEADERS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
         log_faults.logs_of(lagging, times=1, when=lambda asked: not asked.by_hash),
         no_pins(),
@@ -178,7 +178,7 @@ def test_case_45_a_log_that_comes_twice_counts_once_and_is_told(history: Indexer
     assert shown("oracle_duplicate_logs_total", endpoint=name) - before > 0
 
 
-def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], Fault]) -> None:
+def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFault]) -> None:
     """The window is refused as long as the endpoint answers so, and nothing of it comes in."""
     wrong = make()
     a_chain.provider.faults.append(wrong)
@@ -192,7 +192,7 @@ def test_case_45_two_logs_at_one_place_refuse_the_window(history: Indexer, a_cha
     refused_by(history, a_chain, log_faults.contradicted)
 
 
-MISSHAPEN: dict[str, Callable[[], Fault]] = {
+MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
     "removed": log_faults.removed,
     "pending": log_faults.pending,
     "of no transaction": log_faults.without_tx_hash,
@@ -225,7 +225,10 @@ def test_case_46_what_one_endpoint_misshapes_another_gives_well(
 
 @pytest.mark.parametrize("fault", [log_faults.upper_case, log_faults.shuffled_logs])
 def test_case_46_what_is_only_written_otherwise_is_read_alike(
-    history: Indexer, a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[[], Fault]
+    history: Indexer,
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    fault: Callable[[], InjectedFault],
 ):
     honest = open_indexer(a_chain.urls[1], reports=False)
     honest.index()
@@ -237,7 +240,7 @@ def test_case_46_what_is_only_written_otherwise_is_read_alike(
     assert history.digest() == honest.digest()
 
 
-UNASKED: dict[str, Callable[[], Fault]] = {
+UNASKED: dict[str, Callable[[], InjectedFault]] = {
     "outside of the range": lambda: log_faults.of_blocks_moved(1_000),
     "another address": lambda: log_faults.of_address(node(0xBAD)),
     "another event": lambda: log_faults.with_field("topics", ["0x" + "ab" * 32]),

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from oracle.chain.decode.abi import load
-from oracle.chain.verification.calibration import Trust
-from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.faults import log_faults
 from oracle.devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.audit.reverify import Asked, verify
-from oracle.indexer.loop import Indexed
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import shown
@@ -27,8 +27,8 @@ WINDOW = 10
 MISSING = "oracle_verify_missing_logs_total"
 
 
-def prove_by(indexer: Indexer, policy: Policy) -> None:
-    indexer.source.prove_by(policy, Trust(indexer.clock))
+def prove_by(indexer: Indexer, policy: VerificationPolicy) -> None:
+    indexer.source.prove_by(policy, Calibration(indexer.clock))
 
 
 def name_of(indexer: Indexer, nth: int) -> str:
@@ -39,7 +39,9 @@ def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
     """Every window that the audit looks at, until nothing is due."""
     auditor, done = Auditor(window=window), []
     while (
-        found := audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+        found := audit_next(
+            indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+        )
     ) is not None:
         done.append(found)
     return done
@@ -80,9 +82,12 @@ def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
     return indexer, block
 
 
-@pytest.mark.parametrize("policy", [LEAST, Policy()])
+@pytest.mark.parametrize("policy", [LEAST, VerificationPolicy()])
 def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
-    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int], policy: Policy
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    fooled: tuple[Indexer, int],
+    policy: VerificationPolicy,
 ):
     indexer, block = fooled
     prove_by(indexer, policy)
@@ -125,7 +130,7 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     # It is not preferred any more: the other one gives the next window.
     a_chain.live(1)
     before = a_chain.provider.count("eth_getLogs")
-    assert [step for step in indexer.index() if isinstance(step, Indexed)]
+    assert [step for step in indexer.index() if isinstance(step, WindowCommitted)]
     assert a_chain.provider.count("eth_getLogs") == before
 
 
@@ -151,16 +156,18 @@ def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
     a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
 ):
     indexer, block = fooled
-    prove_by(indexer, Policy())
+    prove_by(indexer, VerificationPolicy())
     blocks = BlockRange(0, indexer.cursor[0])
-    asked = Asked(blocks, Level.PROVEN, name_of(indexer, 1))
+    asked = ReverifyRequest(blocks, Level.PROVEN, name_of(indexer, 1))
 
-    found = verify(indexer.source, indexer.store, indexer.folder, asked, Manner(dry_run=True))
+    found = verify(
+        indexer.source, indexer.store, indexer.folder, asked, RebuildOptions(dry_run=True)
+    )
 
     assert [log.block for log in found.difference.missing_logs] == [block]
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
     repairing = replace(asked, repair=True)
-    again = verify(indexer.source, indexer.store, indexer.folder, repairing, Manner())
+    again = verify(indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions())
     assert again.reached == Level.PROVEN
     assert indexer.digest() == whole(a_chain, open_indexer).digest()
     with indexer.store.reading() as unit:
@@ -173,9 +180,9 @@ def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tu
     kept = next(at for at, index in a_chain.logs() if index == 0)
     a_chain.providers[1].faults.append(log_faults.omits_logs(lambda log: log["blockHash"] == kept))
     blocks = BlockRange(0, indexer.cursor[0])
-    asked = Asked(blocks, Level.SEAMED, name_of(indexer, 1), repair=True)
+    asked = ReverifyRequest(blocks, Level.SEAMED, name_of(indexer, 1), repair=True)
 
-    found = verify(indexer.source, indexer.store, indexer.folder, asked, Manner())
+    found = verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
 
     assert found.repaired is not None
     assert [log.block for log in found.difference.missing_logs] == [block]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.source import Source
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.verification_policy import LEAST
 from oracle.devnet.fakechain.accounts import account
 from oracle.devnet.fakechain.block_json import Block, Tx
@@ -49,7 +49,7 @@ def _of_kinds(logs: int) -> list[Tx]:
     return [tx(kinds[number % 2](number)) for number in range(logs)]
 
 
-def read(source: Source, number: int) -> Window:
+def read(source: ChainSource, number: int) -> BlockWindow:
     source.heads()
     return source.window(BlockRange(number, number), with_headers=True)
 

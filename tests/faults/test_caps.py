@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from oracle.chain.fetch.window_source import MOST_LOGS, OMITS
-from oracle.chain.verification.calibration import Trust
-from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
@@ -84,7 +84,7 @@ def test_without_receipts_and_hashes_a_cap_that_no_block_exceeds_is_found_by_hal
     a_chain.quiet(FINALITY + 2)
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    indexer.source.prove_by(LEAST, Trust(indexer.clock))
+    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
     first = a_chain.head.number - (FINALITY + 2) - 29
     cap(a_chain, most)
     hide(a_chain, no_pins())
@@ -101,7 +101,7 @@ def test_a_cap_is_remembered_told_and_held_against_the_endpoint(
     kept = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(*crowded.urls, reports=False)
-    indexer.source.prove_by(Policy(), Trust(keeper=kept))
+    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept))
     first, second = endpoints_of(indexer)
 
     indexer.index()
@@ -118,7 +118,7 @@ def test_after_a_restart_a_known_cap_is_suspected_at_once(
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
     kept.of[indexer.source.endpoint_names()[0], MOST_LOGS] = "7"
-    indexer.source.prove_by(LEAST, Trust(keeper=kept))
+    indexer.source.prove_by(LEAST, Calibration(keeper=kept))
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
     habits = indexer.source._windows._habits.of(indexer.source.endpoint_names()[0])
@@ -149,7 +149,7 @@ def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_as
     hide(a_chain, log_faults.omits_in_ranges(lambda log: log["blockNumber"] > late))
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    indexer.source.prove_by(Policy(), Trust(keeper=kept))
+    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept))
 
     indexer.index()
 
@@ -168,7 +168,7 @@ def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
     a_chain.quiet(FINALITY + 2)
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False, clock=clock)
-    indexer.source.prove_by(LEAST, Trust(clock))
+    indexer.source.prove_by(LEAST, Calibration(clock))
     last = a_chain.head.number
     whole(indexer.source, 0, 40)
     cap(a_chain, 10)

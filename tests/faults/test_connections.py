@@ -13,7 +13,7 @@ import pytest
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.rpc.client import Endpoint
 from oracle.rpc.responses import Quantity
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import follow
@@ -26,9 +26,9 @@ def clock() -> VirtualClock:
 
 def unreachable(url: str) -> str:
     """The words with which an endpoint is found unreachable."""
-    with pytest.raises(EndpointError) as caught:
+    with pytest.raises(RpcError) as caught:
         Endpoint(url).call("eth_blockNumber", [], Quantity)
-    assert caught.value.kind is Kind.UNREACHABLE
+    assert caught.value.kind is ErrorKind.UNREACHABLE
     return caught.value.words
 
 

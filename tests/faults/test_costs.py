@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import pytest
 from typing_extensions import override
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.rpc_costs import costs
-from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.block_json import Block, Said, Tx
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.requests import Http
@@ -23,7 +23,7 @@ from tests.faults.reading import many
 from tests.faults.speaking import ANYBODY, tx
 
 WATCHED = "0x12345678"
-Open = Callable[..., Source]
+Open = Callable[..., ChainSource]
 
 
 class Counting(Provider):
@@ -61,11 +61,11 @@ def open_source(provider: Counting) -> Iterator[Open]:
     with ExitStack() as until_the_end:
         url = until_the_end.enter_context(serving(provider)).url
 
-        def opened(*, watched: bool = False) -> Source:
-            reader = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+        def opened(*, watched: bool = False) -> ChainSource:
+            reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-            source = Source.open([url], chain_id=31337, finality_depth=4, reader=reader)
+            source = ChainSource.open([url], chain_id=31337, finality_depth=4, reader=reader)
             until_the_end.callback(source.close)
             for number in (provider.head.number - 30, provider.head.number):
                 source.heads()
@@ -75,7 +75,7 @@ def open_source(provider: Counting) -> Iterator[Open]:
         yield opened
 
 
-def requests_for(source: Source, provider: Counting, block: Block) -> list[set[str]]:
+def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[set[str]]:
     """The requests from the poll on that finds this block, to its window."""
     provider.head = block
     provider.requests.clear()
@@ -147,10 +147,10 @@ def test_the_costs_that_are_told_are_those_that_are_asked(
 ):
     for watched in (False, True):
         source = open_source(watched=watched)
-        reader = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+        reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
         if watched:
             reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-        told = costs(reader, Policy(), None)
+        told = costs(reader, VerificationPolicy(), None)
 
         empty = requests_for(source, provider, tree.mine())
         busy = requests_for(source, provider, tree.mine([tx(many(1)[0])]))
@@ -159,10 +159,10 @@ def test_the_costs_that_are_told_are_those_that_are_asked(
 
 
 def test_less_proof_costs_less():
-    reader = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
-    least, most = costs(reader, LEAST, None), costs(reader, Policy(), None)
-    every = costs(reader, Policy(every_header=True), None)
+    least, most = costs(reader, LEAST, None), costs(reader, VerificationPolicy(), None)
+    every = costs(reader, VerificationPolicy(every_header=True), None)
 
     assert (least.empty_block, least.proof, least.history) == (2, 0, 6)
     assert (most.proof, most.history) == (1, 1_006)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from oracle.errors import TransientError
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.dumping import dump
@@ -30,7 +30,7 @@ def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
     a_chain.live(40)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.pace.most_blocks = 10
-    assert isinstance(indexer.step(), Indexed)
+    assert isinstance(indexer.step(), WindowCommitted)
     return indexer
 
 
@@ -133,7 +133,7 @@ def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
 ):
     indexer = open_indexer(*a_chain.urls, url=postgresql_url, reports=False)
     indexer.pace.most_blocks = 10
-    assert isinstance(indexer.step(), Indexed)
+    assert isinstance(indexer.step(), WindowCommitted)
     before = dump(postgresql_url)
 
     with psycopg.connect(postgresql_url, autocommit=True) as server:

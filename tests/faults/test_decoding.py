@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from oracle.chain.decode.abi import Signature
+from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.fragments import fragment
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.devnet.fakechain.block_json import Said, Tx
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.tree import Tree
@@ -65,7 +65,7 @@ def node(number: int) -> Address:
     return Address(f"0x{number:040x}")
 
 
-def signature(text: str) -> Signature:
+def signature(text: str) -> AbiSignature:
     return fragment(text)[1]
 
 
@@ -96,7 +96,7 @@ def heard(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> He
     """Mines blocks of transactions with these logs, and indexes the chain by the profile."""
     profile = tmp_path / "network.toml"
     profile.write_text(PROFILE)
-    reader = Reader.open(str(profile), {"Network": CONTRACT}, None)
+    reader = EventReader.open(str(profile), {"Network": CONTRACT}, None)
 
     def index(*blocks: Sequence[Sequence[Said]]) -> Follower:
         tree = Tree()

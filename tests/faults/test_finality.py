@@ -7,9 +7,9 @@ import pytest
 from oracle.devnet.fakechain.block_json import Block
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.finality_halt import FINALITY_VIOLATION, Latched
+from oracle.indexer.finality_halt import FINALITY_VIOLATION, HaltChanged
 from oracle.indexer.reorg import Rewound
-from oracle.store.ops.halts import Cleared, Latch
+from oracle.store.ops.halts import Cleared, Halt
 from oracle.telemetry import fork_metrics
 from tests.evm.fixtures import chain
 from tests.faults.a_chain import AChain
@@ -35,7 +35,7 @@ def violation() -> float:
     return float(fork_metrics.FINALITY_VIOLATION._value.get())
 
 
-def closed(indexer: Indexer) -> Latch | None:
+def closed(indexer: Indexer) -> Halt | None:
     with indexer.store.reading() as unit:
         return unit.latches.closed(FINALITY_VIOLATION)
 
@@ -60,8 +60,8 @@ def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_latch(
 
     done = indexer.index()
 
-    assert [(type(one), one.is_closed) for one in done if isinstance(one, Latched)] == [
-        (Latched, True)
+    assert [(type(one), one.is_closed) for one in done if isinstance(one, HaltChanged)] == [
+        (HaltChanged, True)
     ]
     latch = closed(indexer)
     assert latch is not None
@@ -98,7 +98,7 @@ def test_case_04_the_latch_opens_when_two_endpoints_show_our_block_again(
 
     a_chain.show(longer)
     (opened, *_) = indexer.index()
-    assert isinstance(opened, Latched)
+    assert isinstance(opened, HaltChanged)
     assert not opened.is_closed
     assert closed(indexer) is None
     assert violation() == 0
@@ -119,14 +119,14 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
         assert closed(indexer) is None
         clock.pass_by(POLL)
     (latched,) = indexer.index()
-    assert isinstance(latched, Latched)
+    assert isinstance(latched, HaltChanged)
 
     a_chain.show(a_chain.tree.mine_many(FINALITY + 8, on=ours))
     for _ in range(2):
         assert indexer.index() == []
         clock.pass_by(POLL)
     (opened, *_) = indexer.index()
-    assert isinstance(opened, Latched)
+    assert isinstance(opened, HaltChanged)
     assert not opened.is_closed
 
 
@@ -210,5 +210,5 @@ def test_case_16_a_final_block_in_which_nothing_happened_is_known_by_its_hash(
     a_chain.quiet(20, on=a_chain.back(FINALITY + 10, quiet))
     done = indexer.index()
 
-    assert [one.is_closed for one in done if isinstance(one, Latched)] == [True]
+    assert [one.is_closed for one in done if isinstance(one, HaltChanged)] == [True]
     assert not any(isinstance(one, Rewound) for one in done)

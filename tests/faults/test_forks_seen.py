@@ -5,7 +5,7 @@ import pytest
 from oracle.devnet.fakechain.faults.block_faults import cached
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.reorg import Rewound
 from oracle.telemetry import fork_metrics, metrics
 from tests.faults.a_chain import AChain
@@ -144,5 +144,5 @@ def test_case_51_windows_come_from_the_other_endpoint_then(
     done = patiently(indexer)
 
     assert not [one for one in done if isinstance(one, Rewound)]
-    assert any(isinstance(one, Indexed) for one in done)
+    assert any(isinstance(one, WindowCommitted) for one in done)
     holds_the_chain(indexer, a_chain)

@@ -3,7 +3,7 @@
 from oracle.devnet.fakechain.faults.message_faults import limited_range
 from oracle.devnet.fakechain.faults.transport_faults import then
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.indexer.loop import Done, Indexed
+from oracle.indexer.loop import Done, WindowCommitted
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.dumping import dump
@@ -56,7 +56,7 @@ def test_case_70_blocks_that_arrive_while_history_is_read_are_neither_lost_nor_d
         clock.pass_by(5)
         done += indexer.index()
 
-    ranges = [step.blocks for step in done if isinstance(step, Indexed)]
+    ranges = [step.blocks for step in done if isinstance(step, WindowCommitted)]
     assert len(ranges) > 3
     assert [each.first for each in ranges] == [0, *(each.last + 1 for each in ranges[:-1])]
     assert indexer.canonical_logs() == a_chain.logs()

@@ -11,11 +11,11 @@ import pytest
 
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
-from oracle.daemon.steps import Work
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
 from oracle.devnet.fakechain.faults import transport_faults
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -48,10 +48,10 @@ def until(found: Callable[[], T | None]) -> T:
     return it
 
 
-def work_of(indexer: Indexer, **app: Any) -> Work:
+def work_of(indexer: Indexer, **app: Any) -> DaemonSteps:
     """The daemon's turns, over what these need of an app."""
     known: Any = SimpleNamespace(chain=indexer.source, store=indexer.store, **app)
-    work = Work(known, 1, Watch(Beats(time.monotonic)), pace=indexer.pace)
+    work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), pace=indexer.pace)
     work.integrity.mender.is_sound = True
     return work
 
@@ -59,7 +59,7 @@ def work_of(indexer: Indexer, **app: Any) -> Work:
 def goes_on(chain: AChain, indexer: Indexer) -> bool:
     """Whether new blocks are taken in."""
     chain.live(2)
-    return any(isinstance(done, Indexed) for done in indexer.index())
+    return any(isinstance(done, WindowCommitted) for done in indexer.index())
 
 
 def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(

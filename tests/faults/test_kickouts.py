@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.source import Source
+from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.indexer.finality_halt import FINALITY_VIOLATION, clear
-from oracle.indexer.rebuild import Manner, refold_up_to
+from oracle.indexer.rebuild import RebuildOptions, refold_up_to
 from oracle.indexer.reorg import rewind_to
 from oracle.kickouts.kickout_eligibility import proof_behind
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
+from oracle.rpc.pool import EndpointPool
 from oracle.store.ops.halts import Cleared
 from oracle.store.outbox.records import IntentKind
 from oracle.telemetry import fork_metrics
@@ -116,8 +116,8 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     due(office)
     clock = VirtualClock()
     endpoint = Endpoint(office.premises.chain.url)
-    endpoints = Endpoints([endpoint], CHAIN_ID, clock=clock)
-    source = Source(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
+    endpoints = EndpointPool([endpoint], CHAIN_ID, clock=clock)
+    source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
     heads = source.heads()
     assert not heads.stalled
     for _ in range(400):
@@ -177,7 +177,7 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
     office.index()
     with office.store.reading() as unit:
         assert unit.latches.closed(FINALITY_VIOLATION) is not None
-    rewind_to(office.source, office.store, office.folder, below, Manner())
+    rewind_to(office.source, office.store, office.folder, below, RebuildOptions())
     with office.store.transaction() as unit:
         clear(unit, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
     office.index()
@@ -224,7 +224,7 @@ def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
     with office.folder.following(None), office.store.transaction() as unit:
         cursor = unit.cursor.get()
         assert cursor is not None
-        refold_up_to(unit, office.folder, cursor.number, Manner())
+        refold_up_to(unit, office.folder, cursor.number, RebuildOptions())
     office.folder.forget()
     office.tick()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.chain.verification.calibration import Trust
-from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.block_json import Said, Tx
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
@@ -49,7 +49,7 @@ def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
-    indexer.source.prove_by(Policy(receipts=False), Trust(clock))
+    indexer.source.prove_by(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     told = busy.say(task_created(1))
     hide(busy, log_faults.omits_logs())
@@ -82,7 +82,7 @@ def test_case_28_what_may_still_change_is_asked_for_by_hash(
     told = busy.say(task_created(1))
     hide(busy, log_faults.omits_in_ranges())
     source = open_indexer(busy.urls[0]).source
-    source.prove_by(Policy(head=Level.PINNED))
+    source.prove_by(VerificationPolicy(head=Level.PINNED))
 
     window = source.window(BlockRange(told.number, told.number), with_headers=True)
 

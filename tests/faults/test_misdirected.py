@@ -7,9 +7,9 @@ from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS
-from oracle.rpc.fanout import Line, SilentError
+from oracle.rpc.fanout import JsonRpcClient, RpcTimeoutError
 from oracle.rpc.responses import Quantity
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import CHAIN_ID
@@ -37,21 +37,21 @@ def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
     a_chain.provider.faults.append(faults.misdirected(connections=100))
     endpoint = Endpoint(a_chain.urls[0])
 
-    with pytest.raises(EndpointError, match="an answer to another question") as caught:
+    with pytest.raises(RpcError, match="an answer to another question") as caught:
         endpoint.call("eth_chainId", [], Quantity)
-    with pytest.raises(EndpointError, match="an answer to another question"):
+    with pytest.raises(RpcError, match="an answer to another question"):
         endpoint.batch("eth_chainId", [[], []], Quantity)
 
-    assert caught.value.kind is Kind.UNREACHABLE
+    assert caught.value.kind is ErrorKind.UNREACHABLE
 
 
 def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_connection(
     a_chain: AChain,
 ):
     a_chain.provider.faults.append(faults.misdirected(connections=1))
-    line = Line(a_chain.urls[0])
+    line = JsonRpcClient(a_chain.urls[0])
 
-    with pytest.raises(SilentError, match="an answer to another question"):
+    with pytest.raises(RpcTimeoutError, match="an answer to another question"):
         line.ask("eth_chainId")
 
     assert line.serves(CHAIN_ID)

@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
-from oracle.devnet.fakechain.fault import Fault
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import log_faults, transport_faults as faults
 from oracle.devnet.fakechain.faults.message_faults import Words, fails
-from oracle.devnet.fakechain.requests import Asked, Http
+from oracle.devnet.fakechain.requests import FakeRequest, Http
 from oracle.devnet.fakechain.tree import branch
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.batch_size import BATCH
-from oracle.rpc.fanout import Line
+from oracle.rpc.fanout import JsonRpcClient
 from oracle.rpc.responses import Quantity
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -62,9 +62,9 @@ def test_receipts_are_asked_for_one_by_one_where_blocks_came_with_whole_transact
     words = Words(-32600, "Unsupported method: eth_getBlockReceipts")
     a_chain.provider.faults.append(fails(words, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0])
-    reader = Reader.open("reference", CONTRACTS, ORACLE)
+    reader = EventReader.open("reference", CONTRACTS, ORACLE)
     reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
-    indexer.source = Source(indexer.source.endpoints, reader, FINALITY)
+    indexer.source = ChainSource(indexer.source.endpoints, reader, FINALITY)
 
     indexer.index()
 
@@ -72,7 +72,7 @@ def test_receipts_are_asked_for_one_by_one_where_blocks_came_with_whole_transact
     assert trust("receipts_root") == 1
 
 
-def refused(form: str) -> Fault:
+def refused(form: str) -> InjectedFault:
     """Batches are not served, which is said in one of many ways."""
     error = {"code": -32600, "message": "batch requests are not supported"}
     told = {"jsonrpc": "2.0", "id": None, "error": error}
@@ -137,13 +137,13 @@ def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
 ):
     made_busy(a_chain)
 
-    def one_for_all(asked: Sequence[Asked], sent: list[dict[str, Any]]) -> object:
+    def one_for_all(asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         if asked[0].method != "eth_getBlockReceipts":
             return sent
         return Http(400, b'{"error": "Unsupported method: eth_getBlockReceipts"}')
 
     a_chain.provider.faults += [
-        Fault("receipts refused", change_batch=one_for_all),
+        InjectedFault("receipts refused", change_batch=one_for_all),
         fails(Words(-32600, "Unsupported method"), methods="eth_getBlockReceipts"),
     ]
     indexer = open_indexer(a_chain.urls[0])
@@ -157,7 +157,7 @@ def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
 def test_a_sender_asks_one_question_after_the_other_where_no_batches_are_served(a_chain: AChain):
     for form in FORMS:
         a_chain.provider.faults[:] = [refused(form)]
-        line = Line(a_chain.urls[0])
+        line = JsonRpcClient(a_chain.urls[0])
         with pytest.raises(TransientError):
             line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
 
@@ -182,20 +182,20 @@ def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shap
     said = faults.instead(shape, Http(code, ODD_ERRORS[shape]))
     a_chain.provider.faults.append(said)
 
-    with pytest.raises(EndpointError, match="the node is on holiday"):
+    with pytest.raises(RpcError, match="the node is on holiday"):
         Endpoint(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
     with pytest.raises(TransientError, match="the node is on holiday"):
-        Line(a_chain.urls[0]).ask("eth_blockNumber")
+        JsonRpcClient(a_chain.urls[0]).ask("eth_blockNumber")
 
 
 def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
     told = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
     for code in (200, 400, 404, 405, 500):
         a_chain.provider.faults[:] = [faults.instead("error", Http(code, told))]
-        with pytest.raises(EndpointError) as caught:
+        with pytest.raises(RpcError) as caught:
             Endpoint(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
         assert (caught.value.kind, "no such method" in str(caught.value)) == (
-            Kind.UNSUPPORTED,
+            ErrorKind.UNSUPPORTED,
             True,
         )
 
@@ -220,7 +220,7 @@ def test_what_is_only_written_otherwise_is_understood(
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert Line(a_chain.urls[0]).serves(CHAIN_ID)
+    assert JsonRpcClient(a_chain.urls[0]).serves(CHAIN_ID)
 
 
 TIMES = {

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
-from oracle.indexer.finality_halt import Latched
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.finality_halt import HaltChanged
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorg import rewind_to
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -19,7 +19,7 @@ QUIET = 60
 
 
 def rewind(indexer: Indexer, number: int) -> None:
-    rewind_to(indexer.source, indexer.store, indexer.folder, number, Manner())
+    rewind_to(indexer.source, indexer.store, indexer.folder, number, RebuildOptions())
 
 
 def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
@@ -32,7 +32,7 @@ def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
     indexer.index()
     last = a_chain.live(QUIET + 20, on=fork)
     (latched,) = indexer.index()
-    assert isinstance(latched, Latched)
+    assert isinstance(latched, HaltChanged)
 
     wanted = re.search(r"--to-block (\d+)", latched.reason)
     assert wanted is not None

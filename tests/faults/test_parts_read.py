@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.part import part_of
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Scope
-from oracle.indexer.audit.scope_backfill import Mender, mend_next, missing_of
+from oracle.domain.coverage import IngestScope
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, mend_next, missing_of
 from oracle.indexer.covering import scope_of
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.rebuild import RebuildOptions
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -26,9 +26,9 @@ class OfLength:
     chain: Any
     blocks: int
 
-    def window(self, asked: BlockRange, *, with_headers: bool) -> Window:
+    def window(self, asked: BlockRange, *, with_headers: bool) -> BlockWindow:
         wanted = BlockRange(asked.first, asked.first + self.blocks - 1)
-        return cast("Window", self.chain.window(wanted, with_headers=with_headers))
+        return cast("BlockWindow", self.chain.window(wanted, with_headers=with_headers))
 
 
 def test_case_67_what_one_part_was_read_for_further_than_another_is_not_taken_as_read(
@@ -36,18 +36,18 @@ def test_case_67_what_one_part_was_read_for_further_than_another_is_not_taken_as
 ):
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    known = Scope.of([NETWORK], now.topics[1:])
+    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    known = IngestScope.of([NETWORK], now.topics[1:])
     read_for(indexer, part_of(now, known)).index()
     read_for(indexer, now)
     parts = missing_of(scope_of(now), known)
     assert len(parts) == 2
     lengths = dict(zip(parts, (5, 20), strict=True))
-    mender = Mender()
+    mender = ScopeBackfill()
     for part, blocks in lengths.items():
-        mender._chains[part] = cast("Chain", OfLength(indexer.source.narrowed(part), blocks))
+        mender._chains[part] = cast("ChainReader", OfLength(indexer.source.narrowed(part), blocks))
 
-    step = mend_next(indexer.source, indexer.store, indexer.folder, mender, Manner())
+    step = mend_next(indexer.source, indexer.store, indexer.folder, mender, RebuildOptions())
 
     assert step is not None
     assert step.blocks == BlockRange(0, 4)

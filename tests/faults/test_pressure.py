@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from tests.entrypoints.daemon import daemon
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -74,7 +74,7 @@ def test_case_69_a_clock_that_jumps_makes_no_standstill_and_changes_nothing(
         # The machine slept, or somebody put its clock right, between two looks at one block.
         clock.pass_by(seconds)
         assert not wild.source.heads().stalled
-        assert all(isinstance(step, Indexed) for step in wild.index())
+        assert all(isinstance(step, WindowCommitted) for step in wild.index())
 
     assert wild.canonical_logs() == a_chain.logs()
     assert outcome(wild) == outcome(calm)

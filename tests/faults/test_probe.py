@@ -6,8 +6,8 @@ from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.devnet.fakechain.faults import block_faults, transport_faults as faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.rpc.endpoints.capabilities import EndpointFacts
-from oracle.rpc.endpoints.facts import FactKeeper
+from oracle.rpc.endpoints.capabilities import Capabilities
+from oracle.rpc.endpoints.facts import CapabilityStore
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -41,7 +41,9 @@ def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
     return open_indexer(a_chain.urls[0], clock=clock)
 
 
-def probed(indexer: Indexer, keeper: FactKeeper | None = None, first: int = 0) -> EndpointFacts:
+def probed(
+    indexer: Indexer, keeper: CapabilityStore | None = None, first: int = 0
+) -> Capabilities:
     Prober(indexer.source.endpoints, WANTED, first, keeper).turn()
     facts = endpoints_of(indexer)[0].facts
     assert facts is not None

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.verification.calibration import Trust
-from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
-from oracle.indexer.audit.reverify import Asked, verify
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import asked_for, labels, shown
@@ -31,7 +31,7 @@ def busy(a_chain: AChain) -> AChain:
 
 def learned(indexer: Indexer, place: int = 1) -> Indexer:
     """It knows what the chain's headers are worth, of the endpoint at this place."""
-    indexer.source.prove_by(Policy(), Trust(indexer.clock))
+    indexer.source.prove_by(VerificationPolicy(), Calibration(indexer.clock))
     newest = indexer.source.heads().latest.number
     name = indexer.source.endpoint_names()[place]
     indexer.source.verified(BlockRange(newest - 40, newest), Level.PROVEN, name)
@@ -44,14 +44,14 @@ def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
     """Read everything from the first endpoint, and proved nothing; one log is missing."""
     leave_out(busy)
     indexer = open_indexer(*busy.urls, reports=False)
-    indexer.source.prove_by(LEAST, Trust(indexer.clock))
+    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
     indexer.index()
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
     return learned(indexer)
 
 
 def audited(indexer: Indexer, auditor: Auditor) -> Iterator[Audited]:
-    work = indexer.source, indexer.store, indexer.folder, auditor, Manner()
+    work = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
     while (found := audit_next(*work)) is not None:
         yield found
 
@@ -102,7 +102,7 @@ def test_who_made_logs_up_is_found_out_while_they_are_read(
 
     liar = indexer.source.endpoint_names()[0]
     assert set(indexer.source.proven_wrong()) == {liar}
-    assert note_proven_wrong(indexer.source, indexer.store, Manner()) == [liar]
+    assert note_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
     assert wrong(indexer) == {liar}
     assert indexer.digest() == whole(busy, open_indexer).digest()
 
@@ -167,10 +167,12 @@ def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
 
 def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fooled: Indexer):
     list(audited(fooled, Auditor(window=a_block(busy).number + 1)))
-    asked = Asked(BlockRange(0, fooled.cursor[0]), Level.SEAMED)
+    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0]), Level.SEAMED)
 
     def verified() -> None:
-        found = verify(fooled.source, fooled.store, fooled.folder, asked, Manner(dry_run=True))
+        found = verify(
+            fooled.source, fooled.store, fooled.folder, asked, RebuildOptions(dry_run=True)
+        )
         assert not found.difference
 
     assert asked_for(busy.providers[0], verified) == 0
@@ -178,9 +180,9 @@ def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fo
 
 def test_verify_that_repairs_writes_down_who_was_proven_wrong(fooled: Indexer):
     liar, honest = fooled.source.endpoint_names()
-    asked = Asked(BlockRange(0, fooled.cursor[0] - 8), Level.PROVEN, honest, repair=True)
+    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0] - 8), Level.PROVEN, honest, repair=True)
 
-    verify(fooled.source, fooled.store, fooled.folder, asked, Manner())
+    verify(fooled.source, fooled.store, fooled.folder, asked, RebuildOptions())
 
     assert wrong(fooled) == {liar}
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import transport_faults as faults
 from oracle.devnet.fakechain.provider import Tag
-from oracle.devnet.fakechain.requests import Http, RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError, Http
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.loop import Indexed
+from oracle.indexer.loop import WindowCommitted
 from oracle.rpc.client import Endpoint
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -31,7 +31,7 @@ def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Ind
 
 # --- finality ---
 
-_ERROR = RpcError(-32000, "finalized block not found")
+_ERROR = FakeRpcError(-32000, "finalized block not found")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_case_23_an_endpoint_behind_the_cursor_is_passed_by_and_nothing_is_rolle
 
     done = pair.index()
 
-    assert {type(one) for one in done} == {Indexed}
+    assert {type(one) for one in done} == {WindowCommitted}
     assert pair.cursor == (35, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
 
@@ -174,7 +174,7 @@ def test_case_23_one_that_is_behind_already_at_the_start_is_passed_by(
     pair.restart()
     done = pair.index()
 
-    assert {type(one) for one in done} == {Indexed}
+    assert {type(one) for one in done} == {WindowCommitted}
     assert pair.cursor == (35, a_chain.head.hash)
 
 
@@ -242,14 +242,14 @@ def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
     assert seen == [1] * 11 + [0] * 2
 
 
-def eight_seconds(clock: VirtualClock) -> Fault:
+def eight_seconds(clock: VirtualClock) -> InjectedFault:
     """Every request takes so long, a batch as well as a single question."""
 
     def changed(body: bytes) -> Http:
         clock.pass_by(8)
         return Http(body=body)
 
-    return Fault("8 s slow", change_body=changed)
+    return InjectedFault("8 s slow", change_body=changed)
 
 
 def test_case_57_a_slow_endpoint_loses_its_work_to_a_fast_one_and_we_keep_up(

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.verification.calibration import Trust
+from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import log_faults, message_faults
 from oracle.devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
-from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
@@ -53,7 +53,7 @@ def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     """Without receipts to prove anything by."""
-    history.source.prove_by(LEAST, Trust(clock))
+    history.source.prove_by(LEAST, Calibration(clock))
     for _ in range(16):
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
@@ -135,7 +135,7 @@ def test_case_34_a_suggestion_that_begins_the_range_is_taken(history: Indexer, a
     assert history.canonical_logs() == a_chain.logs()
 
 
-def limited(most: int, words: Words) -> Fault:
+def limited(most: int, words: Words) -> InjectedFault:
     """As `limited_results`; the words may name the last block too."""
 
     def changed(asked: Any, answer: Any) -> object:
@@ -143,9 +143,9 @@ def limited(most: int, words: Words) -> Fault:
             return answer
         first, last = asked.blocks
         said = words.message.format(first=first, last=last, half=(first + last) // 2)
-        return RpcError(words.code, said)
+        return FakeRpcError(words.code, said)
 
-    return Fault("too many", changed, limits={"methods": frozenset({"eth_getLogs"})})
+    return InjectedFault("too many", changed, limits={"methods": frozenset({"eth_getLogs"})})
 
 
 # --- words that nobody knows ---

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import transport_faults as faults
 from oracle.devnet.fakechain.requests import Http
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
@@ -11,7 +11,7 @@ from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.batch_size import BATCH
 from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.logging_setup import without_secrets
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -87,7 +87,7 @@ def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
     ids=["504", "HTML", "truncated", "reset"],
 )
 def test_a_bad_moment_costs_no_day_of_single_questions(
-    a_chain: AChain, alone: Indexer, clock: VirtualClock, fault: Fault
+    a_chain: AChain, alone: Indexer, clock: VirtualClock, fault: InjectedFault
 ):
     a_chain.provider.faults.append(fault)
     for _ in range(4):
@@ -101,7 +101,7 @@ def test_a_bad_moment_costs_no_day_of_single_questions(
 def test_silence_about_a_few_questions_is_waited_for_once(a_chain: AChain, alone: Indexer):
     a_chain.provider.faults.append(faults.status(504))
 
-    with pytest.raises(EndpointError, match=Kind.SLOW):
+    with pytest.raises(RpcError, match=ErrorKind.SLOW):
         alone.source.heads()
     # Its three questions in one batch, and nobody is asked again one by one.
     assert a_chain.provider.faults[0].hits == 3
@@ -120,7 +120,7 @@ HOSTILE = {
 def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AChain, body: bytes):
     a_chain.provider.faults.append(faults.instead("hostile", Http(body=body)))
 
-    with pytest.raises(EndpointError):
+    with pytest.raises(RpcError):
         Endpoint(a_chain.urls[0]).call("eth_chainId", [], str)
 
 
@@ -132,7 +132,7 @@ def test_nobody_has_us_wait_for_more_than_an_hour(
 ):
     a_chain.provider.faults.append(faults.throttled(written))
 
-    with pytest.raises(EndpointError) as failure:
+    with pytest.raises(RpcError) as failure:
         Endpoint(a_chain.urls[0]).call("eth_chainId", [], str)
     assert failure.value.retry_after == seconds
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.devnet.fakechain.block_json import Json
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from tests.faults.a_chain import AChain
 from tests.faults.proofs import Site, grown
@@ -17,7 +17,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     return Site(a_chain, tmp_path, capsys)
 
 
-def all_succeeded(above: int = 0) -> Fault:
+def all_succeeded(above: int = 0) -> InjectedFault:
     """Say of every transaction in blocks above this one that it succeeded."""
 
     def changed(receipts: list[Json]) -> list[Json]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from oracle.chain.verification.verification_policy import LEAST
 from oracle.devnet.fakechain.block_json import Block, Said, Tx
-from oracle.devnet.fakechain.fault import Fault, Limits, on_success
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
 from oracle.devnet.fakechain.faults import block_faults, log_faults, transport_faults
-from oracle.devnet.fakechain.requests import Asked
+from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.loop import Indexed
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import FINALITY, Indexer
@@ -21,10 +21,10 @@ from tests.faults.test_audit import WINDOW, audited, leave_one_out, prove_by
 from tests.faults.test_wakeups import until
 
 
-def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> Fault:
+def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault:
     """Tell of a log like this in each of these blocks, in answers about logs."""
 
-    def changed(asked: Asked, answer: Any) -> object:
+    def changed(asked: FakeRequest, answer: Any) -> object:
         first, last = asked.blocks or (0, -1)
         made = [
             {
@@ -39,7 +39,9 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> Fault:
         ]
         return answer + made
 
-    return Fault("logs invented", on_success(changed), limits=Limits(methods="eth_getLogs"))
+    return InjectedFault(
+        "logs invented", on_success(changed), limits=FaultLimits(methods="eth_getLogs")
+    )
 
 
 def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -> list[Audited]:
@@ -53,7 +55,9 @@ def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -
             a_chain.live(1)
         indexer.index()
         while (
-            found := audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+            found := audit_next(
+                indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+            )
         ) is not None:
             done.append(found)
     return done
@@ -186,11 +190,11 @@ def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
     auditor = Auditor(window=a_chain.head.number - FINALITY + 1, patience=0.0)
 
     def turn() -> Audited | None:
-        return audit_next(indexer.source, indexer.store, indexer.folder, auditor, Manner())
+        return audit_next(indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions())
 
     assert turn() is None
     a_chain.live(2)
-    assert [step for step in indexer.index() if isinstance(step, Indexed)]
+    assert [step for step in indexer.index() if isinstance(step, WindowCommitted)]
     assert (turn(), auditor.is_waiting) == (None, True)
     gate.set()
     until(lambda: (found := turn()) is not None and found.result == "repaired")

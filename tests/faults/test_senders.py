@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.accounts import account
 from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
-from oracle.devnet.fakechain.fault import Fault, on_success
+from oracle.devnet.fakechain.fault import InjectedFault, on_success
 from oracle.devnet.fakechain.faults import block_faults
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
@@ -33,7 +33,7 @@ CALLER, THIEF, PUSHER = (Address(account(number)) for number in (1, 2, 3))
 # An address of which nobody has the key: of a chain's own transactions.
 SYSTEM = "0x" + "fe" * 20
 ZEROS = "0x" + "00" * 32
-Open = Callable[..., Source]
+Open = Callable[..., ChainSource]
 
 
 @pytest.fixture
@@ -50,19 +50,19 @@ def open_source() -> Iterator[Open]:
     """Opens a source that watches calls, on one endpoint for each provider."""
     with ExitStack() as until_the_end:
 
-        def opened(*providers: Provider, watched: bool = True) -> Source:
-            reader = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+        def opened(*providers: Provider, watched: bool = True) -> ChainSource:
+            reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
             urls = [until_the_end.enter_context(serving(one)).url for one in providers]
-            source = Source.open(urls, chain_id=CHAIN_ID, finality_depth=4, reader=reader)
+            source = ChainSource.open(urls, chain_id=CHAIN_ID, finality_depth=4, reader=reader)
             until_the_end.callback(source.close)
             return source
 
         yield opened
 
 
-def changed(**fields: object) -> Fault:
+def changed(**fields: object) -> InjectedFault:
     """Give other fields of every transaction that calls our contracts."""
 
     def lied(sent: Json) -> Json:
@@ -75,15 +75,15 @@ def changed(**fields: object) -> Fault:
         return {**answer, "transactions": [lied(o) if isinstance(o, dict) else o for o in told]}
 
     methods = ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash")
-    return Fault("other transactions", on_success(spoiled), limits={"methods": methods})
+    return InjectedFault("other transactions", on_success(spoiled), limits={"methods": methods})
 
 
-def read(source: Source, number: int, *, with_headers: bool = False) -> Window:
+def read(source: ChainSource, number: int, *, with_headers: bool = False) -> BlockWindow:
     source.heads()
     return source.window(BlockRange(number, number), with_headers=with_headers)
 
 
-def unproven(source: Source, place: int = 0) -> float:
+def unproven(source: ChainSource, place: int = 0) -> float:
     name = source.endpoint_names()[place]
     return shown("oracle_verify_unproven_senders_total", endpoint=name)
 

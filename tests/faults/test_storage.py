@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.profiles.event_reader import Decoded, Reader
+from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.chain.profiles.part import part_of
-from oracle.chain.source import Source
+from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.block_json import Said
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Scope
+from oracle.domain.coverage import IngestScope
 from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
 from oracle.indexer.audit.dead_letters import open_letters, retry
 from oracle.indexer.audit.gaps import gaps
-from oracle.indexer.audit.scope_backfill import Mended, Mender, mend_next
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, mend_next
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Indexed
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.chain.network_logs import NETWORK, ORACLE, node
 from tests.faults.a_chain import AChain
@@ -30,11 +30,11 @@ from tests.faults.indexer import FINALITY, Indexer
 from tests.faults.speaking import network, task_created
 
 
-def mended(indexer: Indexer) -> list[Mended]:
+def mended(indexer: Indexer) -> list[ScopeBackfilled]:
     """Every step that brings the database up to the configuration and the program."""
-    mender, done = Mender(), []
+    mender, done = ScopeBackfill(), []
     while (
-        step := mend_next(indexer.source, indexer.store, indexer.folder, mender, Manner())
+        step := mend_next(indexer.source, indexer.store, indexer.folder, mender, RebuildOptions())
     ) is not None:
         done.append(step)
     return done
@@ -43,7 +43,7 @@ def mended(indexer: Indexer) -> list[Mended]:
 # --- 63: what cannot be read ---
 
 
-class Learned(Reader):
+class Learned(EventReader):
     """The next version of the program: it knows the layout of a contract that was changed."""
 
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
@@ -80,9 +80,9 @@ def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learn
     assert indexer.cursor == (last.number, last.hash)
     assert [letter.name for letter in open_letters(indexer.store)] == ["NodeQuit", "TaskCreated"]
     assert indexer.canonical_logs() == a_chain.logs()
-    still = retry(indexer.store, indexer.folder, Manner())
+    still = retry(indexer.store, indexer.folder, RebuildOptions())
     assert (still.readable, len(still.left), still.refolded) == ((), 2, None)
-    retried = retry(indexer.store, learned(indexer).folder, Manner())
+    retried = retry(indexer.store, learned(indexer).folder, RebuildOptions())
     assert (len(retried.readable), retried.left) == (2, ())
     assert open_letters(indexer.store) == []
     fresh = learned(open_indexer(*a_chain.urls))
@@ -111,10 +111,10 @@ def test_case_63_what_could_not_be_read_leaves_with_its_block(
 # --- 67: contracts and events that are new in the configuration ---
 
 
-def read_for(indexer: Indexer, reader: Reader) -> Indexer:
+def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
     """Go on as a process whose configuration names what this reader reads."""
     endpoints = indexer.source.endpoints
-    indexer.source = Source(endpoints, reader, FINALITY, clock=indexer.clock)
+    indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
     indexer.folder = Folder(SEED, reader, indexer.folder.reporter)
     return indexer
 
@@ -134,11 +134,11 @@ def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
 ):
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
     submitted = network("TaskSubmitted", task=a_task(), node=node(1), resultHash=a_task())
     new_topic = submitted.topics[0]
     known = [topic for topic in now.topics if topic != new_topic]
-    read_for(indexer, part_of(now, Scope.of([NETWORK], known))).index()
+    read_for(indexer, part_of(now, IngestScope.of([NETWORK], known))).index()
     asked = len(a_chain.provider.asked)
 
     steps = mended(read_for(indexer, now))
@@ -172,11 +172,11 @@ def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
     a_chain.quiet(FINALITY)
     monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    now = Reader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    read_for(indexer, part_of(now, Scope.of([NETWORK], now.topics))).index()
+    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    read_for(indexer, part_of(now, IngestScope.of([NETWORK], now.topics))).index()
     read_for(indexer, now)
-    manner = Manner()
-    first = mend_next(indexer.source, indexer.store, indexer.folder, Mender(), manner)
+    manner = RebuildOptions()
+    first = mend_next(indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner)
     assert first is not None
 
     indexer.restart()
@@ -230,7 +230,7 @@ def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
 ):
     indexer = open_indexer(*a_chain.urls, start_block=0)
     indexer.pace.most_blocks = 8
-    assert isinstance(indexer.step(), Indexed)
+    assert isinstance(indexer.step(), WindowCommitted)
 
     while True:
         indexer.restart()

@@ -6,12 +6,12 @@ from threading import Event
 
 import pytest
 
-from oracle.devnet.fakechain.fault import Fault, Limits
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, message_faults, transport_faults as faults
-from oracle.devnet.fakechain.requests import Asked
+from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.rpc.rpc_errors import Kind
+from oracle.rpc.rpc_errors import ErrorKind
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, shown
@@ -72,11 +72,11 @@ def test_case_37_retry_after_is_kept_to_the_second(
 ):
     a_chain.live(1)
     a_chain.provider.faults.append(faults.throttled(retry_after, times=1))
-    with pytest.raises(TransientError, match=Kind.THROTTLED):
+    with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         alone.step()
 
     clock.pass_by(89)
-    with pytest.raises(TransientError, match=Kind.THROTTLED):
+    with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         assert asked_for(a_chain.provider, alone.step) == 0
     clock.pass_by(1.1)
 
@@ -108,14 +108,14 @@ def test_case_37_the_rate_is_cut_and_comes_back(
     "fault", [faults.throttled_in_200, faults.throttle_text_in_200], ids=["JSON", "text"]
 )
 def test_case_38_throttling_that_calls_itself_200_is_waited_for(
-    alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., Fault]
+    alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
 ):
     a_chain.live(1)
     a_chain.provider.faults.append(fault(times=1))
-    with pytest.raises(TransientError, match=Kind.THROTTLED):
+    with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         alone.step()
 
-    with pytest.raises(TransientError, match=Kind.THROTTLED):
+    with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         assert asked_for(a_chain.provider, alone.step) == 0
     clock.pass_by(1)
     alone.index()
@@ -146,7 +146,7 @@ def test_case_40_an_answer_that_came_too_late_is_read_again_and_counts_once(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def is_wide(asked: Asked) -> bool:
+def is_wide(asked: FakeRequest) -> bool:
     """Whether the answer is long enough to be cut."""
     return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] >= 8
 
@@ -157,11 +157,14 @@ def is_wide(asked: Asked) -> bool:
     ids=lambda fault: str(getattr(fault, "__name__", fault)),
 )
 def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: Callable[..., Fault]
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    fault: Callable[..., InjectedFault],
 ):
     a_chain.live(40)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    limits: Limits = {"methods": "eth_getLogs", "when": is_wide}
+    limits: FaultLimits = {"methods": "eth_getLogs", "when": is_wide}
     early = fault(**limits)
     a_chain.provider.faults.append(early)
 
@@ -172,17 +175,20 @@ def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
 
 @pytest.mark.parametrize("fault", [faults.web_page, faults.empty_body], ids=["HTML", "nothing"])
 def test_case_42_what_is_no_json_is_an_invalid_answer(
-    alone: Indexer, a_chain: AChain, fault: Callable[..., Fault]
+    alone: Indexer, a_chain: AChain, fault: Callable[..., InjectedFault]
 ):
     a_chain.provider.faults.append(fault())
 
-    with pytest.raises(TransientError, match=rf"{Kind.INVALID}: no JSON but"):
+    with pytest.raises(TransientError, match=rf"{ErrorKind.INVALID}: no JSON but"):
         alone.step()
 
 
 @pytest.mark.parametrize("fault", [faults.web_page, faults.empty_body], ids=["HTML", "nothing"])
 def test_case_42_another_endpoint_goes_on_meanwhile(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: Callable[..., Fault]
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    fault: Callable[..., InjectedFault],
 ):
     a_chain.provider.faults.append(fault())
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -200,7 +206,7 @@ def test_case_42_another_endpoint_goes_on_meanwhile(
     ids=["shuffled", "with a hole", "with an error"],
 )
 def test_case_43_a_batch_is_put_in_order_and_mended(
-    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: Fault
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault
 ):
     a_chain.provider.faults.append(fault)
     indexer = open_indexer(a_chain.urls[0], clock=clock)

@@ -7,7 +7,7 @@ import pytest
 from oracle.chain.proofs.bloom import mask
 from oracle.chain.verification.calibration import RETRY_SECONDS
 from oracle.devnet.fakechain.block_json import Json, Said, Tx
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, transport_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
@@ -44,7 +44,7 @@ def busy(a_chain: AChain) -> AChain:
     ids=["zero", "saturated", "of logs that nobody has"],
 )
 def test_case_48_a_bloom_that_tells_nothing_is_not_believed_and_nothing_is_skipped_for_it(
-    busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], Fault]
+    busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     hide(busy, bloom())
     indexer = open_indexer(busy.urls[0])
@@ -74,7 +74,10 @@ def test_case_48_a_true_bloom_is_believed_and_raises_the_level(
     "bloom", [block_faults.zero_bloom, block_faults.saturated_bloom], ids=["zero", "saturated"]
 )
 def test_case_48_a_chain_that_stops_to_fill_its_blooms_is_followed_without_them(
-    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock, bloom: Callable[[], Fault]
+    busy: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    bloom: Callable[[], InjectedFault],
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
@@ -89,7 +92,7 @@ def test_case_48_a_chain_that_stops_to_fill_its_blooms_is_followed_without_them(
     assert indexer.cursor[1] == busy.head.hash
 
 
-def system_receipt(a_chain: AChain) -> Fault:
+def system_receipt(a_chain: AChain) -> InjectedFault:
     """The receipt of something that is no transaction of the block."""
     extra = a_chain.head.receipts
     some = a_chain.say(task_created(9_999)).receipts[0] if not extra else extra[0]

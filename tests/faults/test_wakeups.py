@@ -10,7 +10,7 @@ import pytest
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.devnet.fakechain.websocket import Pushing, pushing
 from oracle.errors import InputError
-from oracle.rpc.new_heads import PAUSE_SECONDS, Sight, Wakeups
+from oracle.rpc.new_heads import PAUSE_SECONDS, NewHeadSubscription, PolledHead
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import shown
@@ -56,10 +56,10 @@ def woken(line: Pushing, indexer: Indexer, clock: VirtualClock, until_the_end: E
     """Set whenever the websocket wakes us; it listens already."""
     woken, tracker = Event(), indexer.source.tracker
 
-    def look() -> Sight:
-        return Sight(tracker.newest, tracker.block_seconds)
+    def look() -> PolledHead:
+        return PolledHead(tracker.newest, tracker.block_seconds)
 
-    wakeups = Wakeups(line.url, woken.set, look, clock, look_seconds=0.02)
+    wakeups = NewHeadSubscription(line.url, woken.set, look, clock, look_seconds=0.02)
     until_the_end.callback(wakeups.stop)
     wakeups.start()
     until(lambda: line.subscribed == 1)
@@ -153,12 +153,12 @@ def test_case_55_heads_that_come_twice_or_backwards_change_nothing(
 
 def test_an_address_that_is_no_websocket_is_the_users_fault(clock: VirtualClock):
     with pytest.raises(InputError, match=r"\[chain\] websocket: .*ws:// or wss://"):
-        Wakeups("http://localhost", lambda: None, lambda: Sight(0, 0.0), clock)
+        NewHeadSubscription("http://localhost", lambda: None, lambda: PolledHead(0, 0.0), clock)
 
 
 def test_keys_in_the_address_are_not_shown(clock: VirtualClock):
     url = "wss://me:hunter2pw@localhost:1/v3/0123456789abcdefkey"
 
-    wakeups = Wakeups(url, lambda: None, lambda: Sight(0, 0.0), clock)
+    wakeups = NewHeadSubscription(url, lambda: None, lambda: PolledHead(0, 0.0), clock)
 
     assert wakeups.name == "wss://localhost:1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import transport_faults as faults
 from oracle.devnet.fakechain.faults.weather import FOUL, Weather
 from oracle.devnet.fakechain.server import serving
@@ -16,7 +16,7 @@ from oracle.devnet.fakechain.tree import Tree
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
+from oracle.rpc.pool import EndpointPool
 from tests.entrypoints.daemon import starting
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain
@@ -84,7 +84,7 @@ def test_in_bad_weather_at_least_a_third_of_the_speed_is_left(open_indexer: Open
     "fault", [faults.web_page, faults.reset, faults.empty_body, faults.truncated, faults.cut_off]
 )
 def test_what_fails_now_and_then_is_asked_again_in_place(
-    a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., Fault]
+    a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
 ):
     indexer = open_indexer(a_chain.urls[0])
     indexer.index()
@@ -178,7 +178,7 @@ def test_of_several_that_wanted_to_be_left_alone_the_first_to_be_asked_again_cou
     a_chain: AChain,
 ):
     clock = VirtualClock()
-    endpoints = Endpoints([Endpoint(url) for url in a_chain.urls], CHAIN_ID, clock)
+    endpoints = EndpointPool([Endpoint(url) for url in a_chain.urls], CHAIN_ID, clock)
     a_chain.providers[0].faults.append(faults.throttled(90))
     a_chain.providers[1].faults.append(faults.throttled(20))
 

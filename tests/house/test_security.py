@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
 from oracle.signing.trying import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, typed
@@ -53,7 +53,7 @@ def test_what_is_secret_stays_out_of_the_image():
 
 
 def test_nothing_is_written_over_http():
-    application = build(Watch(Beats(lambda: 0.0)), lambda: cast("Store", None))
+    application = build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
     ways = [way for route in application.routes for way in getattr(route, "methods", ())]
     assert "GET" in ways
     assert set(ways) <= {"GET", "HEAD"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.devnet.fakechain.faults.forging import Depth
 from tests.lies.chains import BUSY
@@ -27,7 +27,7 @@ class Headers(StrEnum):
     MADE_UP_ROOTS = "made-up roots"
     WORTHLESS = "zero blooms and made-up roots"
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[InjectedFault]:
         """What makes true headers such."""
         found = []
         if self in {Headers.ZERO_BLOOMS, Headers.WORTHLESS}:
@@ -102,7 +102,7 @@ class Cell:
         )
         return "-".join(str(part).replace(" ", "_") for part in parts)
 
-    def cap(self) -> Fault | None:
+    def cap(self) -> InjectedFault | None:
         """What cuts its answers off, where that is the lie."""
         kind, _, most = self.lie.partition(" ")
         return log_faults.capped(int(most)) if kind == "cap" else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracle.cli.main import run
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import block_faults
 from oracle.devnet.fakechain.faults.forging import forged
 from oracle.devnet.fakechain.provider import Provider
@@ -113,7 +113,7 @@ def _liar(cell: Cell, chain: TrueChain) -> Provider:
     return moody
 
 
-def _now_and_then(mood: Mood, liar: Provider) -> Fault:
+def _now_and_then(mood: Mood, liar: Provider) -> InjectedFault:
     about = frozenset(
         {
             "eth_getLogs",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import (
     block_faults,
     log_faults,
@@ -11,7 +11,7 @@ from oracle.devnet.fakechain.faults import (
 )
 
 # Whatever happens, the index sees these at once and asks again.
-LOUD: dict[str, Callable[[], Fault]] = {
+LOUD: dict[str, Callable[[], InjectedFault]] = {
     "throttled": lambda: transport_faults.throttled(1),
     "throttled in 200": transport_faults.throttled_in_200,
     "status 503": lambda: transport_faults.status(503),
@@ -42,7 +42,7 @@ LOUD: dict[str, Callable[[], Fault]] = {
 }
 
 # What looks right: only a header's own roots tell, or another endpoint.
-QUIET: dict[str, Callable[[], Fault]] = {
+QUIET: dict[str, Callable[[], InjectedFault]] = {
     "no logs": log_faults.omits_logs,
     "one log left out": lambda: log_faults.omits_one(0),
     "ranges that leave out": log_faults.omits_in_ranges,

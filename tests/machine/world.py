@@ -7,15 +7,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.tree import branch
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next
-from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.rebuild import RebuildOptions, refold
 from oracle.store.database import Store
-from oracle.store.outbox.records import UNFINISHED, Account, IntentKind, Stamp, Wish
+from oracle.store.outbox.records import UNFINISHED, Account, CallRequest, IntentKind, Stamp
 from tests.chain.network_logs import ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import CHAIN_ID, FINALITY, Indexer
@@ -104,10 +104,10 @@ class World:
         first = self.chain.providers[0]
         first.pruned_below = max(first.pruned_below, first.head.number - blocks)
 
-    def spoil(self, provider: Provider, fault: Fault) -> None:
+    def spoil(self, provider: Provider, fault: InjectedFault) -> None:
         provider.faults = [fault]
 
-    def lie(self, fault: Fault) -> None:
+    def lie(self, fault: InjectedFault) -> None:
         """The first endpoint alone: two that lie alike at once are believed."""
         self.was_lied_to = True
         self.spoil(self.chain.providers[0], fault)
@@ -136,7 +136,7 @@ class World:
         indexer = self.indexer
         try:
             done = audit_next(
-                indexer.source, indexer.store, indexer.folder, self.auditor, Manner()
+                indexer.source, indexer.store, indexer.folder, self.auditor, RebuildOptions()
             )
         except TransientError:
             return True
@@ -160,7 +160,7 @@ class World:
             cursor = unit.cursor.get()
             for stored in unit.reports.due():
                 as_of = stored.report.as_of
-                wish = Wish(
+                wish = CallRequest(
                     account=US,
                     contract=ORACLE,
                     kind=IntentKind.PUSH,
@@ -202,7 +202,7 @@ class World:
         assert self.indexer.holes() == []
         self._check_headers()
         self._check_intents()
-        refolded = refold(self.indexer.store, self.indexer.folder, Manner())
+        refolded = refold(self.indexer.store, self.indexer.folder, RebuildOptions())
         assert refolded.same
         # A report that was cut before a lie came out says what was known then.
         assert refolded.differing == () or self.was_lied_to

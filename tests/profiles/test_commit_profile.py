@@ -7,7 +7,7 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.chain.profiles.event_reader import Decoded, Reader
+from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import AbortReason
@@ -21,8 +21,8 @@ WORD = f"0x{7:064x}"
 
 
 @pytest.fixture(scope="module")
-def reader() -> Reader:
-    return Reader.open("crynux-commit", {"Task": TASK, "Node": NODES}, None)
+def reader() -> EventReader:
+    return EventReader.open("crynux-commit", {"Task": TASK, "Node": NODES}, None)
 
 
 def log(event: str, kinds: Sequence[str], values: Sequence[Any], *indexed: str) -> Log:
@@ -61,26 +61,28 @@ CALLS: dict[str, tuple[list[Any], type[Answer]]] = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_who_sends_an_answer_is_the_node(reader: Reader, function: str):
+def test_who_sends_an_answer_is_the_node(reader: EventReader, function: str):
     values, kind = CALLS[function]
     (event,) = reader.read([], [call(function, values)]).events
     assert event == kind(Position(1, 0, -1), 100, KEY, SENDER)
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_an_answer_that_was_refused_says_nothing(reader: Reader, function: str):
+def test_an_answer_that_was_refused_says_nothing(reader: EventReader, function: str):
     values, _ = CALLS[function]
     assert reader.read([], [call(function, values, works=False)]).events == []
 
 
-def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(reader: Reader):
+def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(
+    reader: EventReader,
+):
     cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
     (event,) = reader.read([cancelled], []).events
     assert event == said.TaskCancelled(Position(1, 0, 0), 100, KEY, SENDER)
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_an_abort_ends_parts_by_itself_for_no_reason(reader: Reader, *, indexed: bool):
+def test_an_abort_ends_parts_by_itself_for_no_reason(reader: EventReader, *, indexed: bool):
     """Before 2024-03-23 the task was not indexed: the same first topic, another shape."""
     reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
     decoded = reader.read([aborted(reason, indexed=indexed) for reason in reasons], [])
@@ -90,14 +92,14 @@ def test_an_abort_ends_parts_by_itself_for_no_reason(reader: Reader, *, indexed:
     assert evicted == said.TaskAborted(Position(1, 0, 0), 100, KEY, reason=AbortReason.FEE_TOO_LOW)
 
 
-def test_a_reason_that_nobody_knows_is_no_event_but_a_dead_letter(reader: Reader):
+def test_a_reason_that_nobody_knows_is_no_event_but_a_dead_letter(reader: EventReader):
     decoded = reader.read([aborted("Because")], [])
     assert decoded.events == []
     assert len(decoded.dead) == 1
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_an_accepted_result_has_to_be_brought(reader: Reader, *, indexed: bool):
+def test_an_accepted_result_has_to_be_brought(reader: EventReader, *, indexed: bool):
     event, node = "TaskSuccess(uint256,bytes,address)", f"0x{1:064x}"
     told = log(event, ["bytes"], [b"r"], WORD, node)
     if not indexed:
@@ -106,7 +108,7 @@ def test_an_accepted_result_has_to_be_brought(reader: Reader, *, indexed: bool):
 
 
 def test_by_an_option_nobody_is_blamed_for_a_result_that_never_came():
-    lenient = Reader.open(
+    lenient = EventReader.open(
         "crynux-commit",
         {"Task": TASK, "Node": NODES},
         None,
@@ -116,7 +118,7 @@ def test_by_an_option_nobody_is_blamed_for_a_result_that_never_came():
     assert kinds_of(lenient.read([told], [])) == []
 
 
-def test_a_node_that_asks_to_go_may_be_busy(reader: Reader):
+def test_a_node_that_asks_to_go_may_be_busy(reader: EventReader):
     asked = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
     told = [reader.read([], [one]).events[0] for one in asked]
     assert [type(event) for event in told] == [
@@ -126,7 +128,7 @@ def test_a_node_that_asks_to_go_may_be_busy(reader: Reader):
     ]
 
 
-def test_a_start_says_which_place_the_node_has(reader: Reader):
+def test_a_start_says_which_place_the_node_has(reader: EventReader):
     kinds = ["uint256", "uint256", "bytes32", "bytes32", "uint256"]
     event = "TaskStarted(uint256,uint256,address,address,bytes32,bytes32,uint256)"
     values = [7, 0, bytes(32), bytes(32), 2]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.decode.call_arguments import MOST_BYTES, arguments_reader
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import (
     AbortReason,
@@ -124,7 +124,7 @@ tasks = ["a", "b"]
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Reader:
+def reader(tmp_path: Path) -> EventReader:
     return opened(tmp_path, PROFILE)
 
 
@@ -135,7 +135,7 @@ def ended(status: int, reason: int, block: int = BLOCK) -> Any:
 # --- calls ---
 
 
-def test_a_call_says_what_stands_in_its_input_its_sender_and_its_value(reader: Reader):
+def test_a_call_says_what_stands_in_its_input_its_sender_and_its_value(reader: EventReader):
     call = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a", "b"]), [2, 5, 2**40], b"", value=7)
 
     (event,) = read(reader, call).events
@@ -146,11 +146,11 @@ def test_a_call_says_what_stands_in_its_input_its_sender_and_its_value(reader: R
     )
 
 
-def test_a_call_that_was_reverted_says_nothing(reader: Reader):
+def test_a_call_that_was_reverted_says_nothing(reader: EventReader):
     assert read(reader, call_of("function leave()", succeeded=False)).events == []
 
 
-def test_what_a_call_says_comes_before_the_logs_of_its_transaction(reader: Reader):
+def test_what_a_call_says_comes_before_the_logs_of_its_transaction(reader: EventReader):
     log = log_of(STARTED, TASK, NODE)
 
     events = read(reader, log, call_of("function leave()")).events
@@ -158,7 +158,7 @@ def test_what_a_call_says_comes_before_the_logs_of_its_transaction(reader: Reade
     assert [type(event) for event in events] == [NodePaused, TaskStarted]
 
 
-def test_a_list_is_put_together_of_several_arguments(reader: Reader):
+def test_a_list_is_put_together_of_several_arguments(reader: EventReader):
     a, b, group = (f"0x{number:064x}" for number in (1, 2, 3))
 
     call = call_of("function check(bytes32 a, bytes32 b, bytes32 group)", a, b, group)
@@ -167,7 +167,7 @@ def test_a_list_is_put_together_of_several_arguments(reader: Reader):
     assert read(reader, call).events == [GroupValidated(CALLED, TIME, GroupKey(group), tasks)]
 
 
-def test_a_call_that_is_laid_out_in_another_way_says_the_same(reader: Reader):
+def test_a_call_that_is_laid_out_in_another_way_says_the_same(reader: EventReader):
     usual = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
     words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
     # 64 bytes of nothing between the head and what it points at, and something at the end.
@@ -178,7 +178,7 @@ def test_a_call_that_is_laid_out_in_another_way_says_the_same(reader: Reader):
 
 
 @pytest.mark.parametrize("cut", [1, 31, 32, 64])
-def test_a_call_that_cannot_be_read_is_put_aside_under_its_name(reader: Reader, cut: int):
+def test_a_call_that_cannot_be_read_is_put_aside_under_its_name(reader: EventReader, cut: int):
     whole = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"").input
 
     decoded = read(reader, with_input(whole[: -2 * cut]))
@@ -212,7 +212,7 @@ def test_no_input_whatever_raises_anything_but_a_fault_of_its_own(noise: bytes):
 # --- conditions, words and several things at once ---
 
 
-def test_the_first_reading_is_one_thing_and_the_second_another(reader: Reader):
+def test_the_first_reading_is_one_thing_and_the_second_another(reader: EventReader):
     assert read(reader, ended(1, 5)).events == [
         TaskTimedOut(AT, TIME, TASK, None, LastStatus.STARTED)
     ]
@@ -228,7 +228,7 @@ def test_a_reading_that_an_option_rules_out_is_not_there(tmp_path: Path):
 
 
 def test_where_no_reading_holds_it_is_put_aside_and_where_nothing_is_said_it_is_not(
-    reader: Reader,
+    reader: EventReader,
 ):
     assert [letter.error for letter in read(reader, ended(7, 0)).dead] == [
         "no reading holds for its values"
@@ -246,7 +246,7 @@ def test_where_no_reading_holds_it_is_put_aside_and_where_nothing_is_said_it_is_
     ],
 )
 def test_the_words_of_an_enum_shift_at_their_block(
-    reader: Reader, block: int, number: int, reason: AbortReason
+    reader: EventReader, block: int, number: int, reason: AbortReason
 ):
     (event,) = read(reader, ended(0, number, block)).events
 
@@ -254,13 +254,13 @@ def test_the_words_of_an_enum_shift_at_their_block(
     assert event.reason is reason
 
 
-def test_a_number_without_a_word_is_put_aside(reader: Reader):
+def test_a_number_without_a_word_is_put_aside(reader: EventReader):
     (letter,) = read(reader, ended(0, 2)).dead
 
     assert letter.error == "enums.reason has no word for '2'"
 
 
-def test_one_log_may_say_two_things_at_two_positions(reader: Reader):
+def test_one_log_may_say_two_things_at_two_positions(reader: EventReader):
     joined = "event Joined(address node, uint32 vram)"
 
     assert read(reader, log_of(joined, NODE, 24)).events == [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.decode.abi import Signature
+from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.profiles.profile_loader import open_profile
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "crynux.json"
@@ -18,7 +18,7 @@ def released() -> dict[str, Any]:
     return abi
 
 
-def told(signature: Signature) -> tuple[str, list[tuple[str, bool]]]:
+def told(signature: AbiSignature) -> tuple[str, list[tuple[str, bool]]]:
     return signature.text, [(given.kind, given.indexed) for given in signature.inputs]
 
 

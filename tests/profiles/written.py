@@ -6,7 +6,7 @@ from typing import Any
 from eth_abi.abi import encode
 
 from oracle.chain.decode.fragments import fragment
-from oracle.chain.profiles.event_reader import Decoded, Reader
+from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 
@@ -24,9 +24,9 @@ def written(folder: Path, text: str, name: str = "network.toml") -> str:
     return str(path)
 
 
-def opened(folder: Path, text: str, **options: Any) -> Reader:
+def opened(folder: Path, text: str, **options: Any) -> EventReader:
     """The reader of a profile whose only contract is `Network`."""
-    return Reader.open(written(folder, text), {"Network": CONTRACT}, None, options)
+    return EventReader.open(written(folder, text), {"Network": CONTRACT}, None, options)
 
 
 def raw(kind: str, value: Any) -> Any:
@@ -63,7 +63,7 @@ def with_input(text: str, value: int = 0, *, succeeded: bool = True) -> Call:
     )
 
 
-def read(reader: Reader, *rows: Log | Call) -> Decoded:
+def read(reader: EventReader, *rows: Log | Call) -> Decoded:
     """What logs and calls say together."""
     logs = [row for row in rows if isinstance(row, Log)]
     return reader.read(logs, [row for row in rows if isinstance(row, Call)])

@@ -17,14 +17,14 @@ from oracle.rpc.client import Endpoint
 from oracle.rpc.door import Door
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import Transaction
+from oracle.signing.signer import TransactionRequest
 from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.test_mutual_tls import made
 
 pytestmark = pytest.mark.slow
 
 ADDRESS = Address("0x" + 40 * "1")
-CALL = Transaction(31337, 7, ADDRESS, "0x", 21_000, Fees(9, 2))
+CALL = TransactionRequest(31337, 7, ADDRESS, "0x", 21_000, Fees(9, 2))
 SECONDS = 0.3
 # Hundreds of times as long: of what hangs, not of what is slow.
 PATIENCE = 120.0

@@ -7,7 +7,7 @@ from oracle.bindings.qos_oracle import cancel_call, execute_call
 from oracle.bindings.task_network import drop_call, queue_call, start_as_of_call, start_call
 from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.txmgr.client.receipt_quorum import Event, Receipt
+from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
 
 ORACLE, NETWORK = Address("0x" + 40 * "a"), Address("0x" + 40 * "b")
 NODE, TASK = Address("0x" + 40 * "c"), TaskKey("0x" + 64 * "d")
@@ -18,13 +18,13 @@ def word(value: int) -> str:
     return f"0x{value:064x}"
 
 
-def receipt(*events: Event) -> Receipt:
+def receipt(*events: ReceiptLog) -> Receipt:
     return Receipt(Hash(WORD), 7, Hash(WORD), True, 21_000, 1, None, events)
 
 
-def event(contract: Address, name: str, *topics: str, words: str = "0x") -> Event:
+def event(contract: Address, name: str, *topics: str, words: str = "0x") -> ReceiptLog:
     where = "QoSOracle" if contract == ORACLE else "TaskNetwork"
-    return Event(contract, (load(where).event(name).digest, *topics), words)
+    return ReceiptLog(contract, (load(where).event(name).digest, *topics), words)
 
 
 NODE_WORD = "0x" + 24 * "0" + NODE[2:]
@@ -54,17 +54,17 @@ DONE = [
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
 def test_a_call_did_what_it_was_for_where_its_event_is_there(
-    contract: Address, calldata: str, made: Event
+    contract: Address, calldata: str, made: ReceiptLog
 ):
     assert missing_effect(receipt(made), contract, calldata, None) is None
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
 def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
-    contract: Address, calldata: str, made: Event
+    contract: Address, calldata: str, made: ReceiptLog
 ):
-    elsewhere = Event(NODE, made.topics, made.words)
-    about_another = Event(contract, (made.topics[0], word(99), *made.topics[2:]), made.words)
+    elsewhere = ReceiptLog(NODE, made.topics, made.words)
+    about_another = ReceiptLog(contract, (made.topics[0], word(99), *made.topics[2:]), made.words)
     name = missing_effect(receipt(elsewhere, about_another), contract, calldata, None)
     assert name is not None
     assert made.topics[0] in {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.rpc.fanout import Line, SilentError
+from oracle.rpc.fanout import JsonRpcClient, RpcTimeoutError
 from tests.sending.faults import Fault, answer_dropped, says
 from tests.sending.proxy import Proxy, proxy
 
@@ -20,7 +20,7 @@ def endpoint() -> Iterator[Proxy]:
 
 def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
     now = 100.0
-    line = Line(endpoint.url, timeout_seconds=60, clock=lambda: now)
+    line = JsonRpcClient(endpoint.url, timeout_seconds=60, clock=lambda: now)
     stands_at(endpoint, 7)
     assert all(line.has_reached(7) for _ in range(3))
     assert endpoint.count(HEIGHT) == 1
@@ -34,11 +34,11 @@ def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
 
 
 def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
-    line = Line(endpoint.url, timeout_seconds=60, clock=lambda: 100.0)
+    line = JsonRpcClient(endpoint.url, timeout_seconds=60, clock=lambda: 100.0)
     stands_at(endpoint, 7)
     assert line.has_reached(7)
     endpoint.rule("eth_call", answer_dropped())
-    with pytest.raises(SilentError):
+    with pytest.raises(RpcTimeoutError):
         line.ask("eth_call")
     # Behind the address there may be another node.
     stands_at(endpoint, 6)

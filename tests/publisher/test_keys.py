@@ -14,9 +14,9 @@ from oracle.errors import InputError
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore, unlock
 from oracle.signing.local import KeySigner
-from oracle.signing.signer import Transaction
+from oracle.signing.signer import TransactionRequest
 from oracle.signing.typed_data import Domain, KickStatement
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.client.fee_quote import Fees
 from tests.office import QUICK, key_files
 
@@ -137,7 +137,7 @@ def test_the_key_of_another_address_is_refused(files: KeyFiles):
 
 def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
     with pytest.raises(InputError, match="the same key"):
-        Keys.open(files, files)
+        ReporterKeys.open(files, files)
 
 
 def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
@@ -157,7 +157,7 @@ def test_nothing_secret_is_shown_anywhere(
     password = files.password_file.read_text().strip()
     signer = KeySigner.open(*files)
     signer.sign_statement(KICK, DOMAIN)
-    signer.sign_transaction(Transaction(1, 0, None, "0x", 21_000, Fees(1, 1)))
+    signer.sign_transaction(TransactionRequest(1, 0, None, "0x", 21_000, Fees(1, 1)))
     copies = copied(files, tmp_path)
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
     with pytest.raises(InputError) as failure:

@@ -17,8 +17,8 @@ from oracle.errors import InputError, TransientError
 from oracle.signing.factory import open_signer
 from oracle.signing.key_locations import KmsKey
 from oracle.signing.kms import KmsSigner, _client, read_der
-from oracle.signing.signature_checks import Signature
-from oracle.signing.signer import SignerRefusedError, Transaction, WrongSignatureError
+from oracle.signing.signature_checks import EcdsaSignature
+from oracle.signing.signer import SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement
 from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.kms import REGION, Kms, kms_server
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
-CALL = Transaction(31337, 7, DOMAIN.contract, "0xabcdef01", 90_000, Fees(9, 2))
+CALL = TransactionRequest(31337, 7, DOMAIN.contract, "0xabcdef01", 90_000, Fees(9, 2))
 NUMBERS = st.integers(1, 2**256 - 1)
 
 
@@ -41,13 +41,13 @@ def test_what_a_kms_key_signs_is_recovered_as_its_address(kms: Kms):
     signer = KmsSigner.open(kms.new_key())
     # Half of all signatures come with the high s, and half with either parity.
     for nonce in range(12):
-        call = Transaction(31337, nonce, CALL.to, "0x", 21_000, Fees(9, 2))
+        call = TransactionRequest(31337, nonce, CALL.to, "0x", 21_000, Fees(9, 2))
         signed = signer.sign_transaction(call)
         assert Account.recover_transaction(signed.raw).lower() == signer.address
     raw = signer.sign_statement(KICK, DOMAIN)
     digest = bytes.fromhex(KICK.digest(DOMAIN)[2:])
     assert Account._recover_hash(digest, signature=raw).lower() == signer.address
-    assert Signature.of(raw).is_low
+    assert EcdsaSignature.of(raw).is_low
 
 
 def test_the_key_of_another_address_is_refused_at_the_start(kms: Kms):

@@ -11,8 +11,14 @@ import pytest
 from typing_extensions import override
 
 from oracle.errors import InputError, TransientError
-from oracle.rpc.endpoints.backoff import Rest
-from oracle.rpc.fanout import Line, Lines, RefusedError, RevertedError, SilentError
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.fanout import (
+    CallRefusedError,
+    JsonRpcClient,
+    PoolView,
+    RevertError,
+    RpcTimeoutError,
+)
 
 Json = Any
 
@@ -82,15 +88,17 @@ other = pytest.fixture(standing, name="other")
 
 
 @pytest.fixture
-def line(one: Endpoint) -> Iterator[Line]:
-    opened = Line(one.url, timeout_seconds=60)
+def line(one: Endpoint) -> Iterator[JsonRpcClient]:
+    opened = JsonRpcClient(one.url, timeout_seconds=60)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def lines(one: Endpoint, other: Endpoint) -> Iterator[Lines]:
-    opened = Lines([Line(one.url, timeout_seconds=60), Line(other.url, timeout_seconds=60)])
+def lines(one: Endpoint, other: Endpoint) -> Iterator[PoolView]:
+    opened = PoolView(
+        [JsonRpcClient(one.url, timeout_seconds=60), JsonRpcClient(other.url, timeout_seconds=60)]
+    )
     yield opened
     opened.close()
 
@@ -111,7 +119,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda said: said["error"]["message"])
 def test_what_one_endpoint_refuses_the_next_one_is_asked(
-    lines: Lines, one: Endpoint, other: Endpoint, refusal: dict[str, Json]
+    lines: PoolView, one: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
     one.says, other.says = refusal, "0x2a"
     assert lines.ask("eth_call", {}, "latest") == "0x2a"
@@ -135,11 +143,11 @@ def test_what_one_endpoint_refuses_the_next_one_is_asked(
     ],
 )
 def test_what_one_endpoint_garbles_the_next_one_is_asked(
-    lines: Lines, one: Endpoint, other: Endpoint, status: int, body: bytes
+    lines: PoolView, one: Endpoint, other: Endpoint, status: int, body: bytes
 ):
     one.status, one.says, other.says = status, body, "0x2a"
     assert lines.ask("eth_blockNumber") == "0x2a"
-    with pytest.raises(SilentError, match="did not answer eth_blockNumber"):
+    with pytest.raises(RpcTimeoutError, match="did not answer eth_blockNumber"):
         lines.all[0].ask("eth_blockNumber")
 
 
@@ -154,10 +162,10 @@ REVERTS = [
 
 @pytest.mark.parametrize("revert", REVERTS, ids=lambda said: said["error"]["message"])
 def test_a_revert_is_an_answer_for_all(
-    lines: Lines, one: Endpoint, other: Endpoint, revert: dict[str, Json]
+    lines: PoolView, one: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     one.says = revert
-    with pytest.raises(RevertedError) as told:
+    with pytest.raises(RevertError) as told:
         lines.ask("eth_call", {}, "latest")
     assert other.asked == []
     has_output = revert["error"]["data"] is not None
@@ -166,19 +174,19 @@ def test_a_revert_is_an_answer_for_all(
 
 
 def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
-    lines: Lines, one: Endpoint, other: Endpoint
+    lines: PoolView, one: Endpoint, other: Endpoint
 ):
     one.says, other.says = b"", error("no such block")
-    with pytest.raises(RefusedError, match="no such block"):
+    with pytest.raises(CallRefusedError, match="no such block"):
         lines.ask("eth_call", {}, "latest")
 
 
 def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint):
     now = [0.0]
-    line = Line(one.url, clock=lambda: now[0])
+    line = JsonRpcClient(one.url, clock=lambda: now[0])
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     for _ in range(3):
-        with pytest.raises(SilentError):
+        with pytest.raises(RpcTimeoutError):
             line.ask("eth_blockNumber")
     assert len(one.asked) == 1
 
@@ -189,14 +197,14 @@ def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint)
 
 def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoint):
     now = [0.0]
-    line = Line(one.url, timeout_seconds=0.05, clock=lambda: now[0])
+    line = JsonRpcClient(one.url, timeout_seconds=0.05, clock=lambda: now[0])
     rests = []
     with one.busy:
         for _ in range(3):
-            with pytest.raises(SilentError, match="slow: no answer in time"):
+            with pytest.raises(RpcTimeoutError, match="slow: no answer in time"):
                 line.ask("eth_blockNumber")
             rests.append(line.rest.left())
-            with pytest.raises(SilentError, match="resting"):
+            with pytest.raises(RpcTimeoutError, match="resting"):
                 line.ask("eth_blockNumber")
             now[0] += line.rest.left()
     # 1, 2 and 4 s, of which half is drawn by lot.
@@ -205,7 +213,7 @@ def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoi
 
 
 def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
-    rest = Rest(lambda: 0.0, lambda: 0.0)
+    rest = Backoff(lambda: 0.0, lambda: 0.0)
     rest.begin(86_400.0)
     assert rest.left() == 300
     rest.end()
@@ -214,19 +222,19 @@ def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
     assert rest.left() == 0.5
 
 
-def test_gas_of_a_block_is_no_rate_whatever_its_code(line: Line, one: Endpoint):
+def test_gas_of_a_block_is_no_rate_whatever_its_code(line: JsonRpcClient, one: Endpoint):
     one.says = error("Transaction gas limit exceeds block gas limit", -32005)
-    with pytest.raises(RefusedError):
+    with pytest.raises(CallRefusedError):
         line.ask("eth_sendRawTransaction", "0x")
     assert line.rest.left() == 0
 
 
 def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
-    line: Line, one: Endpoint
+    line: JsonRpcClient, one: Endpoint
 ):
     one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
     asked = [("eth_blockNumber", ()), ("eth_chainId", ())]
-    with pytest.raises(RefusedError, match="no batches"):
+    with pytest.raises(CallRefusedError, match="no batches"):
         line.ask_all(asked)
     assert len(one.asked) == 1
 
@@ -236,15 +244,15 @@ def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
 
 
 def test_an_answer_without_end_is_cut_off(
-    line: Line, one: Endpoint, monkeypatch: pytest.MonkeyPatch
+    line: JsonRpcClient, one: Endpoint, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("oracle.rpc.door._MOST_BYTES", 1_000)
     one.says = "0x" + 2_000 * "0"
-    with pytest.raises(SilentError, match="more than 1000 bytes"):
+    with pytest.raises(RpcTimeoutError, match="more than 1000 bytes"):
         line.ask("eth_call")
 
 
-def test_nothing_of_an_address_but_its_host_is_in_any_text(line: Line, one: Endpoint):
+def test_nothing_of_an_address_but_its_host_is_in_any_text(line: JsonRpcClient, one: Endpoint):
     said = [repr(line)]
     for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
         one.says = says
@@ -257,18 +265,18 @@ def test_nothing_of_an_address_but_its_host_is_in_any_text(line: Line, one: Endp
 
 def test_an_address_that_is_none_is_refused_without_being_shown():
     with pytest.raises(InputError) as told:
-        Line("ftp://user:s3cret@host/key")
+        JsonRpcClient("ftp://user:s3cret@host/key")
     assert "s3cret" not in str(told.value)
 
 
-def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: Line, one: Endpoint):
+def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: JsonRpcClient, one: Endpoint):
     one.says = "0x7a69"
     assert line.serves(31337)
     assert line.serves(31337)
     assert len(one.asked) == 1
 
     one.says = b""
-    with pytest.raises(SilentError):
+    with pytest.raises(RpcTimeoutError):
         line.ask("eth_blockNumber")
     one.says = "0x1"
     assert not line.serves(31337)
@@ -276,8 +284,8 @@ def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: Line, one: 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
 def test_whoever_sends_us_elsewhere_is_silent_wherever_that_is(
-    one: Endpoint, line: Line, where: str
+    one: Endpoint, line: JsonRpcClient, where: str
 ):
     one.status, one.headers = 302, {"Location": where}
-    with pytest.raises(SilentError):
+    with pytest.raises(RpcTimeoutError):
         line.ask("eth_chainId")

@@ -5,23 +5,23 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Caps, Fees, Market, most_likely, wanted_in
+from oracle.txmgr.client.fee_quote import Fees, Market, SendLimits, most_likely, wanted_in
 from tests.sending.faults import Fault, error, says
 from tests.sending.proxy import Proxy, proxy
 
 GWEI = 10**9
-CAPS = Caps(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, least_tip=7)
+CAPS = SendLimits(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, least_tip=7)
 HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
 
 
 @pytest.fixture
-def two() -> Iterator[tuple[Proxy, Proxy, Lines]]:
+def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
     """Two endpoints of no chain: they say what a test lets them say."""
     with proxy("http://127.0.0.1:9") as one, proxy("http://127.0.0.1:9") as other:
-        lines = Lines([Line(one.url), Line(other.url)])
+        lines = PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)])
         yield one, other, lines
         lines.close()
 
@@ -45,7 +45,7 @@ def history(base_fee: int, *tips: int) -> Fault:
     ],
 )
 def test_an_endpoint_that_tells_nonsense_is_left_out(
-    two: tuple[Proxy, Proxy, Lines], nonsense: Fault
+    two: tuple[Proxy, Proxy, PoolView], nonsense: Fault
 ):
     one, other, lines = two
     one.rule(HISTORY, nonsense)
@@ -58,7 +58,9 @@ def test_an_endpoint_that_tells_nonsense_is_left_out(
         ask_market(lines, CAPS)
 
 
-def test_the_last_price_stands_beside_the_cap_for_whoever_looks(two: tuple[Proxy, Proxy, Lines]):
+def test_the_last_price_stands_beside_the_cap_for_whoever_looks(
+    two: tuple[Proxy, Proxy, PoolView],
+):
     one, other, lines = two
     one.rule(HISTORY, history(3 * GWEI, 9))
     other.rule(HISTORY, history(2 * GWEI, 9))
@@ -72,7 +74,7 @@ def test_the_last_price_stands_beside_the_cap_for_whoever_looks(two: tuple[Proxy
 
 
 def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
-    two: tuple[Proxy, Proxy, Lines],
+    two: tuple[Proxy, Proxy, PoolView],
 ):
     for one in two[:2]:
         one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
@@ -80,7 +82,7 @@ def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
     assert ask_market(two[2], CAPS) == Market(2 * GWEI, CAPS.least_tip)
 
 
-def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, Lines]):
+def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, PoolView]):
     for one in two[:2]:
         one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
         one.rule(BLOCK, says({"number": "0x1"}))

@@ -16,13 +16,13 @@ from cryptography.x509.oid import NameOID
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import Transaction
+from oracle.signing.signer import TransactionRequest
 from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.remote_signer import RemoteHost, served
 
 pytestmark = pytest.mark.slow
 
-CALL = Transaction(31337, 7, Address("0x" + 40 * "7"), "0x", 21_000, Fees(9, 2))
+CALL = TransactionRequest(31337, 7, Address("0x" + 40 * "7"), "0x", 21_000, Fees(9, 2))
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
 

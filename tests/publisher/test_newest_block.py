@@ -8,14 +8,14 @@ from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 
 
 def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():
     provider = Provider(Tree())
     provider.faults.append(nothing(times=1))
     with serving(provider) as served:
-        lines = Lines([Line(served.url)])
+        lines = PoolView([JsonRpcClient(served.url)])
         with pytest.raises(TransientError, match="no newest block"):
             newest_block(lines)
         assert newest_block(lines).hash == provider.head.hash

@@ -15,7 +15,7 @@ from typing_extensions import override
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.quorum.board import Board
-from oracle.quorum.peer_client import Peer, Peers
+from oracle.quorum.peer_client import Peer, PeerClients
 from oracle.quorum.wire_format import Told, ToldKick, ToldReport, is_genuine, read, written
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
@@ -170,7 +170,7 @@ def test_who_is_not_there_is_counted_and_keeps_nobody_from_the_others():
     with door(lambda _: (200, written([told_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
         before = counted(gone, "none")
-        peers = Peers([gone, Peer(url, SECONDS)], 0.0, SECONDS)
+        peers = PeerClients([gone, Peer(url, SECONDS)], 0.0, SECONDS)
 
         assert [told for _, told in peers.ask("/v1/report/7")] == [told_report()]
         assert counted(gone, "none") == before + 1
@@ -186,7 +186,7 @@ def test_peers_are_not_asked_again_before_their_time():
         return 404, b"", {}
 
     with door(answer) as url:
-        peers = Peers([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
+        peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for now[0] in (0.0, 1.9, 2.0):
             peers.ask("/v1/report/7")
         peers.close()
@@ -195,7 +195,7 @@ def test_peers_are_not_asked_again_before_their_time():
 
 def test_an_address_that_is_none_is_the_users_fault():
     with pytest.raises(InputError, match=r"\[reporters\] peers"):
-        Peers.of(["ftp://x"], 1.0, 1.0)
+        PeerClients.of(["ftp://x"], 1.0, 1.0)
 
 
 def test_the_board_shows_the_newest_first_and_forgets_the_oldest():
@@ -233,8 +233,8 @@ def dripping() -> Iterator[str]:
 def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
     with door(lambda _: (200, written([told_report()]), {})) as url, dripping() as slow:
         late, other = Peer(slow, 0.3), Peer(url, SECONDS)
-        assert Peers([late], 0.0, 0.3).ask("/v1/report/7") == []
-        peers = Peers([late, other], 0.0, SECONDS)
+        assert PeerClients([late], 0.0, 0.3).ask("/v1/report/7") == []
+        peers = PeerClients([late, other], 0.0, SECONDS)
         begun = time.monotonic()
         told = [one for _ in range(20) for _, one in peers.ask("/v1/report/7")]
         took = time.monotonic() - begun
@@ -265,7 +265,7 @@ def test_what_is_settled_is_asked_about_again_twice_and_later():
         return 404, b"", {}
 
     with door(answer) as url:
-        peers = Peers([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
+        peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for second in range(500):
             now[0] = float(second)
             peers.ask_again("/v1/report/7")

@@ -7,8 +7,8 @@ import pytest
 from oracle.bindings.qos_oracle import OracleContract, execute_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines, RefusedError
-from oracle.txmgr.client.preflight import Outcome, preflight
+from oracle.rpc.fanout import CallRefusedError, JsonRpcClient, PoolView
+from oracle.txmgr.client.preflight import PreflightOutcome, preflight
 from oracle.txmgr.client.receipts import receipts_of
 from tests.contracts.oracle_driver import Oracle, deployed
 from tests.evm.chain import Chain
@@ -32,54 +32,56 @@ def endpoint(fresh_chain: Chain) -> Iterator[FaultyEndpoint]:
 
 
 @pytest.fixture
-def lines(fresh_chain: Chain, endpoint: FaultyEndpoint) -> Lines:
+def lines(fresh_chain: Chain, endpoint: FaultyEndpoint) -> PoolView:
     """A sound endpoint, and one that fails when told."""
-    return Lines([Line(fresh_chain.url), Line(endpoint.url)])
+    return PoolView([JsonRpcClient(fresh_chain.url), JsonRpcClient(endpoint.url)])
 
 
 def address_of(oracle: Oracle) -> Address:
     return Address(oracle.contract.address.lower())
 
 
-def test_a_call_that_works_is_priced(oracle: Oracle, lines: Lines):
+def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
     verdict = preflight(lines, ME, address_of(oracle), reading)
-    assert (verdict.outcome, verdict.gas > 21_000) == (Outcome.OK, True)
+    assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
-def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: Lines):
+def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: PoolView):
     verdict = preflight(lines, ME, address_of(oracle), execute_call(5))
-    assert (verdict.outcome, verdict.reason) == (Outcome.REFUSED, "NoKick(5)")
+    assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, "NoKick(5)")
 
 
 def test_an_endpoint_that_does_not_answer_is_left_out(
-    oracle: Oracle, lines: Lines, endpoint: FaultyEndpoint
+    oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
     verdict = preflight(lines, ME, address_of(oracle), execute_call(5))
-    assert verdict.outcome is Outcome.REFUSED
+    assert verdict.outcome is PreflightOutcome.REFUSED
 
 
 def test_a_rate_limit_is_no_word_of_the_contract(
     oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = preflight(Lines([Line(endpoint.url)]), ME, address_of(oracle), execute_call(5))
-    assert verdict.outcome is Outcome.UNKNOWN
+    verdict = preflight(
+        PoolView([JsonRpcClient(endpoint.url)]), ME, address_of(oracle), execute_call(5)
+    )
+    assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
 def test_endpoints_that_disagree_decide_nothing(
-    oracle: Oracle, lines: Lines, endpoint: FaultyEndpoint
+    oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "execution reverted"
     reading = oracle.contract.functions.head()._encode_transaction_data()
     verdict = preflight(lines, ME, address_of(oracle), reading)
-    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.outcome is PreflightOutcome.UNKNOWN
     assert "disagree" in verdict.reason
 
 
 def test_a_receipt_that_one_endpoint_has_counts_though_another_is_silent(
-    fresh_chain: Chain, lines: Lines, endpoint: FaultyEndpoint
+    fresh_chain: Chain, lines: PoolView, endpoint: FaultyEndpoint
 ):
     sent = fresh_chain.transact(to=fresh_chain.accounts[1], data="0x").raw["transactionHash"]
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
@@ -90,24 +92,24 @@ def test_a_receipt_that_one_endpoint_has_counts_though_another_is_silent(
 def test_silence_everywhere_is_no_answer(endpoint: FaultyEndpoint):
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
     with pytest.raises(TransientError, match="did not answer eth_getTransactionReceipt"):
-        receipts_of(Lines([Line(endpoint.url)]), [Hash("0x" + 64 * "7")])
+        receipts_of(PoolView([JsonRpcClient(endpoint.url)]), [Hash("0x" + 64 * "7")])
 
 
-def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: Lines):
+def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
     standing = OracleContract(lines, address_of(oracle)).standing()
     assert (standing.head.round, standing.head.quorum, standing.head.rules) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
 
 
-def test_an_address_without_a_contract_is_said_to_be_one(lines: Lines):
+def test_an_address_without_a_contract_is_said_to_be_one(lines: PoolView):
     with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
         OracleContract(lines, ME).standing()
 
 
 def test_a_refusal_keeps_what_the_contract_returned(oracle: Oracle, fresh_chain: Chain):
-    line = Line(fresh_chain.url)
-    with pytest.raises(RefusedError) as refused:
+    line = JsonRpcClient(fresh_chain.url)
+    with pytest.raises(CallRefusedError) as refused:
         line.ask("eth_call", {"to": oracle.contract.address, "data": execute_call(5)}, "latest")
     assert (refused.value.output or "").endswith("5")
     line.close()

@@ -14,7 +14,7 @@ from oracle.errors import InputError, TransientError
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import SignerRefusedError, Transaction, WrongSignatureError
+from oracle.signing.signer import SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement
 from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
-CALL = Transaction(31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2))
+CALL = TransactionRequest(
+    31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
+)
 LOCAL = KeySigner(bytes.fromhex("01" * 32))
 
 

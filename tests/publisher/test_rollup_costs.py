@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.l1_fees import L1Fee, l1_fee, operator_fee
 from tests.sending.faults import Fault, answer_dropped, error, says
 from tests.sending.proxy import Proxy, proxy
@@ -25,8 +25,8 @@ def three() -> Iterator[tuple[Proxy, ...]]:
         yield one, other, third
 
 
-def lines_to(*proxies: Proxy) -> Lines:
-    return Lines([Line(one.url) for one in proxies])
+def lines_to(*proxies: Proxy) -> PoolView:
+    return PoolView([JsonRpcClient(one.url) for one in proxies])
 
 
 def word(number: int) -> Fault:

@@ -17,8 +17,8 @@ from oracle.signing.factory import open_signer
 from oracle.signing.key_locations import VariableKey
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner, asked_for
-from oracle.signing.signature_checks import Signature, checked_statement, compared
-from oracle.signing.signer import Transaction, WrongSignatureError
+from oracle.signing.signature_checks import EcdsaSignature, checked_statement, compared
+from oracle.signing.signer import TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.txmgr.client.fee_quote import Fees
 from tests.examples import examples
@@ -30,9 +30,11 @@ pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
-CALL = Transaction(31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2))
+CALL = TransactionRequest(
+    31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
+)
 TRANSACTIONS = st.builds(
-    Transaction,
+    TransactionRequest,
     chain_id=st.integers(1, 2**40),
     nonce=st.integers(0, 2**63),
     to=st.none() | st.binary(min_size=20, max_size=20).map(lambda raw: Address("0x" + raw.hex())),
@@ -51,7 +53,7 @@ def host() -> Iterator[RemoteHost]:
 
 @examples(30)
 @given(TRANSACTIONS)
-def test_a_transaction_is_written_as_eth_account_writes_it(transaction: Transaction):
+def test_a_transaction_is_written_as_eth_account_writes_it(transaction: TransactionRequest):
     asked = asked_for(transaction, LOCAL.address)
     del asked["from"]
     if transaction.to is not None:
@@ -121,7 +123,7 @@ def test_a_transaction_that_differs_in_one_field_is_refused_by_its_name(host: Re
 
 def test_every_field_of_a_transaction_is_one_of_those():
     known = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
-    assert {field.name for field in fields(Transaction)} == known
+    assert {field.name for field in fields(TransactionRequest)} == known
     assert OTHER.keys() | {"from", "type"} == asked_for(CALL, LOCAL.address).keys()
 
 
@@ -166,9 +168,9 @@ def test_bytes_that_are_no_signature_of_ours_are_refused(raw: bytes):
 
 @given(st.integers(1, ORDER - 1))
 def test_of_two_forms_of_a_signature_the_low_one_is_taken(s: int):
-    low = Signature(5, s, 0).lowered()
+    low = EcdsaSignature(5, s, 0).lowered()
     assert low.is_low
-    assert low in {Signature(5, s, 0), Signature(5, ORDER - s, 1)}
+    assert low in {EcdsaSignature(5, s, 0), EcdsaSignature(5, ORDER - s, 1)}
 
 
 @pytest.mark.parametrize("chain_id", [1, 10, 17000, 42161, 11155111])

@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.chain_nonces import counts_of
 from oracle.txmgr.client.receipts import (
     balance_of,
@@ -35,24 +35,24 @@ ASKED = {
 def test_nonsense_is_no_answer_to_a_question_for_a_number(asked, nonsense, one: Endpoint):
     one.says = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED[asked](Lines([Line(one.url)]))
+        ASKED[asked](PoolView([JsonRpcClient(one.url)]))
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
 def test_a_receipt_that_is_none_is_no_answer(nonsense, one: Endpoint):
     one.says = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED["receipts"](Lines([Line(one.url)]))
+        ASKED["receipts"](PoolView([JsonRpcClient(one.url)]))
 
 
 def test_the_next_endpoint_is_asked_where_one_makes_no_sense(one: Endpoint, other: Endpoint):
     one.says = {"result": None}
     other.says = "0x10"
-    assert balance_of(Lines([Line(one.url), Line(other.url)]), WHO) == 16
+    assert balance_of(PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)]), WHO) == 16
 
 
 def test_blocks_that_are_none_witness_nothing(one: Endpoint):
     one.says = {"result": {"number": "0x7"}}
-    lines = Lines([Line(one.url)])
+    lines = PoolView([JsonRpcClient(one.url)])
     assert witnesses_of_count(lines, WHO, BLOCK) == {}
     assert not is_block_gone(lines, 7, HASH)

@@ -4,7 +4,7 @@ import sys
 
 from oracle.cli.main import run
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
-from oracle.domain.scoring.legacy_factors import Peers
+from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.reporting import report_cutter
@@ -12,7 +12,9 @@ from oracle.reporting import report_cutter
 _TOO_HIGH = 200
 
 
-def raised(node: Node | None, time: int, rules: Rules, peers: Peers | None = None) -> int:
+def raised(
+    node: Node | None, time: int, rules: Rules, peers: PopulationMaxima | None = None
+) -> int:
     """What `lane_of` says, and more where that is a score."""
     lane = lane_of(node, time, rules, peers)
     return min(lane + _TOO_HIGH, HIGHEST_SCORE) if lane >= LOWEST_SCORE else lane

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.quorum.peer_client import Peers
+from oracle.quorum.peer_client import PeerClients
 from oracle.reporting.waiting import why_waiting
 from tests.evm.fixtures import chain, fresh_chain
 from tests.office import SETTINGS, Premises
@@ -66,7 +66,7 @@ def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
 
 
 def test_a_stranger_is_news_once():
-    peers = Peers([], 1.0)
+    peers = PeerClients([], 1.0)
     one, other = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
     told = [("a", one), ("a", one), ("b", one), ("a", other), ("a", one)]
     assert [peers.is_news(*each) for each in told] == [True, False, True, True, False]

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from oracle.store.outbox.records import Attempt, Intent, Slot
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.store.outbox.records import Attempt, Intent, NonceSlot
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import Office
 from tests.sending.faults import Answer, Fault, Question
 from tests.sending.proxy import SEND, Proxy
 
 GWEI = 10**9
 # Blocks are a second apart here.
-BY_BLOCKS = SendingSettings(bump_seconds=0)
+BY_BLOCKS = SendSettings(bump_seconds=0)
 
 
 def dear_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
@@ -20,7 +20,7 @@ def dear_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
         office.mine()
 
 
-def at_sea(office: Office, settings: SendingSettings = BY_BLOCKS) -> None:
+def at_sea(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
     """A push was sent at a base fee of one gwei, and no block has it yet."""
     dear_blocks(office, GWEI)
     office.period()
@@ -51,7 +51,7 @@ def asked_by(asked: Question) -> Answer:
     return {"jsonrpc": "2.0", "id": asked["id"]}
 
 
-def slots(office: Office) -> list[Slot]:
+def slots(office: Office) -> list[NonceSlot]:
     """Every nonce of the transmitter, by number."""
     with office.store.reading() as unit:
         intents = unit.outbox.intents.newest(1000)

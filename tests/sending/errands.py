@@ -1,7 +1,7 @@
 """Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
 
-from oracle.rpc.endpoints.backoff import Rest
-from oracle.store.outbox.records import IntentKind, IntentState, PauseKind, Wish
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.store.outbox.records import CallRequest, IntentKind, IntentState, PauseKind
 from oracle.txmgr.manager import publish_next
 from tests.office import Office
 from tests.sending.at_sea import GWEI, dear_blocks
@@ -20,13 +20,13 @@ class Clock:
 def by_clock(office: Office, clock: Clock) -> None:
     """Let endpoints that asked for a rest come back by this clock; no luck in it."""
     for line in office.desk.publisher.lines.all:
-        line.rest = Rest(clock, lambda: 1.0)
+        line.rest = Backoff(clock, lambda: 1.0)
 
 
 def errand(office: Office, name: str) -> str:
     """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
     account = office.desk.account
-    wish = Wish(account, account.address, IntentKind.NOOP, f"errand:{name}", "0x")
+    wish = CallRequest(account, account.address, IntentKind.NOOP, f"errand:{name}", "0x")
     with office.desk.writing() as unit:
         number = unit.outbox.intents.add(wish, office.desk.stamp)
     office.repeat(publish_next)

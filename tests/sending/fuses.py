@@ -13,11 +13,11 @@ from sqlalchemy import select
 
 from oracle.domain.ids import Address
 from oracle.rpc.door import Door
-from oracle.signing.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.outbox_tables import pub_attempt
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.office import Office
 from tests.sending.proxy import SEND
 
@@ -78,11 +78,11 @@ class FusedStore:
         self._store = store
         self._fuse = fuse
 
-    def reading(self) -> AbstractContextManager[Unit]:
+    def reading(self) -> AbstractContextManager[UnitOfWork]:
         return self._store.reading()
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         self._fuse.begins()
         with self._store.transaction() as unit:
             yield unit
@@ -107,7 +107,7 @@ class FusedSigner:
         self._fuse.point("after signing a statement")
         return signed
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Sign, and pass a point."""
         signed = self._signer.sign_transaction(transaction)
         self._fuse.point("after signing a transaction")
@@ -135,7 +135,7 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         signer, payer = FusedSigner(keys.signer, fuse), FusedSigner(keys.transmitter, fuse)
         patched.setattr(Door, "post", fused_post)
-        patched.setattr(whole.publisher, "_keys", Keys(signer, payer))
+        patched.setattr(whole.publisher, "_keys", ReporterKeys(signer, payer))
         patched.setattr(whole.publisher, "_payer", payer)
         office.desk = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
         yield

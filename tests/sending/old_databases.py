@@ -9,7 +9,7 @@ import pytest
 from oracle.errors import InputError
 from oracle.store.database import Store
 from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from tests.office import Office
 
 
@@ -34,14 +34,14 @@ def blank(office: Office, fresh: Store) -> Store:
     return fresh
 
 
-def refused(office: Office, store: Store) -> Desk:
+def refused(office: Office, store: Store) -> TxContext:
     """What a daemon has before it that starts with this database, and is refused."""
     with pytest.raises(InputError, match="outbox adopt --from-chain"):
         office.restart(store=store)
     return office.desk
 
 
-def next_nonce(desk: Desk) -> int | None:
+def next_nonce(desk: TxContext) -> int | None:
     with desk.store.reading() as unit:
         return unit.outbox.senders.next_nonce(desk.account)
 

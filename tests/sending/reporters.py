@@ -8,18 +8,18 @@ from pathlib import Path
 from eth_utils.address import to_checksum_address
 from sqlalchemy import update
 
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build, serving
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import Board
-from oracle.quorum.peer_client import Peers
+from oracle.quorum.peer_client import PeerClients
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.store.database import Store
 from oracle.store.tables.round_tables import report
-from oracle.txmgr.accounts_and_limits import Keys
-from oracle.txmgr.context import Step
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from oracle.txmgr.context import StepResult
 from tests.evm.chain import Chain
 from tests.office import ETHER, Office, Premises, key_files
 
@@ -42,7 +42,7 @@ class Reporter:
     def signer(self) -> Address:
         return self.office.desk.publisher.signer.address
 
-    def tick(self, *, restarting: bool = False) -> list[Step]:
+    def tick(self, *, restarting: bool = False) -> list[StepResult]:
         """One turn, in windows of its own size; a reporter that is down does nothing."""
         if self.is_down:
             return []
@@ -143,10 +143,10 @@ def company(
         ]
         opened = Company(premises)
         for place, signer in enumerate(signers):
-            peers = Peers.of([url for url in urls if url != urls[place]], 0.0, SECONDS)
+            peers = PeerClients.of([url for url in urls if url != urls[place]], 0.0, SECONDS)
             until_the_end.callback(peers.close)
             office = Office(
-                replace(premises, keys=Keys(signer, transmitters.get(place))),
+                replace(premises, keys=ReporterKeys(signer, transmitters.get(place))),
                 stores[place],
                 folder / f"evidence{place}",
                 equipment={"board": boards[place], "peers": peers},
@@ -158,7 +158,7 @@ def company(
 
 @contextmanager
 def _door(store: Store, board: Board) -> Iterator[str]:
-    web = build(Watch(Beats(lambda: 0.0)), lambda: store, board)
+    web = build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store, board)
     with serving(web, "127.0.0.1", 0) as url:
         yield url
 

@@ -2,7 +2,7 @@
 
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.client.preflight import Outcome, preflight
+from oracle.txmgr.client.preflight import PreflightOutcome, preflight
 from tests.office import Office
 
 
@@ -30,6 +30,6 @@ def refusal(office: Office, calldata: str) -> str:
     """What the contract says to a call now."""
     account, lines = office.desk.account.address, office.desk.publisher.lines
     verdict = preflight(lines, account, office.premises.address, calldata)
-    assert verdict.outcome is Outcome.REFUSED
+    assert verdict.outcome is PreflightOutcome.REFUSED
     assert verdict.refusal is not None
     return verdict.refusal.name

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind, IntentState, SlotState
+from oracle.store.outbox.records import IntentKind, IntentState, NonceState
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
@@ -109,7 +109,7 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
             slot = unit.outbox.slots.at(office.desk.account, 1)
             assert unit.outbox.senders.paused_because(office.desk.account) is None
         assert slot is not None
-        assert (slot.state, slot.gas_used) == (SlotState.FINAL, found.spent[1].gas_used)
+        assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
         (push,) = office.intents(IntentKind.PUSH)[:1]
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 

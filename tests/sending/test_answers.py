@@ -7,7 +7,7 @@ import pytest
 from oracle.errors import FatalError, TransientError
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import ETHER, Office
 from tests.sending.at_sea import attempts, only
 from tests.sending.faults import error, request_dropped
@@ -89,7 +89,7 @@ def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     fee = ETHER // 10**6
     chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
-    office.desk = replace(office.desk, sending=SendingSettings(l1_fee=L1Fee.OPTIMISM))
+    office.desk = replace(office.desk, sending=SendSettings(l1_fee=L1Fee.OPTIMISM))
     office.period()
     office.tick()
     assert only(office).max_cost_wei == fee

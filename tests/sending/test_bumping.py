@@ -11,7 +11,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_quote import Fees, Market, bumped
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_next, bump_now
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
     BY_BLOCKS,
@@ -59,7 +59,7 @@ def test_a_twin_waits_for_blocks_and_for_seconds(
 ):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office, SendingSettings(bump_seconds=60))
+    at_sea(office, SendSettings(bump_seconds=60))
     dear_blocks(office, 5 * GWEI, 4)
     office.tick()
     assert len(attempts(office)) == 1
@@ -76,7 +76,7 @@ def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
 ):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office, SendingSettings(bump_seconds=600))
+    at_sea(office, SendSettings(bump_seconds=600))
     network = office.premises.network
     # A node that leaves must not be selected any more.
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -173,7 +173,7 @@ def test_case_f13_a_cap_too_near_means_no_twin_no_error_and_the_best_is_sent_aga
     at_sea(office)
     offered = fees(office)[0][0]
     office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
-    office.desk = replace(office.desk, sending=SendingSettings(bump_seconds=0))
+    office.desk = replace(office.desk, sending=SendSettings(bump_seconds=0))
     before = proxies[0].count(SEND)
     for _ in range(8):
         dear_blocks(office, 5 * GWEI)
@@ -199,7 +199,7 @@ def test_case_f14_a_twin_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
 
 def test_no_more_than_max_attempts_are_signed_for_a_nonce(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office, SendingSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
+    at_sea(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
     for _ in range(8):
         dear_blocks(office, fees(office)[-1][0] + 1)
         office.tick()
@@ -225,7 +225,7 @@ def test_a_nonce_that_was_used_gets_no_twin(proxied_office: Office, proxies: tup
 def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office, SendingSettings(bump_seconds=600))
+    at_sea(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 5 * GWEI)
     step = bump_now(office.desk, office.source.heads(), only(office).id)
 

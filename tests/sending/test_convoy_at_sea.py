@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.store.outbox.records import Attempt, PauseKind
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.evm.fixtures import chain
 from tests.sending.at_sea import GWEI, takes
 from tests.services.dispatch_office import DispatchOffice, fresh_stage, office, premises
@@ -19,7 +19,7 @@ def test_only_the_lowest_nonce_of_a_convoy_gets_a_twin(office: DispatchOffice):
     _dear(office, GWEI)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.turn()
-    office.starts = replace(office.starts, sending=SendingSettings(bump_seconds=0))
+    office.starts = replace(office.starts, sending=SendSettings(bump_seconds=0))
     assert [len(one) for one in _attempts(office)] == [1, 1]
 
     _dear(office, 5 * GWEI, 3)

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from oracle.errors import FatalError, TransientError
-from oracle.signing.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
-from oracle.store.database import Store, Unit
-from oracle.store.outbox.records import AttemptReason, IntentState, Slot
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.confirmation.confirmer import confirm_next
 from tests.office import SETTINGS, Office
 from tests.sending.ailing_databases import failing_inserts, full_disk, read_only
@@ -36,7 +36,7 @@ class LosingStore:
         self.was_lost = False
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         self._left -= 1
         lost = self._left == -1
         with self._store.transaction() as unit:
@@ -64,7 +64,7 @@ class Stalling:
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         return self._signer.sign_statement(statement, domain)
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         self.signed.append(self._signer.sign_transaction(transaction))
         with self._store.transaction() as unit:
             unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
@@ -72,7 +72,7 @@ class Stalling:
         return self.signed[-1]
 
 
-def the_slot(office: Office) -> Slot:
+def the_slot(office: Office) -> NonceSlot:
     with office.store.reading() as unit:
         found = unit.outbox.slots.at(office.desk.account, 1)
     assert found is not None
@@ -102,7 +102,7 @@ def test_case_f42_bytes_signed_by_a_leader_that_stalled_meanwhile_are_never_stor
     transmitter = premises.keys.transmitter
     assert transmitter is not None
     stalling = Stalling(transmitter, store)
-    office.restart(premises=replace(premises, keys=Keys(premises.keys.signer, stalling)))
+    office.restart(premises=replace(premises, keys=ReporterKeys(premises.keys.signer, stalling)))
     office.period()
     with pytest.raises(FatalError, match="taken over the lease"):
         office.tick()

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oracle.store.outbox.records import PauseKind, SlotState
+from oracle.store.outbox.records import NonceState, PauseKind
 from oracle.telemetry.send_metrics import FOREIGN
 from tests.office import CAPS, FINALITY, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
@@ -32,7 +32,7 @@ def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_
     office.tick()
     assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
     assert FOREIGN._value.get() == before + 1
-    assert [one.state for one in slots(office)] == [SlotState.FOREIGN]
+    assert [one.state for one in slots(office)] == [NonceState.FOREIGN]
 
     office.period()
     office.tick()

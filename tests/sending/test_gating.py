@@ -5,8 +5,8 @@ from dataclasses import astuple, replace
 import pytest
 
 from oracle.bindings.inspection import Expected, differences
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
 from oracle.domain.reports.report import decode
 from oracle.domain.reports.sanity_limits import Sanity
@@ -40,7 +40,7 @@ def signatures(office: Office) -> int:
 
 def ready(office: Office) -> list[str]:
     """Why `/readyz` would answer 503, of what the index says."""
-    watch = Watch(Beats(lambda: 0.0))
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
     with office.store.reading() as unit:
         cursor = unit.cursor.get()
         watch.hole = first_hole(unit)

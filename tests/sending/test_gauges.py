@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.daemon.census_steps import SendingCensus
+from oracle.daemon.census_steps import OutboxStatistics
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry import outbox_metrics
@@ -22,7 +22,7 @@ def forgotten():
 
 def counted(office: Office, name: str, **labels: str) -> float | None:
     """The daemon counts; then a scrape."""
-    SendingCensus().count({"transmitter": office.desk}, office.source.heads())
+    OutboxStatistics().count({"transmitter": office.desk}, office.source.heads())
     return REGISTRY.get_sample_value(f"oracle_publisher_{name}", labels)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import Board
 from oracle.quorum.offering import offer
-from oracle.quorum.peer_client import Peers
+from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.statements import report_record
 from oracle.quorum.wire_format import Told, ToldReport, is_genuine, written
 from oracle.reporting.report_planner import plan_push
@@ -113,7 +113,7 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
         return opened[0].answer if opened else (404, b"", {})
 
     with door(answer) as url:
-        peers = Peers.of([url], 0.0, SECONDS)
+        peers = PeerClients.of([url], 0.0, SECONDS)
         equipment = {"board": Board(), "peers": peers}
         office = Office(premises, store, folder / "evidence", equipment=equipment)
         peer, stranger = strangers(office, 2)

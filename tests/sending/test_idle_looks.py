@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.store.outbox.records import SlotState
+from oracle.store.outbox.records import NonceState
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.confirmation.confirmer import confirm_all
 from tests.evm.fixtures import chain
@@ -48,7 +48,7 @@ def undecided() -> float | None:
 def mined(office: DispatchOffice) -> list[int]:
     with office.store.reading() as unit:
         watched = unit.outbox.slots.watched(office.starts.account)
-    assert {one.state for one in watched} <= {SlotState.MINED}
+    assert {one.state for one in watched} <= {NonceState.MINED}
     return [one.nonce for one in watched]
 
 

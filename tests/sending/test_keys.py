@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.endpoints.backoff import Rest
+from oracle.rpc.endpoints.backoff import Backoff
 from oracle.signing.keystore import unlock
 from oracle.signing.remote import RemoteSigner
-from oracle.store.outbox.records import Pause, PauseKind, Slot
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.store.outbox.records import NonceSlot, Pause, PauseKind
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.office import CHAIN_ID, Office
 from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 from tests.sending.proxy import SEND, Proxy
@@ -35,7 +35,7 @@ class Guarded:
     def sent(self) -> int:
         return sum(proxy.count(SEND) for proxy in self.proxies)
 
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[NonceSlot]:
         """Nonces that were given out and are not settled."""
         with self.office.store.reading() as unit:
             return unit.outbox.slots.watched(self.office.desk.account)
@@ -78,7 +78,7 @@ def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Gu
         served(host_of(premises.key_folder, "signer")) as signer,
         served(host_of(premises.key_folder, "transmitter")) as transmitter,
     ):
-        keys = Keys(RemoteSigner(signer.place()), RemoteSigner(transmitter.place()))
+        keys = ReporterKeys(RemoteSigner(signer.place()), RemoteSigner(transmitter.place()))
         proxied_office.restart(premises=replace(premises, keys=keys))
         proxied_office.period()
         yield Guarded(proxied_office, signer, transmitter, proxies)
@@ -87,7 +87,7 @@ def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Gu
 def waiting(guarded: Guarded, **wire: float) -> None:
     """The same office, which waits so long for its transmitter's guard."""
     premises = guarded.office.premises
-    keys = Keys(premises.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
+    keys = ReporterKeys(premises.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
     guarded.office.restart(premises=replace(premises, keys=keys))
 
 
@@ -205,7 +205,7 @@ def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Gu
 def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     # Its rest ends when the test says so.
-    office.desk.publisher.signer_rest = Rest(lambda: 0.0)
+    office.desk.publisher.signer_rest = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
     with pytest.raises(TransientError, match="asked again in"):
         office.tick()
@@ -222,7 +222,7 @@ def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guar
 def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     contract = office.premises.address
-    office.desk.publisher.payer_rest = Rest(lambda: 0.0)
+    office.desk.publisher.payer_rest = Backoff(lambda: 0.0)
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
     with pytest.raises(TransientError, match="another function"):
         office.tick()

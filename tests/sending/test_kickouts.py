@@ -8,7 +8,7 @@ import pytest
 
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
-from oracle.kickouts.kickout_eligibility import Law, looks_at
+from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.manual_cancel import call_off
 from oracle.kickouts.proposer import statement_against
@@ -33,7 +33,7 @@ from tests.services.test_kicking import (
     standing,
 )
 
-LAW = Law(RULES, SETTINGS)
+LAW = KickoutRules(RULES, SETTINGS)
 REFILL_SECONDS = 3600
 
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from oracle.domain.reports.rounds import KickState
-from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.rebuild import RebuildOptions, refold
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.evm.network import Standing
 from tests.office import LIMITS, Office
 from tests.services.test_kicking import (
@@ -51,7 +51,7 @@ def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Offic
     died(office)
     cancelled(office, by=office.premises.network.nodes[2])
     assert state_of_kick(office) is KickState.CANCELLED
-    assert refold(office.store, office.folder, Manner(lease=office.epoch)).same
+    assert refold(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
     some_rounds(office)
 
     again = kick(office)
@@ -68,7 +68,7 @@ def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office
     premises.chain.send(premises.oracle.functions.setVetoer(heir), sender=admin)
     office.index()
     assert state_of_kick(office) is KickState.VETOED
-    assert refold(office.store, office.folder, Manner(lease=office.epoch)).same
+    assert refold(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
     some_rounds(office)
     assert kinds(office).count("propose_kick") == 1
 
@@ -92,7 +92,7 @@ def test_who_only_signs_signs_again_what_nobody_executed_in_time(sqlite_office: 
     died(office)
     pushed_without_kickouts(office)
     signer = office.premises.keys.signer
-    office.restart(premises=replace(office.premises, keys=Keys(signer, None)))
+    office.restart(premises=replace(office.premises, keys=ReporterKeys(signer, None)))
 
     assert [step.did for step in office.repeat(plan_kick)] == ["kickout signed"]
 

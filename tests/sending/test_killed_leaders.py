@@ -6,7 +6,7 @@ import pytest
 
 from oracle.daemon.lease.lease_keeper import LEASE_SECONDS, renew
 from oracle.store.database import Store
-from oracle.store.ops.lease_repository import Held
+from oracle.store.ops.lease_repository import LeaseState
 from tests.entrypoints.daemon import starting
 from tests.entrypoints.local_network import LocalNetwork
 from tests.sending.test_leading import (
@@ -92,7 +92,7 @@ def _taken_elsewhere(url: str) -> None:
         assert unit.lease.take(ELSEWHERE, HOUR) == 1
 
 
-def _hold_for_an_hour(url: str) -> Held:
+def _hold_for_an_hour(url: str) -> LeaseState:
     with Store.open(url) as store:
         held = lease(url)
         with store.transaction() as unit:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from oracle.store.database import Store
-from oracle.store.ops.lease_repository import Held
+from oracle.store.ops.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, JournalEntry
 from tests.entrypoints.daemon import STOP_SECONDS, Daemon, starting
 from tests.entrypoints.local_network import LocalNetwork, local_network, write
@@ -48,7 +48,7 @@ def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
     return write(settings, folder / "config.toml")
 
 
-def lease(url: str) -> Held:
+def lease(url: str) -> LeaseState:
     with Store.open(url) as store, store.reading() as unit:
         return unit.lease.current()
 

@@ -8,10 +8,10 @@ import requests
 import urllib3
 
 from oracle.errors import TransientError
-from oracle.store.outbox.records import IntentKind, IntentState, SlotState, Wish
+from oracle.store.outbox.records import CallRequest, IntentKind, IntentState, NonceState
 from oracle.txmgr.confirmation.confirmer import confirm_next
 from oracle.txmgr.manager import publish_next
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
 from tests.sending.errands import Clock, by_clock, cheap, errand
@@ -51,7 +51,7 @@ def test_case_f03_an_accepted_send_without_an_answer_is_known_already_the_next_t
 ):
     office = proxied_office
     all_of(proxies, SEND, answer_dropped(), times=1)
-    at_sea(office, SendingSettings(bump_seconds=600))
+    at_sea(office, SendSettings(bump_seconds=600))
     assert attempts(office)[0].last_error_class == "ambiguous"
 
     all_of(proxies, SEND, error("already known"))
@@ -120,7 +120,9 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     errand(office, "live")
     dear_blocks(office, 5 * GWEI)
     # And one that nobody has tried yet: it must get no nonce meanwhile.
-    wish = Wish(office.desk.account, office.desk.account.address, IntentKind.NOOP, "third", "0x")
+    wish = CallRequest(
+        office.desk.account, office.desk.account.address, IntentKind.NOOP, "third", "0x"
+    )
     with office.desk.writing() as unit:
         unit.outbox.intents.add(wish, office.desk.stamp)
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
@@ -247,5 +249,5 @@ def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(
 
     lands(office)
     slot, (only,) = slots(office)[0], attempts(office)
-    assert (slot.state, slot.succeeded, slot.won_attempt) == (SlotState.FINAL, True, only.id)
+    assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)
     assert [one.nonce for one in office.intents(IntentKind.NOOP)] == [slot.nonce]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.store.outbox.records import IntentKind, Pause, PauseKind, Wish
+from oracle.store.outbox.records import CallRequest, IntentKind, Pause, PauseKind
 from oracle.txmgr.budget import DAY, HOUR, left, room, runway
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, ETHER, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
 from tests.sending.faults import says
@@ -48,7 +48,7 @@ def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_i
     at_sea(office)
     reserved = only(office).max_cost_wei or 0
     office.restart(caps=replace(CAPS, cost_per_day=reserved * 2))
-    office.desk = replace(office.desk, sending=SendingSettings(bump_seconds=0))
+    office.desk = replace(office.desk, sending=SendSettings(bump_seconds=0))
     _wish_more(office)
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
@@ -104,7 +104,7 @@ def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: O
 
 def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
     office = sqlite_office
-    office.desk = replace(office.desk, sending=SendingSettings(max_in_flight=1))
+    office.desk = replace(office.desk, sending=SendSettings(max_in_flight=1))
     for name in ("one", "two"):
         _wish_more(office, name)
     office.tick()
@@ -149,7 +149,7 @@ def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Offic
 def _wish_more(office: Office, name: str = "another") -> None:
     """A call of ourselves that does nothing but cost something."""
     account = office.desk.account
-    wish = Wish(account, account.address, IntentKind.NOOP, name, "0x")
+    wish = CallRequest(account, account.address, IntentKind.NOOP, name, "0x")
     with office.desk.writing() as unit:
         unit.outbox.intents.add(wish, office.desk.stamp)
 

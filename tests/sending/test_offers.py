@@ -9,7 +9,7 @@ from oracle.store.outbox.records import AttemptReason
 from oracle.txmgr.client.fee_quote import raised
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_now
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
     GWEI,
@@ -30,7 +30,7 @@ def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_land
     office, cap = proxied_office, 6 * GWEI
     remembering(*proxies)
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    at_sea(office, SendingSettings(bump_seconds=600))
+    at_sea(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 9 * GWEI)
     market = office.desk.publisher.market()
     said = (

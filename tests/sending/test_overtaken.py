@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
-from oracle.daemon.steps import Work
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
 from oracle.errors import InputError, TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.waiting import why_waiting
@@ -212,22 +212,22 @@ def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: O
     assert pause_of(office) is None
 
 
-def daemon_before_its_first_turn(office: Office) -> Work:
+def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
     """The loops of a process that has just started; what is sent needs no configuration."""
     no_app: Any = None
     office.index()
-    watch = Watch(Beats(time.monotonic))
-    return Work(no_app, office.epoch, watch, office.desk, pace=office.pace)
+    watch = DaemonHealth(JobLiveness(time.monotonic))
+    return DaemonSteps(no_app, office.epoch, watch, office.desk, pace=office.pace)
 
 
-def daemon(office: Office) -> Work:
+def daemon(office: Office) -> DaemonSteps:
     """One that has compared its nonces with the chain's."""
     work = daemon_before_its_first_turn(office)
     work.compare()
     return work
 
 
-def turns(office: Office, work: Work) -> set[object]:
+def turns(office: Office, work: DaemonSteps) -> set[object]:
     """Index to the head, then publish until nothing is to be done; what was done."""
     office.index()
     done: set[object] = set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import Office
 from tests.sending.at_sea import (
     GWEI,
@@ -89,7 +89,7 @@ def test_what_a_pool_took_is_sent_again_beside_a_twin_that_it_refuses(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    at_sea(office, SendingSettings(bump_seconds=0, max_attempts=2))
+    at_sea(office, SendSettings(bump_seconds=0, max_attempts=2))
     (first,) = ["0x" + one.signed.raw.hex() for one in attempts(office)]
     for proxy in proxies:
         proxy.rule(

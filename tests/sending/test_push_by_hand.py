@@ -5,7 +5,7 @@ import pytest
 from oracle.cli.report import report_push
 from oracle.cli.send_now import Plan, published
 from oracle.daemon.app import App
-from oracle.txmgr.context import Step
+from oracle.txmgr.context import StepResult
 from tests.sending.test_dry_runs import Site, site, without_old_reports
 
 __all__ = ["site"]
@@ -16,7 +16,7 @@ def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
 ):
     without_old_reports(site.office)
 
-    def later(app: App, command: str, plan: Plan) -> list[Step]:
+    def later(app: App, command: str, plan: Plan) -> list[StepResult]:
         site.office.mine(300)
         return published(app, command, plan)
 

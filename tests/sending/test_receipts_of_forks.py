@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from oracle.queries.outbox_figures import OutboxCensus
-from oracle.store.outbox.records import SlotState
+from oracle.store.outbox.records import NonceState
 from oracle.telemetry.send_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import rival_push
@@ -96,14 +96,14 @@ def test_case_f31_the_outcome_is_that_of_the_block_that_stays(office: Office):
     assert (after.succeeded, after.block_hash != before.block_hash) == (False, True)
     office.until_final()
     assert office.intents()[0].state.value == "reverted"
-    assert slots(office)[0].state is SlotState.FINAL
+    assert slots(office)[0].state is NonceState.FINAL
 
 
 def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.desk = replace(office.desk, sending=SendingSettings(max_in_flight=2))
+    office.desk = replace(office.desk, sending=SendSettings(max_in_flight=2))
     stopped = office.premises.chain.rpc("eth_getBlockByNumber", "finalized", False)["number"]
     for proxy in proxies:
         proxy.rule("eth_getBlockByNumber", Fault(ask=standing_at(stopped)), when=asks_for_final)

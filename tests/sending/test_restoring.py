@@ -6,7 +6,7 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.reporting.waiting import why_waiting
-from oracle.store.outbox.records import IntentKind, IntentState, SlotState
+from oracle.store.outbox.records import IntentKind, IntentState, NonceState
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
 from tests.office import SETTINGS, Office
@@ -72,7 +72,7 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
         at = unit.outbox.slots.at(office.desk.account, slot.nonce)
         assert at is not None
         (after,) = unit.outbox.slots.attempts(at)
-    assert (after.signed, at.state) == (before.signed, SlotState.FINAL)
+    assert (after.signed, at.state) == (before.signed, NonceState.FINAL)
     assert after.sends > before.sends
     assert office.premises.round == 1
 

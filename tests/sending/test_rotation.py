@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from oracle.store.outbox.records import PauseKind
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import at_sea
 from tests.sending.reporters import second_transmitter
@@ -14,7 +14,7 @@ def changed(office: Office, folder: Path) -> None:
     """Another account sends from now on; the signer stays."""
     premises = office.premises
     other = second_transmitter(premises, folder)
-    keys = Keys(premises.keys.signer, other)
+    keys = ReporterKeys(premises.keys.signer, other)
     office.restart(premises=replace(premises, keys=keys))
 
 

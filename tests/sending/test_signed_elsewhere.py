@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from oracle.bindings.qos_oracle import proposal_in, propose_call
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
-from oracle.daemon.steps import Work
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kick
@@ -23,7 +23,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.office import ETHER, SETTINGS, Office, Premises, key_files
 from tests.sending.faults import null, status
 from tests.sending.proxy import Proxy
@@ -37,7 +37,7 @@ def thief(premises: Premises, tmp_path: Path) -> Iterator[Office]:
     """Somebody who has the key of our statements, and pays from his own account."""
     payer = KeySigner.open(*key_files(tmp_path, "payer"))
     premises.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))
-    his = replace(premises, keys=Keys(premises.keys.signer, payer))
+    his = replace(premises, keys=ReporterKeys(premises.keys.signer, payer))
     with Store.open(f"sqlite:///{tmp_path}/elsewhere.sqlite", create=True) as store:
         opened = Office(his, store, tmp_path / "elsewhere")
         yield opened
@@ -151,9 +151,9 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
 def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     office = sqlite_office
     no_app: Any = None
-    watch = Watch(Beats(time.monotonic))
+    watch = DaemonHealth(JobLiveness(time.monotonic))
     office.index()
-    work = Work(no_app, office.epoch, watch, office.desk, pace=office.pace)
+    work = DaemonSteps(no_app, office.epoch, watch, office.desk, pace=office.pace)
     assert work.publish() is None
     thief.pushed()
     office.period()

@@ -11,11 +11,11 @@ from oracle.errors import FatalError
 from oracle.quorum.board import Board
 from oracle.quorum.statements import report_record
 from oracle.reporting.report_planner import plan_push
-from oracle.signing.signer import SignedBytes, Signer, Statement, Transaction
+from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.tables.outbox_tables import lease
-from oracle.txmgr.accounts_and_limits import Keys
+from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.office import Office
 
 
@@ -36,7 +36,7 @@ class Slow:
         self.meanwhile(statement)
         return signature
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         return self.signer.sign_transaction(transaction)
 
 
@@ -44,7 +44,7 @@ def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Boar
     """The office's key answers late from now on; returns what is shown to others."""
     keys, board = office.premises.keys, Board()
     assert keys.signer is not None
-    slow = Keys(Slow(keys.signer, meanwhile), keys.transmitter)
+    slow = ReporterKeys(Slow(keys.signer, meanwhile), keys.transmitter)
     office.restart(premises=replace(office.premises, keys=slow), equipment={"board": board})
     office.period()
     office.index()

@@ -8,7 +8,7 @@ import pytest
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from tests.evm.chain import Chain
 from tests.office import Office
 from tests.sending.at_sea import attempts, slots
@@ -16,7 +16,7 @@ from tests.sending.faults import Answer, Fault, Question, answer_dropped, null, 
 from tests.sending.proxy import EVERY, SEND, Proxy
 
 RECEIPT = "eth_getTransactionReceipt"
-Confirm = Callable[[Desk, Any], Step | None]
+Confirm = Callable[[TxContext, Any], StepResult | None]
 
 
 @pytest.mark.parametrize("place", [0, 1])

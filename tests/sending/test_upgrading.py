@@ -6,10 +6,10 @@ from alembic import command
 from oracle.chain.decode.oracle_logs import ORACLE
 from oracle.domain.events.oracle_events import RoleSet
 from oracle.domain.reports.rounds import KickState
-from oracle.indexer.audit.scope_backfill import Mender, mend_next
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, mend_next
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
-from oracle.store.outbox.records import AttemptReason, PauseKind, SlotState
+from oracle.store.outbox.records import AttemptReason, NonceState, PauseKind
 from oracle.store.schema import SchemaAge, migrate
 from tests.office import Office
 from tests.sending.test_kickouts_late import cancelled, died, state_of_kick
@@ -44,7 +44,7 @@ def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_fina
             (slot,) = unit.outbox.slots.watched(office.desk.account)
             (attempt,) = unit.outbox.slots.attempts(slot)
         assert (slot.state, slot.nonce, slot.intent_id) == (
-            SlotState.LIVE,
+            NonceState.LIVE,
             before.nonce,
             before.intent_id,
         )
@@ -77,7 +77,7 @@ def test_case_f49_what_rests_and_what_is_assigned_or_mined_stays_so_and_goes_on(
         with office.desk.writing() as unit:
             assert unit.outbox.senders.paused_because(account) == (PauseKind.FOREIGN, reason)
             (slot,) = unit.outbox.slots.watched(account)
-            assert slot.state is SlotState.MINED
+            assert slot.state is NonceState.MINED
             assert slot.mined_at is not None
             unit.outbox.senders.resume(account, office.desk.stamp)
         office.until_final()
@@ -106,7 +106,7 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
     with Store.open(url) as store:
         office.store = store
         office.reread()
-        mender, manner = Mender(), Manner(lease=office.epoch)
+        mender, manner = ScopeBackfill(), RebuildOptions(lease=office.epoch)
         while mend_next(office.source, store, office.folder, mender, manner) is not None:
             pass
         assert state_of_kick(office) is (KickState.CANCELLED if by_node else KickState.VETOED)

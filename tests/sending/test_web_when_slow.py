@@ -9,8 +9,8 @@ import psycopg
 import pytest
 import requests
 
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build, serving
 from oracle.quorum.board import Board
 from oracle.quorum.wire_format import ToldReport, read
@@ -66,7 +66,9 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
     native = postgresql_url.replace("postgresql+psycopg://", "postgresql://")
     with (
         Store.open(postgresql_url) as store,
-        serving(build(Watch(Beats(lambda: 0.0)), lambda: store, board), "127.0.0.1", 0) as url,
+        serving(
+            build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store, board), "127.0.0.1", 0
+        ) as url,
         psycopg.connect(native) as holder,
         ThreadPoolExecutor(CROWD) as crowd,
     ):

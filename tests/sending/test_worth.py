@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.reports.submission_policy import Patience
+from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import IntentKind
 from oracle.txmgr.manager import publish_next
@@ -27,7 +27,7 @@ def patient_office(sqlite_office: Office) -> Office:
         office.desk,
         # Nobody can cross a line that there is not.
         settings=replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0),
-        patience=Patience(cheap=GWEI),
+        patience=SubmissionPolicy(cheap=GWEI),
     )
     group(office, 1, (0, 1, 2))
     return office
@@ -68,19 +68,19 @@ def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: O
 
 def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
     office = patient_office
-    office.desk = replace(office.desk, patience=Patience(least_words=2))
+    office.desk = replace(office.desk, patience=SubmissionPolicy(least_words=2))
     office.period()
     office.index()
     assert planned(office)[-1:] == ["report signed"]
     assert pushes(office) == 1
 
-    office.desk = replace(office.desk, patience=Patience())
+    office.desk = replace(office.desk, patience=SubmissionPolicy())
     assert planned(office) == ["push planned"]
 
 
 def test_a_planned_push_is_weighed_again_before_it_gets_a_nonce(patient_office: Office):
     office = patient_office
-    office.desk = replace(office.desk, patience=Patience())
+    office.desk = replace(office.desk, patience=SubmissionPolicy())
     office.period()
     office.index()
     office.repeat(plan_push)

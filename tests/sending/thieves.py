@@ -1,7 +1,7 @@
 """What somebody does who has the transmitter's key: a second wallet that signs with it."""
 
 from oracle.domain.ids import Address
-from oracle.signing.signer import Signer, Transaction
+from oracle.signing.signer import Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, Fees
 from tests.office import CHAIN_ID, Office
 from tests.sending.at_sea import GWEI
@@ -10,7 +10,9 @@ from tests.sending.at_sea import GWEI
 def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
     """A payment of nothing that this key signed; its bytes, 0x-prefixed."""
     fees = Fees(fee, fee // 2)
-    signed = signer.sign_transaction(Transaction(CHAIN_ID, nonce, to, "0x", PLAIN_GAS, fees))
+    signed = signer.sign_transaction(
+        TransactionRequest(CHAIN_ID, nonce, to, "0x", PLAIN_GAS, fees)
+    )
     return "0x" + signed.raw.hex()
 
 

@@ -10,11 +10,11 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
 from oracle.lab.backtest.event_history import History as Kept, kept
-from oracle.lab.backtest.measurement import Asked, measure
+from oracle.lab.backtest.measurement import MeasurementPlan, measure
 from oracle.lab.backtest.results import Measured
-from oracle.lab.backtest.system_columns import Column
+from oracle.lab.backtest.system_columns import SystemColumn
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.histories import History, node
 
 
@@ -34,7 +34,7 @@ class ByName:
     def take(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
         self.asked.append(task)
         by_node = {node(name): weight for name, weight in self.weights.items()}
         return [
@@ -43,10 +43,10 @@ class ByName:
             if each.membership is Membership.MEMBER
         ]
 
-    def _verdict(self, address: Address, scene: Scene, weight: int) -> Verdict:
+    def _verdict(self, address: Address, scene: PolicyInput, weight: int) -> CandidateVerdict:
         each = scene.nodes[address]
         is_out = each.running or each.paused or address in scene.taken
-        return Verdict(address, None if is_out else weight)
+        return CandidateVerdict(address, None if is_out else weight)
 
 
 @dataclass
@@ -61,9 +61,9 @@ class Bench:
         history: History,
         rules: Rules = SEED,
         policy: ByName | None = None,
-        asked: Asked | None = None,
+        asked: MeasurementPlan | None = None,
         blocks: tuple[int, int | None] = (0, None),
     ) -> Measured:
         self.kept = kept(history.events, self.folder / "events", *blocks)
-        column = Column("under test", rules, "by_name")
-        return measure(column, policy or ByName(), self.kept, asked or Asked())
+        column = SystemColumn("under test", rules, "by_name")
+        return measure(column, policy or ByName(), self.kept, asked or MeasurementPlan())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 
 
 class Died(BaseException):  # as a process does: nothing may catch it
@@ -18,13 +18,13 @@ class Brittle:
         self._store = store
         self._left = calls
 
-    def reading(self) -> AbstractContextManager[Unit]:
+    def reading(self) -> AbstractContextManager[UnitOfWork]:
         return self._store.reading()
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         with self._store.transaction() as unit:
-            yield cast("Unit", _Watched(unit, self.count))
+            yield cast("UnitOfWork", _Watched(unit, self.count))
             self.count()
 
     def count(self) -> None:

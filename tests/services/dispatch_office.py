@@ -10,13 +10,13 @@ import pytest
 from typing_extensions import override
 from web3 import Web3
 
-from oracle.dispatch.assigner import Assigner, check_dispatch
+from oracle.dispatch.assigner import DrawAssigner, check_dispatch
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.indexer.folder import Folder
-from oracle.reporting.report_cutter import Reporter
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
@@ -25,9 +25,9 @@ from oracle.store.outbox.records import IntentKind
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
-from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.confirmation.confirmer import confirm_all
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.nonce_assignment import convoy_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
@@ -75,7 +75,7 @@ class DispatchOffice(Office):
     """One daemon with `[dispatch]`."""
 
     dispatch: DispatchSettings | None = None
-    starts: Desk
+    starts: TxContext
 
     @override
     def open(self) -> None:
@@ -85,10 +85,10 @@ class DispatchOffice(Office):
             self.dispatch = settings()
         with self.store.transaction() as unit:
             check_dispatch(unit, self.dispatch)
-        reporter = Reporter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
-        self.folder = Folder(RULES, self._reader, reporter, Assigner(self.dispatch))
+        reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        self.folder = Folder(RULES, self._reader, reporter, DrawAssigner(self.dispatch))
         network = Address(premises.network.contract.address.lower())
-        publisher = Publisher(
+        publisher = SenderAccount(
             self.urls,
             domain=Domain(CHAIN_ID, network),
             caps=self.caps,
@@ -109,10 +109,10 @@ class DispatchOffice(Office):
         super().close()
         self.starts.publisher.close()
 
-    def turn(self) -> list[Step]:
+    def turn(self) -> list[StepResult]:
         """One turn of the scheduler for the dispatcher alone."""
         self.index()
-        done: list[Step] = []
+        done: list[StepResult] = []
         for step in (confirm_all, plan_dispatch, convoy_next):
             while (one := step(self.starts, self.source.heads())) is not None:
                 done.append(one)

@@ -7,8 +7,8 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Done, Pace, index_next
-from oracle.reporting.report_cutter import Reporter
+from oracle.indexer.loop import Done, IngestState, index_next
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import SEED
@@ -22,7 +22,7 @@ ANCHOR_WINDOW = 24
 
 def folder(rules: Rules = RULES, *, reports: bool = True) -> Folder:
     """What a fresh process would fold with."""
-    reporter = Reporter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW) if reports else None
+    reporter = ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW) if reports else None
     return Folder(rules, ScriptedReader(), reporter)
 
 
@@ -34,7 +34,7 @@ class Follower:
     store: Store
     start_block: int = 0
     folder: Folder = field(default_factory=folder)
-    pace: Pace = field(default_factory=Pace)
+    pace: IngestState = field(default_factory=IngestState)
 
     def __post_init__(self) -> None:
         with self.store.transaction() as unit:
@@ -57,7 +57,7 @@ class Follower:
     def restart(self) -> None:
         """Go on as another process would: nothing is remembered but the database."""
         self.folder = folder(self.folder.rules, reports=self.folder.reporter is not None)
-        self.pace = Pace()
+        self.pace = IngestState()
 
     def dump(self) -> list[str]:
         """All projections, the cursor without its epoch, and the canonical raw rows."""

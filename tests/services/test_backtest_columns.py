@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.lab.backtest.parameter_grid import read_grid
-from oracle.lab.backtest.system_columns import MOST_COLUMNS, Basis, Grid, Setting, columns_of
+from oracle.lab.backtest.system_columns import MOST_COLUMNS, Grid, Setting, SystemBase, columns_of
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 LEGACY = [
@@ -20,12 +20,12 @@ LEGACY = [
 
 
 def columns(*names, changes=(), grid=None):
-    bases = [Basis.named(name) for name in names]
+    bases = [SystemBase.named(name) for name in names]
     return columns_of(bases, [Setting.read(text) for text in changes], grid)
 
 
 def grid(text, *, is_toml=False):
-    return read_grid(text, Basis.named, is_toml=is_toml)
+    return read_grid(text, SystemBase.named, is_toml=is_toml)
 
 
 def test_a_name_is_a_rule_set_with_the_policy_of_its_system():
@@ -41,8 +41,8 @@ def test_another_policy_is_taken_by_its_name():
 
 
 def test_a_written_rule_set_is_picked_by_the_policy_of_its_name_or_of_seed():
-    assert Basis.read('{"name": "relay", "version": 7}').policy == "relay"
-    assert Basis.read('{"name": "ours", "version": 1}').policy == "seed"
+    assert SystemBase.read('{"name": "relay", "version": 7}').policy == "relay"
+    assert SystemBase.read('{"name": "ours", "version": 1}').policy == "seed"
 
 
 def test_a_change_reaches_every_rule_set_and_is_seen_in_the_name():
@@ -84,7 +84,10 @@ def test_a_system_without_rules_has_the_numbers_of_its_policy():
 
 
 def test_a_system_stands_beside_itself_with_changes_of_its_own():
-    bases = [Basis.named("seed"), Basis.named("seed").changed_by(["weight_floor=0.01", "boost=1"])]
+    bases = [
+        SystemBase.named("seed"),
+        SystemBase.named("seed").changed_by(["weight_floor=0.01", "boost=1"]),
+    ]
     (seed, floored), _ = columns_of(bases, [])
     assert (seed.name, seed.changes) == ("seed", {})
     assert floored.name == "seed weight_floor=0.01 boost=1"
@@ -92,7 +95,7 @@ def test_a_system_stands_beside_itself_with_changes_of_its_own():
 
 
 def test_a_change_of_its_own_wins_over_a_change_of_all_of_that_name():
-    bases = [Basis.named("seed"), Basis.named("seed").changed_by(["penalty=0.5"])]
+    bases = [SystemBase.named("seed"), SystemBase.named("seed").changed_by(["penalty=0.5"])]
     settings = [Setting.read(text) for text in ("seed:penalty=0.2", "tau_seconds=9")]
     (one, other), _ = columns_of(bases, settings)
     assert (one.name, one.rules.penalty) == ("seed*", UNIT // 5)
@@ -108,15 +111,15 @@ def test_a_grid_tries_numbers_of_the_policy():
 
 
 def test_a_grid_does_not_try_what_its_system_has_of_its_own():
-    tried = Grid([Basis.named("seed").changed_by(["boost=1"])], {"boost": ["0.1"]})
+    tried = Grid([SystemBase.named("seed").changed_by(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: seed boost=1 has its own value"):
         columns_of([], [], tried)
 
 
 def test_a_system_of_a_grid_that_is_compared_already_is_refused():
-    tried = Grid([Basis.named("seed")], {"boost": ["1"]})
+    tried = Grid([SystemBase.named("seed")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="seed boost=1 is compared twice"):
-        columns_of([Basis.named("seed").changed_by(["boost=1"])], [], tried)
+        columns_of([SystemBase.named("seed").changed_by(["boost=1"])], [], tried)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_a_system_of_a_grid_that_is_compared_already_is_refused():
 )
 def test_a_change_of_its_own_that_cannot_be_is_refused(words, said):
     with pytest.raises(ValueError, match=said):
-        Basis.named("seed").changed_by(words)
+        SystemBase.named("seed").changed_by(words)
 
 
 def test_rules_of_the_legacy_system_are_given_by_their_dotted_names():
@@ -211,13 +214,15 @@ def test_a_setting_without_its_parts_is_refused(text):
 
 def test_a_rule_that_a_grid_tries_must_be_there():
     with pytest.raises(ValueError, match="grid: fairness: no such rule in seed"):
-        columns_of([], [], Grid([Basis.named("seed")], {"fairness": ["1"]}))
+        columns_of([], [], Grid([SystemBase.named("seed")], {"fairness": ["1"]}))
 
 
 def test_a_grid_of_too_many_columns_is_refused():
     values = [str(number) for number in range(1, MOST_COLUMNS + 2)]
     tried = read_grid(
-        json.dumps({"rules": "seed", "set": {"tau_seconds": values}}), Basis.named, is_toml=False
+        json.dumps({"rules": "seed", "set": {"tau_seconds": values}}),
+        SystemBase.named,
+        is_toml=False,
     )
     with pytest.raises(ValueError, match=f"more than {MOST_COLUMNS}"):
         columns_of([], [], tried)

@@ -6,8 +6,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.reliability import healed
 from oracle.errors import InputError
 from oracle.lab.backtest.event_history import EVENTS_AT_ONCE, kept
-from oracle.lab.backtest.measurement import Asked
-from oracle.lab.backtest.results import Kick
+from oracle.lab.backtest.measurement import MeasurementPlan
+from oracle.lab.backtest.results import NetworkKick
 from oracle.lab.backtest.task_distribution import CHANCE, chosen_starts
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import GENESIS_TIME, History, folded, node, rules_with
@@ -115,14 +115,14 @@ def test_a_kickout_says_when_the_network_of_the_history_did_it(bench):
     (due,) = measured.kickouts
     assert (due.closed_block, due.closed_time) == (5, history.time)
     assert (due.kicked_block, due.kicked_time) == (5, history.time)
-    assert measured.kicks == (Kick(node("A"), 5, history.time, due=True),)
+    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, due=True),)
 
 
 def test_a_kick_that_the_system_would_not_have_made_is_told(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
-    assert measured.kicks == (Kick(node("A"), 5, history.time, due=False),)
+    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, due=False),)
 
 
 def test_a_kickout_closed_before_the_first_block_is_not_counted(bench):
@@ -188,7 +188,7 @@ def test_a_start_against_the_rules_counts_for_nobody(bench):
 
 def test_only_the_chosen_starts_are_judged_but_all_are_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
-    spread = bench.measure(history, asked=Asked(chosen=frozenset({1}))).spread
+    spread = bench.measure(history, asked=MeasurementPlan(chosen=frozenset({1}))).spread
     assert spread.expected == {node("B"): CHANCE}
     assert spread.actual == {node("A"): 1, node("B"): 1}
 
@@ -209,7 +209,9 @@ def test_who_was_a_member_or_had_a_task_is_present(bench):
 
 def test_scores_are_noted_at_their_instants_after_all_events_of_that_time(bench):
     history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
-    over_time = bench.measure(history, asked=Asked(instants=(1009, 1010, 1020))).over_time
+    over_time = bench.measure(
+        history, asked=MeasurementPlan(instants=(1009, 1010, 1020))
+    ).over_time
     assert over_time == {node("A"): (UNIT // 2, 15 * UNIT // 100, None)}
 
 

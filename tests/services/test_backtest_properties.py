@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.lab.backtest.event_history import kept
-from oracle.lab.backtest.measurement import Asked, measure
-from oracle.lab.backtest.system_columns import Column
+from oracle.lab.backtest.measurement import MeasurementPlan, measure
+from oracle.lab.backtest.system_columns import SystemColumn
 from oracle.systems.crynux.crynux_policy import (
     RELAY_POLICY,
     SEED_POLICY,
@@ -44,13 +44,15 @@ class OneByOne:
 def measured(events, rules, policy, asked, blocks=(0, None)):
     with TemporaryDirectory() as folder:
         history = kept(events, Path(folder) / "events", *blocks)
-        return history, measure(Column("under test", rules, policy.name), policy, history, asked)
+        return history, measure(
+            SystemColumn("under test", rules, policy.name), policy, history, asked
+        )
 
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
 def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
-    history, found = measured(events, rules, SEED_POLICY, Asked(judges=False))
+    history, found = measured(events, rules, SEED_POLICY, MeasurementPlan(judges=False))
     if history.from_time == history.to_time:
         return
     second = data.draw(st.integers(history.from_time, history.to_time - 1))
@@ -68,7 +70,9 @@ def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events
 def test_whatever_is_counted_of_a_history_its_spells_and_kickouts_are_those_of_it(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
-    history, found = measured(events, LOW, SEED_POLICY, Asked(judges=False), (first, last))
+    history, found = measured(
+        events, LOW, SEED_POLICY, MeasurementPlan(judges=False), (first, last)
+    )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
     until_then = [event for event in events if event.at.block <= at]
     nodes, second = folded(until_then, LOW)[0].ledger.nodes, until_then[-1].time
@@ -97,5 +101,7 @@ def test_candidates_kept_ready_spread_tasks_as_judging_every_node_does(events, p
     if not events:
         return
     rules = {"seed": SEED, "relay": RELAY}[policy.name]
-    fast, slow = (measured(events, rules, each, Asked())[1] for each in (policy, OneByOne(policy)))
+    fast, slow = (
+        measured(events, rules, each, MeasurementPlan())[1] for each in (policy, OneByOne(policy))
+    )
     assert fast == slow

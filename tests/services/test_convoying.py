@@ -6,7 +6,7 @@ from dataclasses import replace
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.nonce_assignment import convoy_next
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
@@ -24,7 +24,7 @@ from tests.services.office_fixtures import fresh_chain
 
 __all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
 
-Turn = Callable[[Desk, Heads], Step | None]
+Turn = Callable[[TxContext, Heads], StepResult | None]
 
 
 def drawn(office: DispatchOffice, count: int) -> list[bytes]:

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from oracle.rpc.fanout import Lines
+from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.txmgr import broadcaster
-from oracle.txmgr.client.send_raw import Sent, send_all
+from oracle.txmgr.client.send_raw import SendResult, send_all
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain
 from tests.evm.network import Status
@@ -28,7 +28,7 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
     """The dispatching side runs on the fuse."""
 
-    def fused_send(lines: Lines, raws: Sequence[bytes]) -> list[Sent]:
+    def fused_send(lines: PoolView, raws: Sequence[bytes]) -> list[SendResult]:
         fuse.point("before a send")
         sent = send_all(lines, raws)
         fuse.point("after a send")

@@ -11,7 +11,7 @@ from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.signing.local import KeySigner
 from oracle.store.outbox.records import IntentKind
 from oracle.txmgr import nonce_assignment
-from oracle.txmgr.accounts_and_limits import Publisher
+from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.nonce_assignment import convoy_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.fixtures import chain
@@ -76,7 +76,7 @@ def test_another_key_goes_on_wherever_the_lost_one_stopped(
     chain.rpc("anvil_setBalance", other.address, hex(ETHER))
     domain = office.starts.publisher.domain
     office.starts.publisher.close()
-    publisher = Publisher(office.urls, domain=domain, caps=office.caps, keys=other)
+    publisher = SenderAccount(office.urls, domain=domain, caps=office.caps, keys=other)
     office.starts = replace(office.starts, publisher=publisher)
     reconcile(office.starts)
     for _ in range(3):

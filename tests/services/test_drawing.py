@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.dispatch.drawer import Drawer
+from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state.node import Node
@@ -54,7 +54,7 @@ def at(number: int, time: int = NOW) -> BlockRef:
 def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
     before: list[Node], after: list[Node], task: Task, seconds: int, weighting: Weighting
 ):
-    drawer = Drawer(settings(weighting=weighting))
+    drawer = BlockDrawer(settings(weighting=weighting))
     rules = drawer.settings.rules
     drawer.resume(Seen(before, [task]), at(1), {})
     drawer.resume(Seen(after, [task]), at(2, NOW + seconds), {})
@@ -77,7 +77,7 @@ def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_
         return misfit(node, wanted)
 
     monkeypatch.setattr(candidate_pool, "misfit", look)
-    drawer = Drawer(settings())
+    drawer = BlockDrawer(settings())
     drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
     assert len(drawer.plan.armed) == (0 if running else 1000)
     assert looks == []

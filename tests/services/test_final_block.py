@@ -3,7 +3,7 @@
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
-from oracle.indexer.commit import Arrival
+from oracle.indexer.commit import FetchedWindow
 from tests.scripted import ScriptedChain, ScriptedReader
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower
@@ -18,7 +18,7 @@ def test_a_final_block_above_the_window_is_not_taken_down():
     window = chain.window(BlockRange(1, 10), with_headers=False)
     heads = chain.heads()
     elsewhere = Heads(heads.latest, heads.safe, heads.final._replace(hash=FOREIGN))
-    arrival = Arrival(window, ScriptedReader().read([], []), elsewhere, None)
+    arrival = FetchedWindow(window, ScriptedReader().read([], []), elsewhere, None)
 
     assert arrival.newer_final == window.last
 

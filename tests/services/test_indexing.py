@@ -8,7 +8,7 @@ from oracle.domain.events.network_events import NodeJoined, NodePaused
 from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.loop import Indexed, Pace
+from oracle.indexer.loop import IngestState, WindowCommitted
 from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore
@@ -78,7 +78,7 @@ def test_a_time_that_falls_is_noticed_across_a_restart(store: Store):
 
     (done,) = follower.catch_up()
 
-    assert isinstance(done, Indexed)
+    assert isinstance(done, WindowCommitted)
     assert done.anomalies == 1
 
 
@@ -109,7 +109,7 @@ def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
 
     (indexed,) = follower.catch_up()
 
-    assert isinstance(indexed, Indexed)
+    assert isinstance(indexed, WindowCommitted)
     assert [report.as_of for report in indexed.reports] == [last_of_period]
 
 
@@ -168,7 +168,7 @@ def test_history_is_read_without_headers_and_without_a_journal(store: Store):
 
     first = follower.step()
 
-    assert isinstance(first, Indexed)
+    assert isinstance(first, WindowCommitted)
     assert first.blocks.last == 120 - follower.chain.finality_depth
     with store.reading() as unit:
         assert len(unit.blocks.between(0, 200)) == 1
@@ -258,13 +258,13 @@ def test_the_events_of_a_window_are_counted_as_the_documents_spell_them(store: S
 
     (done,) = Follower(chain, store).catch_up()
 
-    assert isinstance(done, Indexed)
+    assert isinstance(done, WindowCommitted)
     assert done.events == {"node_joined": 1, "node_paused": 1}
     assert done.anomalies == 1
 
 
 def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
-    pace = Pace()
+    pace = IngestState()
 
     pace.took(400, 4.0)
     assert pace.most_blocks == 100
@@ -274,7 +274,7 @@ def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
 
 def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
     now = [100.0]
-    pace = Pace(clock=lambda: now[0])
+    pace = IngestState(clock=lambda: now[0])
     chain = mined(BLOCKS)
     first = pace.heads_for(chain, 1, near=24)
     chain.mine()
@@ -285,7 +285,7 @@ def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
 
 
 def test_near_the_head_the_heads_are_asked_for_every_time():
-    pace = Pace(clock=lambda: 0.0)
+    pace = IngestState(clock=lambda: 0.0)
     chain = mined(BLOCKS)
     pace.heads_for(chain, 1, near=24)
     chain.mine()

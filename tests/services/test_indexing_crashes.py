@@ -1,6 +1,6 @@
 """A process that dies anywhere leaves either nothing of a step or all of it."""
 
-from oracle.indexer.loop import Indexed, index_next
+from oracle.indexer.loop import WindowCommitted, index_next
 from oracle.indexer.reorg import Rewound
 from oracle.store.database import Store
 from tests.services.brittle import deaths
@@ -20,7 +20,7 @@ def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewSto
 
     def step(brittle: Store) -> None:
         done = index_next(chain, brittle, follower.folder, follower.pace)
-        assert isinstance(done, Indexed)
+        assert isinstance(done, WindowCommitted)
 
     # Raw rows, every projection, journal, prune, cursor, commit.
     assert deaths(store, step, lambda: follower.dump() == before) > 20

@@ -15,8 +15,8 @@ from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.counter_check import compare_counters
 from oracle.indexer.audit.dead_letters import open_letters, retry
 from oracle.indexer.audit.gaps import gaps
-from oracle.indexer.audit.reverify import Asked, Verified, verify
-from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.rebuild import RebuildOptions, refold
 from oracle.queries.surveying import integrity_census
 from oracle.store.database import Store
 from oracle.store.state.cursor_repository import Cursor
@@ -45,7 +45,7 @@ def follower(store: Store) -> Follower:
 
 
 def audit(follower: Follower, auditor: Auditor) -> Audited | None:
-    return audit_next(follower.chain, follower.store, follower.folder, auditor, Manner())
+    return audit_next(follower.chain, follower.store, follower.folder, auditor, RebuildOptions())
 
 
 def audit_all(follower: Follower, auditor: Auditor) -> list[Audited]:
@@ -55,8 +55,12 @@ def audit_all(follower: Follower, auditor: Auditor) -> list[Audited]:
     return done
 
 
-def checked(follower: Follower, asked: Asked, manner: Manner | None = None) -> Verified:
-    return verify(follower.chain, follower.store, follower.folder, asked, manner or Manner())
+def checked(
+    follower: Follower, asked: ReverifyRequest, manner: RebuildOptions | None = None
+) -> Verified:
+    return verify(
+        follower.chain, follower.store, follower.folder, asked, manner or RebuildOptions()
+    )
 
 
 # --- gaps ---
@@ -172,7 +176,7 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 
 
 def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
-    checked(follower, Asked(BlockRange(10, 49), Level.PROVEN, "second"))
+    checked(follower, ReverifyRequest(BlockRange(10, 49), Level.PROVEN, "second"))
     with follower.store.reading() as unit:
         scope = follower.folder.scope.id
         assert unit.coverage.lowest(scope, 10, 49) == Level.PROVEN
@@ -183,14 +187,14 @@ def test_an_interrupted_verification_goes_on_where_it_was(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
-    asked = Asked(BlockRange(0, 49), Level.PROVEN)
+    asked = ReverifyRequest(BlockRange(0, 49), Level.PROVEN)
 
     def give_up(reached: int, _last: int) -> None:
         if reached == 19:
             raise TransientError("interrupted")
 
     with pytest.raises(TransientError):
-        checked(follower, asked, Manner(progress=give_up))
+        checked(follower, asked, RebuildOptions(progress=give_up))
     served = len(follower.chain.windows_served)
     found = checked(follower, asked)
 
@@ -202,7 +206,9 @@ def test_an_interrupted_verification_goes_on_where_it_was(
 def test_a_dry_verification_writes_nothing(follower: Follower):
     with follower.store.reading() as unit:
         before = unit.coverage.spans(follower.folder.scope.id)
-    found = checked(follower, Asked(BlockRange(0, 60), Level.PROVEN), Manner(dry_run=True))
+    found = checked(
+        follower, ReverifyRequest(BlockRange(0, 60), Level.PROVEN), RebuildOptions(dry_run=True)
+    )
     with follower.store.reading() as unit:
         assert unit.coverage.spans(follower.folder.scope.id) == before
         assert unit.progress.get("verify 0 60 4 ") is None
@@ -211,7 +217,7 @@ def test_a_dry_verification_writes_nothing(follower: Follower):
 
 def test_blocks_that_were_never_indexed_are_not_verified(follower: Follower):
     with pytest.raises(InputError, match="indexed are 0 to 60"):
-        checked(follower, Asked(BlockRange(50, 61), Level.PROVEN))
+        checked(follower, ReverifyRequest(BlockRange(50, 61), Level.PROVEN))
 
 
 # --- dead letters ---
@@ -224,7 +230,7 @@ def test_a_refold_finds_the_same_dead_letters(store: Store):
     letters = open_letters(store)
     assert letters
 
-    assert refold(store, follower.folder, Manner()).same
+    assert refold(store, follower.folder, RebuildOptions()).same
     assert open_letters(store) == letters
 
 
@@ -235,7 +241,7 @@ def test_what_is_readable_in_part_is_read_in_part(store: Store, new_sqlite_store
     half = folder()
     half.reader = ScriptedReader(unreadable=[TaskStarted])
 
-    retried = retry(store, half, Manner())
+    retried = retry(store, half, RebuildOptions())
 
     assert {letter.name for letter in retried.readable} == {"TaskCreated"}
     assert {letter.name for letter in retried.left} == {"TaskStarted"}

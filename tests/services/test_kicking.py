@@ -6,11 +6,11 @@ import json
 import pytest
 
 from oracle.domain.verification import Level
-from oracle.kickouts.kickout_eligibility import Law, looks_at
+from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import IntentKind, PauseKind
-from oracle.store.state.round_repository import RoundRoom
+from oracle.store.state.round_repository import RoundRepository
 from oracle.txmgr.confirmation.confirmer import confirm_next
 from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
@@ -84,7 +84,7 @@ def pushed_without_kickouts(office: Office) -> None:
 def rounds_low(office: Office) -> int:
     """How many rounds in a row have shown node 2 under the line."""
     with office.store.reading() as unit:
-        looks = looks_at(unit, Law(RULES, SETTINGS), Level.NOTHING)
+        looks = looks_at(unit, KickoutRules(RULES, SETTINGS), Level.NOTHING)
     return next((look.shown for look in looks), 0)
 
 
@@ -140,10 +140,10 @@ def test_a_look_at_kickouts_does_not_read_every_lane(sqlite_office: Office, monk
     bad_pool(office)
     office.pushed()
 
-    def load(_room: RoundRoom) -> None:
+    def load(_room: RoundRepository) -> None:
         raise AssertionError("every lane was read")
 
-    monkeypatch.setattr(RoundRoom, "load", load)
+    monkeypatch.setattr(RoundRepository, "load", load)
     office.repeat(plan_kick)
 
 

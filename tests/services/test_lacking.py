@@ -1,20 +1,20 @@
 """What a report lacks of a quorum is remembered as long as it lacks it, and no longer."""
 
 from oracle.domain.ids import Hash
-from oracle.quorum.lacking import Lack
+from oracle.quorum.lacking import MissingSignatures
 
 ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
 
 
 def test_a_statement_lacks_signatures_since_it_was_first_seen_to():
-    lack = Lack()
+    lack = MissingSignatures()
     assert [lack.began(ONE, now) for now in (100, 160, 220)] == [100, 100, 100]
     assert lack.began(OTHER, 230) == 230
     assert lack.began(ONE, 240) == 240
 
 
 def test_once_nothing_lacks_the_next_lack_begins_anew():
-    lack = Lack()
+    lack = MissingSignatures()
     lack.began(ONE, 100)
     lack.signatures = "0x1 has not signed round 7"
     lack.nothing()
@@ -23,7 +23,7 @@ def test_once_nothing_lacks_the_next_lack_begins_anew():
 
 
 def test_a_signer_that_counts_for_nothing_is_said_before_who_else_lacks():
-    lack = Lack(signatures="0x1 has not signed round 7")
+    lack = MissingSignatures(signatures="0x1 has not signed round 7")
     assert lack.why == "0x1 has not signed round 7"
     lack.standing = "our key is no signer"
     assert lack.why == "our key is no signer"

@@ -15,14 +15,14 @@ from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wa
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.verification import Level
-from oracle.indexer.folder import Folder, Stretch
+from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import adopt_rules
-from oracle.kickouts.kickout_eligibility import Law, due_spells, evidence_at, looks_at
-from oracle.queries.explain import Archive, explain
+from oracle.kickouts.kickout_eligibility import KickoutRules, due_spells, evidence_at, looks_at
+from oracle.queries.explain import EventArchive, explain
 from oracle.queries.json_answers import explain_answer, node_answer
 from oracle.queries.replay import replay
 from oracle.queries.status import census, node_rows, overview
-from oracle.reporting.report_cutter import Reporter
+from oracle.reporting.report_cutter import ReportCutter
 from tests.examples import examples
 from tests.histories import History, node, task
 from tests.services.test_reporting import Unread, block, indexes_for
@@ -90,10 +90,10 @@ def test_a_new_window_is_seen_in_the_next_report_though_nothing_happens(new_sqli
 
 
 def drawn_up(store, events, stops) -> list[Report]:
-    reporter = Reporter(HOURLY, SETTINGS, anchor_window=256)
+    reporter = ReportCutter(HOURLY, SETTINGS, anchor_window=256)
     drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
-    stretch = Stretch(last, Decoded(events, indexes_for(events)), -1, stops)
+    stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
     with store.transaction() as unit:
         Folder(HOURLY, Unread(), reporter).fold(
             unit,
@@ -115,7 +115,7 @@ def low() -> History:
 def stored(unit, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
-    stretch = Stretch(last, Decoded(history.events, indexes_for(history.events)), last)
+    stretch = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
     Folder(rules, Unread(), None).fold(unit, stretch)
     as_of = block(last, history.time + later)
     unit.cursor.move_to(as_of, as_of, 0)
@@ -127,7 +127,7 @@ def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, low(), later)
         open_, due = unit.kickouts.open(), due_spells(unit, RULES)
-        looks = looks_at(unit, Law(RULES, SETTINGS), Level.NOTHING)
+        looks = looks_at(unit, KickoutRules(RULES, SETTINGS), Level.NOTHING)
     assert [spell.node for spell in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [look.node for look in looks] == [spell.node for spell in due]
@@ -151,7 +151,7 @@ def test_the_evidence_is_the_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, low())
         (spell,) = unit.kickouts.open()
-        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
+        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -166,7 +166,7 @@ def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history)
         (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
+        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
 
 
@@ -177,7 +177,7 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history)
         (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
+        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
 
 
@@ -188,7 +188,7 @@ def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history)
         (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, Law(RULES, SETTINGS), spell).text)
+        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
 
 
@@ -199,7 +199,7 @@ def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(ne
     with new_sqlite_store() as store, store.transaction() as unit:
         stored(unit, history, rules=rules)
         (spell,) = due_spells(unit, rules)
-        told = json.loads(evidence_at(unit, Law(rules, SETTINGS), spell).text)
+        told = json.loads(evidence_at(unit, KickoutRules(rules, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2]
 
 
@@ -207,7 +207,7 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as unit:
             as_of = stored(unit, low())
-        told = explain(Archive(store, Unread(), RULES), node("B"), as_of)
+        told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
         rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
         counted = census(store, RULES, None)
     answer = explain_answer(told)
@@ -236,7 +236,7 @@ def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as unit:
             as_of = stored(unit, low().quits("B"), MONTH)
-        told = explain(Archive(store, Unread(), RULES), node("B"), as_of)
+        told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
     answer = explain_answer(told)
     assert (answer["qos"], answer["legacy"]["Q"], answer["legacy"]["tasks"]) == (None, None, 0)
     text = "\n".join(explained(told))

@@ -1,6 +1,6 @@
 """The only endpoint that can tell of a fork has to say it again."""
 
-from oracle.indexer.loop import Pace
+from oracle.indexer.loop import IngestState
 from oracle.indexer.reorg import Rewound
 from oracle.store.database import Store
 from tests.scripted import ScriptedChain
@@ -26,7 +26,7 @@ def leave_alone(chain: ScriptedChain) -> None:
 
 def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: Store):
     clock = Hand()
-    follower = Follower(mined(BLOCKS), store, pace=Pace(clock))
+    follower = Follower(mined(BLOCKS), store, pace=IngestState(clock))
     follower.catch_up()
     leave_alone(follower.chain)
     follower.chain.fork(2)
@@ -42,7 +42,7 @@ def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: 
 
 def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
     clock = Hand()
-    follower = Follower(mined(BLOCKS), store, pace=Pace(clock))
+    follower = Follower(mined(BLOCKS), store, pace=IngestState(clock))
     follower.catch_up()
     leave_alone(follower.chain)
     for _ in range(4):
@@ -53,7 +53,7 @@ def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
 
 
 def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
-    follower = Follower(mined(BLOCKS), store, pace=Pace(Hand()))
+    follower = Follower(mined(BLOCKS), store, pace=IngestState(Hand()))
     follower.catch_up()
     leave_alone(follower.chain)
     ours = follower.chain.copy()

@@ -11,7 +11,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
 from oracle.kickouts.shown_low import first_low, low_now
 from oracle.store.database import Store
-from oracle.store.state.round_repository import RoundRoom
+from oracle.store.state.round_repository import RoundRepository
 
 SETTINGS = ReportSettings()
 SPELL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)
@@ -30,10 +30,10 @@ def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path,
             assert [one.round for one in low] == [10, 11, 12]
             assert low_now(unit, SPELL, 3, SETTINGS) == len(low)
 
-            def until(_room: RoundRoom, *_asked: int) -> None:
+            def until(_room: RoundRepository, *_asked: int) -> None:
                 raise AssertionError("all rounds were read")
 
-            monkeypatch.setattr(RoundRoom, "until", until)
+            monkeypatch.setattr(RoundRepository, "until", until)
             assert low_now(unit, SPELL, LANES_PER_WORD + 3, SETTINGS) == 0
 
 

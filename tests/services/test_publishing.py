@@ -7,7 +7,7 @@ import pytest
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
-from oracle.txmgr.context import Step
+from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
@@ -278,7 +278,7 @@ def test_one_round_is_signed_once(sqlite_office: Office):
     assert [intent.wish.round for intent in office.intents()] == [1, 1]
 
 
-def _step(office: Office) -> Step:
+def _step(office: Office) -> StepResult:
     step = publish_next(office.desk, office.source.heads())
     assert step is not None
     return step

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange
 from oracle.errors import FatalError, InputError
 from oracle.indexer import rebuild
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.rebuild import RebuildOptions, refold
 from oracle.indexer.reorg import Rewound
-from oracle.reporting.report_cutter import Reporter
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState
 from tests.scripted import ScriptedReader
@@ -42,7 +42,7 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
     follower = followed(store)
     before = follower.dump()
 
-    refolded = refold(store, follower.folder, Manner())
+    refolded = refold(store, follower.folder, RebuildOptions())
 
     assert refolded.same
     assert refolded.reports >= 5
@@ -57,7 +57,7 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
     reached: list[int] = []
 
     refolded = refold(
-        store, follower.folder, Manner(progress=lambda block, _: reached.append(block))
+        store, follower.folder, RebuildOptions(progress=lambda block, _: reached.append(block))
     )
 
     assert refolded.same
@@ -71,8 +71,8 @@ def test_a_window_that_was_fetched_before_a_refold_is_not_committed_after_it(sto
     follower.chain.mine()
     window = follower.chain.window
 
-    def refolded_meanwhile(blocks: BlockRange, *, with_headers: bool) -> Window:
-        refold(store, folder(), Manner())
+    def refolded_meanwhile(blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+        refold(store, folder(), RebuildOptions())
         return window(blocks, with_headers=with_headers)
 
     follower.chain.window = refolded_meanwhile  # type: ignore[method-assign]
@@ -86,7 +86,7 @@ def test_a_row_that_was_changed_by_hand_is_told_and_mended(store: Store):
     before = follower.dump()
     spoil(store)
 
-    refolded = refold(store, follower.folder, Manner())
+    refolded = refold(store, follower.folder, RebuildOptions())
 
     assert not refolded.same
     assert follower.dump() == before
@@ -97,7 +97,7 @@ def test_a_dry_run_tells_and_mends_nothing(store: Store):
     spoil(store)
     spoilt = follower.dump()
 
-    refolded = refold(store, follower.folder, Manner(dry_run=True))
+    refolded = refold(store, follower.folder, RebuildOptions(dry_run=True))
 
     assert not refolded.same
     assert follower.dump() == spoilt
@@ -110,9 +110,9 @@ def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
     # A missed report may speak of a block that left the chain.
     compared = [one for one in before if one.state is not ReportState.MISSED]
     other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
-    reporter = Reporter(RULES, other, anchor_window=ANCHOR_WINDOW)
+    reporter = ReportCutter(RULES, other, anchor_window=ANCHOR_WINDOW)
 
-    refolded = refold(store, Folder(RULES, ScriptedReader(), reporter), Manner())
+    refolded = refold(store, Folder(RULES, ScriptedReader(), reporter), RebuildOptions())
 
     assert refolded.same
     assert refolded.differing == tuple(stored.report.period for stored in compared)
@@ -122,7 +122,7 @@ def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
 
 def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
     follower = followed(store)
-    refold(store, follower.folder, Manner())
+    refold(store, follower.folder, RebuildOptions())
     follower.chain.fork(6)
     mined(Traffic(6).blocks(8), follower.chain)
 
@@ -139,7 +139,7 @@ def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
     store: Store, new_store: NewStore
 ):
     follower = followed(store)
-    refold(store, folder(), Manner())
+    refold(store, folder(), RebuildOptions())
     mined(Traffic(6).blocks(8), follower.chain)
 
     follower.catch_up()
@@ -158,7 +158,7 @@ def test_folding_anew_may_die_anywhere(store: Store):
 
     died = deaths(
         store,
-        lambda brittle: refold(brittle, follower.folder, Manner()),
+        lambda brittle: refold(brittle, follower.folder, RebuildOptions()),
         lambda: follower.dump() == spoilt,
     )
 
@@ -174,12 +174,12 @@ def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        refold(store, follower.folder, Manner(progress=interrupt))
+        refold(store, follower.folder, RebuildOptions(progress=interrupt))
 
     assert follower.dump() == before
-    assert refold(store, follower.folder, Manner()).same
+    assert refold(store, follower.folder, RebuildOptions()).same
 
 
 def test_nothing_indexed_is_nothing_to_fold(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
-        refold(store, folder(), Manner())
+        refold(store, folder(), RebuildOptions())

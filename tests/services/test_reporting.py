@@ -21,8 +21,8 @@ from oracle.domain.reports.report import (
     wanted_words,
 )
 from oracle.domain.reports.rounds import NodeIndex, Rounds
-from oracle.indexer.folder import Folder, Stretch
-from oracle.reporting.report_cutter import Reporter
+from oracle.indexer.folder import BlockSpan, Folder
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.examples import examples
@@ -63,10 +63,10 @@ def block(number: int, time: int) -> BlockRef:
 
 
 def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Report]:
-    reporter = Reporter(SEED, SETTINGS, anchor_window=256)
+    reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
     drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
-    stretch = Stretch(last, Decoded(events, indexes_for(events)), -1, stops)
+    stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
     with store.transaction() as unit:
         Folder(SEED, Unread(), reporter).fold(
             unit,
@@ -111,8 +111,8 @@ def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_s
     assert lanes[0] < lanes[1] < lanes[2]
 
 
-def reporter_at(length: int = 60) -> Reporter:
-    return Reporter(SEED, ReportSettings(period_seconds=length), anchor_window=100)
+def reporter_at(length: int = 60) -> ReportCutter:
+    return ReportCutter(SEED, ReportSettings(period_seconds=length), anchor_window=100)
 
 
 def test_the_first_block_of_a_later_period_makes_a_report_due():
@@ -144,7 +144,7 @@ def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
 
 
 def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
-    reporter = Reporter(SEED, SETTINGS, anchor_window=256)
+    reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"), retired=False)])
     with new_sqlite_store() as store, store.transaction() as unit:
         for number in (10, 265, 266):

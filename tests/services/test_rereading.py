@@ -7,7 +7,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from tests.services.conftest import NewStore
 from tests.services.follower import Follower, mined
@@ -35,7 +35,9 @@ def follower(store: Store) -> Follower:
 def reread_all(follower: Follower, rereader: Rereader) -> list[Reread]:
     done = []
     while (
-        found := reread_next(follower.chain, follower.store, follower.folder, rereader, Manner())
+        found := reread_next(
+            follower.chain, follower.store, follower.folder, rereader, RebuildOptions()
+        )
     ) is not None:
         done.append(found)
     return done

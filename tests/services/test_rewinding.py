@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.errors import TransientError
-from oracle.indexer.finality_halt import Latched
+from oracle.indexer.finality_halt import HaltChanged
 from oracle.indexer.reorg import Rewound
 from oracle.store.database import Store
 from tests.examples import examples
@@ -222,7 +222,7 @@ def test_a_final_block_that_changed_closes_the_latch_and_names_both_hashes(store
 
     latched = follower.step()
 
-    assert isinstance(latched, Latched)
+    assert isinstance(latched, HaltChanged)
     assert latched.is_closed
     assert ours in latched.reason
     assert theirs in latched.reason
@@ -240,7 +240,7 @@ def test_history_that_another_chain_serves_closes_the_latch(store: Store):
 
     latched = follower.step()
 
-    assert isinstance(latched, Latched)
+    assert isinstance(latched, HaltChanged)
     assert "nothing was changed" in latched.reason
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from oracle.errors import InputError
-from oracle.indexer.finality_halt import Latched
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.finality_halt import HaltChanged
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorg import rewind_to
 from oracle.store.database import Store
 from tests.scripted import ScriptedChain
@@ -19,7 +19,7 @@ def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new
     follower.catch_up()
     whole = follower.dump()
 
-    rewound = rewind_to(follower.chain, store, follower.folder, 95, Manner())
+    rewound = rewind_to(follower.chain, store, follower.folder, 95, RebuildOptions())
 
     assert not rewound.by_refold
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
@@ -32,7 +32,7 @@ def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new
     follower.catch_up()
     whole = follower.dump()
 
-    rewound = rewind_to(follower.chain, store, follower.folder, 30, Manner())
+    rewound = rewind_to(follower.chain, store, follower.folder, 30, RebuildOptions())
 
     assert rewound.by_refold
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
@@ -46,7 +46,9 @@ def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
     follower.catch_up()
     before = follower.dump()
 
-    rewound = rewind_to(follower.chain, store, follower.folder, to_block, Manner(dry_run=True))
+    rewound = rewind_to(
+        follower.chain, store, follower.folder, to_block, RebuildOptions(dry_run=True)
+    )
 
     assert rewound.logs > 0
     assert follower.dump() == before
@@ -58,12 +60,12 @@ def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
     follower.catch_up()
 
     with pytest.raises(InputError, match=r"from 10 .* to 99"):
-        rewind_to(follower.chain, store, follower.folder, to_block, Manner())
+        rewind_to(follower.chain, store, follower.folder, to_block, RebuildOptions())
 
 
 def test_a_rewind_of_an_empty_database_is_refused(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
-        rewind_to(ScriptedChain(), store, folder(), 3, Manner())
+        rewind_to(ScriptedChain(), store, folder(), 3, RebuildOptions())
 
 
 def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store: NewStore):
@@ -72,14 +74,14 @@ def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store:
     follower.chain.fork(15)
     mined(Traffic(12).blocks(20), follower.chain)
     latched = follower.step()
-    assert isinstance(latched, Latched)
+    assert isinstance(latched, HaltChanged)
     assert "--to-block 91" in latched.reason
 
     with pytest.raises(InputError, match="rewind to block 85"):
-        rewind_to(follower.chain, store, follower.folder, 91, Manner())
-    rewind_to(follower.chain, store, follower.folder, 85, Manner())
+        rewind_to(follower.chain, store, follower.folder, 91, RebuildOptions())
+    rewind_to(follower.chain, store, follower.folder, 85, RebuildOptions())
     done = follower.catch_up()
 
-    assert isinstance(done[0], Latched)
+    assert isinstance(done[0], HaltChanged)
     assert not done[0].is_closed
     assert follower.dump() == fresh_dump(new_store, follower.chain)

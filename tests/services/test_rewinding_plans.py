@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.store.database import Store
-from oracle.store.outbox.records import Account, IntentKind, IntentState, Stamp, Wish
+from oracle.store.outbox.records import Account, CallRequest, IntentKind, IntentState, Stamp
 from tests.chain.network_logs import ORACLE
 from tests.services.follower import Follower, mined
 from tests.traffic import Traffic, address
@@ -19,7 +19,7 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
         unit.outbox.senders.enroll(US, 0, Stamp(1, 1))
         as_of = unit.reports.latest(1)[0].report.as_of
         planned = unit.outbox.intents.add(
-            Wish(
+            CallRequest(
                 account=US,
                 contract=ORACLE,
                 kind=IntentKind.PUSH,

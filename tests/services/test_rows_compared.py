@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, Column, LargeBinary, update
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Call, Log
-from oracle.indexer.audit.row_diff import Difference, compare
-from oracle.store.database import Store, Unit
+from oracle.indexer.audit.row_diff import RowDiff, compare
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.chain_tables import call as call_table, log as log_table
 from tests.services.conftest import NewStore
 from tests.store.samples import a_hash, call, log
@@ -32,9 +32,9 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
         yield opened
 
 
-def said(logs: list[Log], calls: list[Call]) -> Window:
+def said(logs: list[Log], calls: list[Call]) -> BlockWindow:
     last = BlockRef(9, a_hash(9), a_hash(8), 99)
-    return Window(BlockRange(0, 9), a_hash(0), last, [], logs, calls)
+    return BlockWindow(BlockRange(0, 9), a_hash(0), last, [], logs, calls)
 
 
 def changed(row: Log | Call, name: str) -> Any:
@@ -62,7 +62,7 @@ def other_value(column: Column[Any], row: Any) -> object:
     return value + 1
 
 
-def differs(unit: Unit) -> Difference:
+def differs(unit: UnitOfWork) -> RowDiff:
     return compare(unit, said([A_LOG], [A_CALL]))
 
 

@@ -18,7 +18,7 @@ from oracle.kickouts.signing_round import (
     why_gone,
     why_not_sent,
 )
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 
 TTL, SINCE = 600, 5
 
@@ -28,7 +28,7 @@ def digest(number: int) -> Hash:
 
 
 @contextmanager
-def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[Unit]:
+def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[UnitOfWork]:
     """A database that has read so many rounds, so many seconds apart."""
     rounds = Rounds()
     for number in range(1, last + 1):

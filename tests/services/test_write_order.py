@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from oracle.errors import FatalError
-from oracle.rpc.fanout import Line
+from oracle.rpc.fanout import JsonRpcClient
 from oracle.signing.local import KeySigner
-from oracle.signing.signer import SignedBytes, Transaction
+from oracle.signing.signer import SignedBytes, TransactionRequest
 from tests.evm.fixtures import chain
 from tests.office import Office
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
@@ -18,15 +18,15 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"
 def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
 ):
-    office, ask = sqlite_office, Line.ask
+    office, ask = sqlite_office, JsonRpcClient.ask
     seen: list[tuple[str, list[str]]] = []
 
-    def watched(line: Line, method: str, *parameters: object) -> Any:
+    def watched(line: JsonRpcClient, method: str, *parameters: object) -> Any:
         if method == "eth_sendRawTransaction":
             seen.append((str(parameters[0]), stored_bytes(office)))
         return ask(line, method, *parameters)
 
-    monkeypatch.setattr(Line, "ask", watched)
+    monkeypatch.setattr(JsonRpcClient, "ask", watched)
     office.pushed()
 
     # One transaction, shown to each endpoint.
@@ -40,7 +40,7 @@ def test_a_nonce_is_in_the_database_before_anything_is_signed_for_it(
     office, sign = sqlite_office, KeySigner.sign_transaction
     seen: list[tuple[int, list[int]]] = []
 
-    def watched(signer: KeySigner, transaction: Transaction) -> SignedBytes:
+    def watched(signer: KeySigner, transaction: TransactionRequest) -> SignedBytes:
         seen.append((transaction.nonce, open_nonces(office)))
         return sign(signer, transaction)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import GeneratorType
 from typing import Any, cast
 
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 
 # The clock of the database, and what `Books` moves: asked every time.
 _LIVELY = frozenset({"lease", "cursor"})
@@ -30,17 +30,17 @@ class Memory:
         # How often anything but the lease was written.
         self.writings = 0
         self._open = ExitStack()
-        self._unit: Unit | None = None
+        self._unit: UnitOfWork | None = None
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> UnitOfWork:
         """The snapshot."""
         if self._unit is None:
             self._unit = self._open.enter_context(self._store.reading())
         return self._unit
 
     @contextmanager
-    def reading(self) -> Iterator[Unit]:
+    def reading(self) -> Iterator[UnitOfWork]:
         """Ask what is remembered, and for the rest the snapshot."""
         if self._is_off:
             with self._store.reading() as unit:
@@ -48,18 +48,18 @@ class Memory:
             return
         with ExitStack() as opened:
             yield cast(
-                "Unit",
+                "UnitOfWork",
                 _UnitOfMemory(self, lambda: opened.enter_context(self._store.reading())),
             )
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         """Write; what was known is so no longer, unless nothing but the lease was touched."""
         unit: _Touched | None = None
         try:
             with self._store.transaction() as whole:
                 unit = _Touched(whole)
-                yield cast("Unit", unit)
+                yield cast("UnitOfWork", unit)
         finally:
             if unit is not None and unit.touched - {"lease"}:
                 self.writings += 1
@@ -75,7 +75,7 @@ class Memory:
 class _Touched:
     """A unit that notes which of its rooms are used."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self.touched: set[str] = set()
 
@@ -85,9 +85,9 @@ class _Touched:
 
 
 class _UnitOfMemory:
-    """As `Unit`; rooms that are asked often remember."""
+    """As `UnitOfWork`; rooms that are asked often remember."""
 
-    def __init__(self, memory: Memory, fresh: Callable[[], Unit]) -> None:
+    def __init__(self, memory: Memory, fresh: Callable[[], UnitOfWork]) -> None:
         self._memory, self._fresh = memory, fresh
 
     def __getattr__(self, name: str) -> Any:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Lines
-from oracle.signing.signer import Transaction
+from oracle.rpc.fanout import PoolView
+from oracle.signing.signer import TransactionRequest
 from oracle.txmgr.client.fee_quote import Fees
 from oracle.txmgr.client.send_raw import send
 from tests.simulation.goals import Goals
@@ -42,7 +42,7 @@ class NaivePublisher:
     goals: Goals
     rows: list[Row]
     log: Callable[[str], None] = lambda _: None
-    _lines: Lines | None = None
+    _lines: PoolView | None = None
     _nonce: int | None = None
     _back_at: int = 0
     _signer: PaperSigner = field(init=False)
@@ -80,7 +80,7 @@ class NaivePublisher:
         fresh = [one for one in self.goals.all if one not in known]
         self.rows += [Row(one) for one in fresh[: max(_AT_ONCE - under_way, 0)]]
 
-    def _look(self, lines: Lines, row: Row, now: int) -> None:
+    def _look(self, lines: PoolView, row: Row, now: int) -> None:
         """The deadline comes first: what is late has failed, and is wanted again."""
         if now > row.sent_at + _DEADLINE_SECONDS:
             row.state, self._nonce = "pending", None
@@ -90,11 +90,11 @@ class NaivePublisher:
         if receipt is not None:
             row.state = "done" if int(receipt["status"], 16) == 1 else "pending"
 
-    def _send(self, lines: Lines, row: Row, now: int) -> None:
+    def _send(self, lines: PoolView, row: Row, now: int) -> None:
         if self._nonce is None:
             self._nonce = int(lines.ask("eth_getTransactionCount", US, "pending"), 16)
         fees = self._fees(lines)
-        call = Transaction(31337, self._nonce, _CONTRACT, row.effect, _GAS_LIMIT, fees)
+        call = TransactionRequest(31337, self._nonce, _CONTRACT, row.effect, _GAS_LIMIT, fees)
         signed = self._signer.sign_transaction(call)
         answer = send(lines, signed.raw)
         self.world.point("after a send, before its mark")
@@ -106,7 +106,7 @@ class NaivePublisher:
         self._nonce += 1
         self.world.point("after a commit")
 
-    def _fees(self, lines: Lines) -> Fees:
+    def _fees(self, lines: PoolView) -> Fees:
         block = lines.ask("eth_getBlockByNumber", "latest", False)
         tip = 10**9
         return Fees(2 * int(block["baseFeePerGas"], 16) + tip, tip)

@@ -7,8 +7,14 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import kick_record, kick_subject, report_record
 from oracle.signing.typed_data import KickStatement, ReportStatement
-from oracle.store.outbox.records import ON_ITS_WAY, IntentKind, IntentState, SignedStatement, Wish
-from oracle.txmgr.context import Desk, Step
+from oracle.store.outbox.records import (
+    ON_ITS_WAY,
+    CallRequest,
+    IntentKind,
+    IntentState,
+    SignedStatement,
+)
+from oracle.txmgr.context import StepResult, TxContext
 from tests.simulation.books import Books, Wished
 from tests.simulation.goals import Goals
 from tests.simulation.world import World
@@ -28,7 +34,7 @@ class Planner:
     books: Books
     goals: Goals
 
-    def plan(self, desk: Desk, heads: Heads) -> Step | None:
+    def plan(self, desk: TxContext, heads: Heads) -> StepResult | None:
         """Want the next effect; None: none is wanted now, or no statement of it may be signed."""
         chosen = self._next(desk, heads)
         if chosen is None:
@@ -37,7 +43,7 @@ class Planner:
         signed = self._signed(desk, heads, wanted, kind)
         if signed is None:
             return None
-        wish = Wish(
+        wish = CallRequest(
             account=desk.account,
             contract=desk.publisher.domain.contract,
             kind=kind,
@@ -52,9 +58,9 @@ class Planner:
         )
         with desk.writing() as unit:
             added = unit.outbox.intents.add(wish, desk.stamp)
-        return Step("wanted", added, f"{kind} {wanted}, try {tries}")
+        return StepResult("wanted", added, f"{kind} {wanted}, try {tries}")
 
-    def _next(self, desk: Desk, heads: Heads) -> tuple[str, IntentKind, int] | None:
+    def _next(self, desk: TxContext, heads: Heads) -> tuple[str, IntentKind, int] | None:
         known, now = self.books.wishes(), heads.latest.time
         with desk.store.reading() as unit:
             under_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
@@ -73,7 +79,7 @@ class Planner:
         return wanted, kind, known.get(wanted, Wished("", 0, is_over=False)).tries
 
     def _signed(
-        self, desk: Desk, heads: Heads, wanted: str, kind: IntentKind
+        self, desk: TxContext, heads: Heads, wanted: str, kind: IntentKind
     ) -> SignedStatement | None:
         """Sign a statement, or take the one that was; now and then ask for a contrary one too."""
         dice, head = self.world.dice, heads.latest
@@ -94,7 +100,7 @@ class Planner:
 
 
 def _stated(
-    desk: Desk, wanted: str, kind: IntentKind, terms: tuple[int, int]
+    desk: TxContext, wanted: str, kind: IntentKind, terms: tuple[int, int]
 ) -> tuple[ReportStatement | KickStatement, SignedStatement]:
     """Say an effect under these terms: as of which block, and until when."""
     number, (as_of, deadline) = int(wanted, 16), terms

@@ -15,15 +15,15 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.txmgr.accounts_and_limits import Keys, Publisher
-from oracle.txmgr.client.fee_quote import Caps
+from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_now
-from oracle.txmgr.sending_settings import SendingSettings
+from oracle.txmgr.sending_settings import SendSettings
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER
@@ -53,7 +53,7 @@ class Replica:
     books: Books
     planner: Planner
     log: Callable[[str], None] = lambda _: None
-    _desk: Desk | None = None
+    _desk: TxContext | None = None
     _back_at: int = 0
     _renewed_at: int = 0
     _reconciled: bool = field(default=False)
@@ -78,13 +78,13 @@ class Replica:
         except (Died, FatalError) as error:
             self._end(error)
 
-    def _start(self) -> Desk:
+    def _start(self) -> TxContext:
         """Begin as a process does: nothing is remembered but the database."""
         world, self._talk = self.world, Talk()
         store = cast("Store", MortalStore(self.store, world, self._judge))
         epoch = take(store, "run")
         self._reconciled = False
-        return Desk(
+        return TxContext(
             store=store,
             publisher=self._publisher(),
             rules=SEED,
@@ -95,24 +95,24 @@ class Replica:
             confirmations=2,
             level="soft",
             evidence_folder=Path("/nowhere"),
-            sending=SendingSettings(bump_blocks=world.setting.bump_blocks, bump_seconds=24),
+            sending=SendSettings(bump_blocks=world.setting.bump_blocks, bump_seconds=24),
         )
 
-    def _publisher(self) -> Publisher:
+    def _publisher(self) -> SenderAccount:
         world, setting = self.world, self.world.setting
-        caps = Caps(
+        caps = SendLimits(
             setting.fee_cap * 10**9,
             setting.call_cap * MILLIETHER,
             50 * ETHER,
             setting.hour_cap * MILLIETHER,
         )
-        keys = Keys(PaperSigner(world, SIGNER), PaperSigner(world))
-        publisher = Publisher([], domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
+        keys = ReporterKeys(PaperSigner(world, SIGNER), PaperSigner(world))
+        publisher = SenderAccount([], domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
         publisher.lines = lines_of(world, self.books.saw_send, self._talk)
         publisher.contract = OracleContract(publisher.lines, CONTRACT)
         return publisher
 
-    def _work(self, desk: Desk) -> None:
+    def _work(self, desk: TxContext) -> None:
         # Not at each turn: who was overtaken learns it from what it writes, now and then.
         if self.world.number >= self._renewed_at + _RENEWED_EVERY:
             renew(desk.store, desk.epoch)
@@ -134,7 +134,7 @@ class Replica:
         if self.world.weather.noise == 0:
             self._release_all(desk)
 
-    def _confirm(self, desk: Desk, heads: Heads) -> Step | None:
+    def _confirm(self, desk: TxContext, heads: Heads) -> StepResult | None:
         wanted = self.books.to_watch()
         self._talk.hashes.clear()
         seen = confirm_next(desk, heads)
@@ -145,7 +145,7 @@ class Replica:
         """Hold what was just written to the invariants."""
         self.books.check(self._talk.balance, self.world.clock())
 
-    def _operate(self, desk: Desk) -> None:
+    def _operate(self, desk: TxContext) -> None:
         """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
         with desk.store.reading() as unit:
             found = unit.outbox.intents.in_states(desk.account, _MEDDLED)
@@ -161,7 +161,7 @@ class Replica:
         except InputError as error:
             self.log(f"  operator is told: {error}")
 
-    def _release_all(self, desk: Desk) -> None:
+    def _release_all(self, desk: TxContext) -> None:
         """When all is calm the operator lets everything go."""
         with desk.store.reading() as unit:
             held = unit.outbox.intents.in_states(desk.account, [IntentState.HELD])
@@ -169,7 +169,7 @@ class Replica:
             if intent.nonce is None:
                 self._hold_or_release(desk, intent)
 
-    def _hold_or_release(self, desk: Desk, intent: Intent) -> None:
+    def _hold_or_release(self, desk: TxContext, intent: Intent) -> None:
         with desk.writing() as unit:
             if intent.state is IntentState.HELD:
                 unit.outbox.intents.release(intent, desk.stamp)

@@ -1,6 +1,6 @@
 """The seams: HTTP, the key and the store of a publisher, each where the world reaches in.
 
-Everything behind them is the product's: `Line` with its batches and errors, the services, SQLite.
+Everything behind them is the product's: `JsonRpcClient` with its batches and errors, the services, SQLite.
 """
 
 import json
@@ -13,12 +13,12 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.rpc.door import Door
-from oracle.rpc.fanout import Line, Lines
-from oracle.rpc.kinds import Kind
-from oracle.rpc.rpc_errors import EndpointError
-from oracle.signing.signer import SignedBytes, Statement, Transaction
+from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.kinds import ErrorKind
+from oracle.rpc.rpc_errors import RpcError
+from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from tests.simulation.chain import hash_of
 from tests.simulation.memory import Memory
 from tests.simulation.node import RefusedError
@@ -67,7 +67,7 @@ class PaperSigner:
         self._world.point("after signing")
         return bytes.fromhex(statement.digest(domain)[2:]).ljust(65, b"\x1b")
 
-    def sign_transaction(self, transaction: Transaction) -> SignedBytes:
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Write the fields down as the chain reads them."""
         fields = {
             "nonce": transaction.nonce,
@@ -82,7 +82,7 @@ class PaperSigner:
 
 
 class PaperDoor(Door):
-    """Where `Line` asks an endpoint: questions may not arrive, answers may be lost."""
+    """Where `JsonRpcClient` asks an endpoint: questions may not arrive, answers may be lost."""
 
     def __init__(self, world: World, place: int, sending: Sending, talk: Talk) -> None:
         super().__init__(f"http://endpoint-{place}.test", 1.0)
@@ -116,19 +116,19 @@ class PaperDoor(Door):
             return {**answer, "error": {"code": -32000, "message": str(error)}}
         return {**answer, "result": told}
 
-    def _silence(self) -> EndpointError:
-        return EndpointError(self._name, Kind.UNREACHABLE, "connection reset")
+    def _silence(self) -> RpcError:
+        return RpcError(self._name, ErrorKind.UNREACHABLE, "connection reset")
 
 
-def lines_of(world: World, sending: Sending, talk: Talk | None = None) -> Lines:
+def lines_of(world: World, sending: Sending, talk: Talk | None = None) -> PoolView:
     """Make a line to each endpoint of the world; `talk` notes what is said."""
     lines = [
-        Line(f"http://endpoint-{place}.test", clock=world.seconds)
+        JsonRpcClient(f"http://endpoint-{place}.test", clock=world.seconds)
         for place in range(len(world.nodes))
     ]
     for place, line in enumerate(lines):
         line._door = PaperDoor(world, place, sending, talk or Talk())
-    return Lines(lines)
+    return PoolView(lines)
 
 
 class MortalStore:
@@ -140,11 +140,11 @@ class MortalStore:
     def __init__(self, store: Memory, world: World, judge: Callable[[], None]) -> None:
         self._store, self._world, self._judge = store, world, judge
 
-    def reading(self) -> AbstractContextManager[Unit]:
+    def reading(self) -> AbstractContextManager[UnitOfWork]:
         return self._store.reading()
 
     @contextmanager
-    def transaction(self) -> Iterator[Unit]:
+    def transaction(self) -> Iterator[UnitOfWork]:
         self._world.point("before a transaction")
         before = self._store.writings
         with self._store.transaction() as unit:

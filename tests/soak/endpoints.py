@@ -16,8 +16,8 @@ from threading import Lock
 from typing import Any
 
 from oracle.devnet.fakechain.block_json import Block, Tx
-from oracle.devnet.fakechain.fault import Fault
-from oracle.devnet.fakechain.requests import Asked
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.devnet.fakechain.tree import branch
 from tests.chain.network_logs import NETWORK
 from tests.faults.a_chain import AChain
@@ -88,21 +88,23 @@ def branch_top(head: Block, blocks: int) -> list[Block]:
     return found[::-1]
 
 
-def by_lot(per_cent: float, seed: int) -> list[Fault]:
+def by_lot(per_cent: float, seed: int) -> list[InjectedFault]:
     """Return every loud fault, each to strike its share of so many questions in a hundred."""
     # Repeatable, as far as questions come in the same order.
     random, lock = Random(seed), Lock()  # noqa: S311
     names = [name for name in sorted(LOUD) if name not in _LASTING]
     share = per_cent / 100 / len(names)
 
-    def strikes(_: Asked) -> bool:
+    def strikes(_: FakeRequest) -> bool:
         with lock:
             return random.random() < share
 
     return [spoiled(LOUD[name], strikes) for name in names]
 
 
-def spoiled(made: Callable[[], Fault], strikes: Callable[[Asked], bool]) -> Fault:
+def spoiled(
+    made: Callable[[], InjectedFault], strikes: Callable[[FakeRequest], bool]
+) -> InjectedFault:
     """Return the fault, to strike only where `strikes` says so as well."""
     fault = made()
     fault.limits = {**fault.limits, "when": strikes}

@@ -23,8 +23,8 @@ from typing import Any
 
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.loop import Indexed
-from oracle.indexer.rebuild import Manner, refold
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions, refold
 from oracle.indexer.reorg import Rewound
 from oracle.store import engine
 from oracle.store.schema import migrate
@@ -81,7 +81,7 @@ class Soak:
         self.told.seconds = time.monotonic() - began
         self.told.forks, self.told.spoiled = last["forks"], last["spoiled"]
         self.told.logs_are_the_chains = self._digest() == last["digest"]
-        refolded = refold(self.indexer.store, self.indexer.folder, Manner())
+        refolded = refold(self.indexer.store, self.indexer.folder, RebuildOptions())
         self.told.state_is_a_refold = refolded.same and refolded.differing == ()
 
     def ask(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Soak:
     def _note(self, done: object) -> None:
         if isinstance(done, Rewound):
             self.told.rewinds += 1
-        if not isinstance(done, Indexed):
+        if not isinstance(done, WindowCommitted):
             return
         told = self.told
         told.windows += 1

@@ -14,7 +14,7 @@ from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
 from oracle.domain.ids import ZERO_ADDRESS
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from tests.histories import rules_with
 from tests.store.samples import a_hash, address, block, group_key, task_key
 
@@ -130,7 +130,7 @@ def _round(number: int) -> oracle_said.RoundAccepted:
     )
 
 
-def fold_into(unit: Unit, events: Sequence[Event], last: int, *, final: int) -> None:
+def fold_into(unit: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
     """Go on from the cursor to block `last`, with a journal of the blocks above `final`."""
     cursor = unit.cursor.get()
     fold, rounds = Fold(QUICK), unit.rounds.load()
@@ -148,7 +148,7 @@ def fold_into(unit: Unit, events: Sequence[Event], last: int, *, final: int) -> 
     unit.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
 
 
-def _load_everything(unit: Unit, fold: Fold, events: Sequence[Event]) -> None:
+def _load_everything(unit: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
     ours = [event for event in events if not isinstance(event, ContractEvent)]
     rows = fold.ledger
     rows.nodes.update(unit.nodes.named(address(number) for number in NODES))
@@ -157,6 +157,6 @@ def _load_everything(unit: Unit, fold: Fold, events: Sequence[Event]) -> None:
     rows.tasks.update(unit.tasks.named(members_of(rows.groups.values())))
 
 
-def forget_everything(unit: Unit) -> None:
+def forget_everything(unit: UnitOfWork) -> None:
     unit.projections.clear()
     unit.cursor.clear()

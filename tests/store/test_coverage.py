@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Scope
+from oracle.domain.coverage import Covered, IngestScope
 from oracle.domain.ids import Address, Hash
 from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.store.raw.coverage_repository import NAMELESS, CoverageRoom
+from oracle.store.raw.coverage_repository import NAMELESS, CoverageRepository
 from tests.examples import examples
 from tests.store.samples import a_hash, address
 
-ASKED = Scope.of([address(1)], [a_hash(1)])
-MORE = Scope.of([address(1), address(2)], [a_hash(1)])
+ASKED = IngestScope.of([address(1)], [a_hash(1)])
+MORE = IngestScope.of([address(1), address(2)], [a_hash(1)])
 A, B = "a", "b"
 
 
@@ -26,7 +26,7 @@ def covered(first: int, last: int, level: Level = Level.SEAMED, endpoint: str = 
     return Covered(first, last, level, endpoint)
 
 
-def told(room: CoverageRoom) -> list[tuple[int, int, Level, str]]:
+def told(room: CoverageRepository) -> list[tuple[int, int, Level, str]]:
     return [(one.first, one.last, one.level, one.endpoint) for one in room.spans(ASKED.id)]
 
 
@@ -126,9 +126,11 @@ def test_what_an_older_program_read_gets_the_name_of_the_first_scope(store: Stor
 
 
 def test_a_scope_is_the_same_in_whatever_order_it_is_written():
-    mixed = Scope.of([address(2).upper().replace("X", "x"), address(1)], [a_hash(1)], ["b", "a"])
-    assert mixed.id == Scope.of([address(1), address(2)], [a_hash(1)], ["a", "b"]).id
-    assert Scope.from_json(mixed.to_json()) == mixed
+    mixed = IngestScope.of(
+        [address(2).upper().replace("X", "x"), address(1)], [a_hash(1)], ["b", "a"]
+    )
+    assert mixed.id == IngestScope.of([address(1), address(2)], [a_hash(1)], ["a", "b"]).id
+    assert IngestScope.from_json(mixed.to_json()) == mixed
     assert mixed.id != MORE.id
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy.exc import IntegrityError
 
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.draw_repository import StoredDraw
 from tests.examples import examples
 from tests.store.samples import a_hash, address, block, task_key
@@ -17,11 +17,11 @@ turns = st.fixed_dictionaries(
 )
 
 
-def draw(unit: Unit, task: int, seed: int, node: int) -> None:
+def draw(unit: UnitOfWork, task: int, seed: int, node: int) -> None:
     unit.draws.add(task_key(task), block(seed), address(node))
 
 
-def played(unit: Unit, turns_of: dict[int, list[int]], last: int) -> None:
+def played(unit: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
     """Draw each task at its first block, make it void at its second, and so on."""
     for task, blocks in turns_of.items():
         for turn, number in enumerate(at for at in blocks if at <= last):
@@ -31,7 +31,7 @@ def played(unit: Unit, turns_of: dict[int, list[int]], last: int) -> None:
                 draw(unit, task, number, task + number)
 
 
-def everything(unit: Unit) -> list[list[StoredDraw]]:
+def everything(unit: UnitOfWork) -> list[list[StoredDraw]]:
     return [unit.draws.of_task(task_key(task)) for task in TASKS] + [unit.draws.standing()]
 
 

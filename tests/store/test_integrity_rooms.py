@@ -3,7 +3,7 @@
 from oracle.domain.logs import DeadLetter
 from oracle.domain.verification import Level
 from oracle.store.database import Store
-from oracle.store.ops.halts import Cleared, Evidence
+from oracle.store.ops.halts import Cleared, HaltEvidence
 from oracle.store.raw.reorg_repository import Reorg
 from tests.store.samples import a_hash, address
 
@@ -31,7 +31,7 @@ def test_a_dead_letter_is_open_until_its_block_leaves_and_again_when_it_comes_ba
 
 
 def test_a_latch_is_closed_once_and_its_story_stays(store: Store):
-    evidence, cleared = Evidence(8, a_hash(1), a_hash(2)), Cleared(99, "somebody", "it was us")
+    evidence, cleared = HaltEvidence(8, a_hash(1), a_hash(2)), Cleared(99, "somebody", "it was us")
     with store.transaction() as unit:
         assert unit.latches.close(VIOLATION, (10, 50), "two say so", evidence)
         assert not unit.latches.close(VIOLATION, (11, 60), "once more")

@@ -11,7 +11,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.verification import Level
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import IntentKind, IntentState
 from oracle.store.raw.coverage_repository import NAMELESS
 from oracle.store.schema import SchemaAge, migrate
@@ -33,7 +33,7 @@ def history() -> History:
     return said.updates("B", gpu_name="card", gpu_vram=8).quits("B")
 
 
-def fill(unit: Unit, rules: Rules) -> None:
+def fill(unit: UnitOfWork, rules: Rules) -> None:
     """Fold with a journal, and send: every kind of row that the migration touches."""
     folding = Fold(rules)
     by_block: dict[int, list[DomainEvent]] = {}

@@ -14,15 +14,15 @@ from oracle.store.outbox.records import (
     Account,
     Attempt,
     AttemptReason,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
     Mined,
+    NonceSlot,
+    NonceState,
     SignedCall,
-    Slot,
-    SlotState,
     Stamp,
-    Wish,
 )
 
 ME = Account(1, Address("0x" + 40 * "1"))
@@ -33,12 +33,12 @@ GAS = 100_000
 FEE = COST // GAS
 
 
-def wish(key: str = "push:1", **changes: Any) -> Wish:
-    push = Wish(ME, CONTRACT, IntentKind.PUSH, key, "0xabcd", round=1, deadline=5000)
+def wish(key: str = "push:1", **changes: Any) -> CallRequest:
+    push = CallRequest(ME, CONTRACT, IntentKind.PUSH, key, "0xabcd", round=1, deadline=5000)
     return replace(push, **changes)
 
 
-def kick(key: str, subject: str = "ix=7") -> Wish:
+def kick(key: str, subject: str = "ix=7") -> CallRequest:
     return wish(key, kind=IntentKind.PROPOSE_KICK, subject=subject)
 
 
@@ -47,7 +47,7 @@ def enrolled(outbox: Outbox) -> None:
         outbox.senders.enroll(ME, 5, NOW)
 
 
-def planned(outbox: Outbox, wanted: Wish | None = None) -> Intent:
+def planned(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
     enrolled(outbox)
     number = outbox.intents.add(wanted or wish(), NOW)
     assert number is not None
@@ -60,13 +60,13 @@ def named(outbox: Outbox, number: int) -> Intent:
     return found
 
 
-def ready(outbox: Outbox, wanted: Wish | None = None) -> Intent:
+def ready(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
     intent = planned(outbox, wanted)
     outbox.intents.make_ready(intent, 100_000, COST, NOW)
     return named(outbox, intent.id)
 
 
-def assigned(outbox: Outbox, wanted: Wish | None = None) -> Slot:
+def assigned(outbox: Outbox, wanted: CallRequest | None = None) -> NonceSlot:
     intent = ready(outbox, wanted)
     vacant = outbox.slots.vacant(ME)
     nonce = outbox.senders.take_nonce(ME) if vacant is None else vacant.nonce
@@ -74,17 +74,19 @@ def assigned(outbox: Outbox, wanted: Wish | None = None) -> Slot:
     return slot_of(outbox, nonce)
 
 
-def slot_of(outbox: Outbox, nonce: int) -> Slot:
+def slot_of(outbox: Outbox, nonce: int) -> NonceSlot:
     return next(slot for slot in outbox.slots.watched(ME) if slot.nonce == nonce)
 
 
-def signed(outbox: Outbox, slot: Slot, mark: str = "a") -> Attempt:
+def signed(outbox: Outbox, slot: NonceSlot, mark: str = "a") -> Attempt:
     call = SignedCall(Hash("0x" + 64 * mark), b"raw", FEE, 3, GAS)
     outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
     return outbox.slots.attempts(slot)[-1]
 
 
-def live(outbox: Outbox, wanted: Wish | None = None, mark: str = "a") -> tuple[Slot, Attempt]:
+def live(
+    outbox: Outbox, wanted: CallRequest | None = None, mark: str = "a"
+) -> tuple[NonceSlot, Attempt]:
     slot = assigned(outbox, wanted)
     attempt = signed(outbox, slot, mark)
     outbox.slots.sent(slot, attempt, 50, None, NOW)
@@ -134,7 +136,7 @@ def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(stor
 
 
 def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
-    def start(key: str, subject: str) -> Wish:
+    def start(key: str, subject: str) -> CallRequest:
         return wish(key, kind=IntentKind.START_TASK, subject=subject)
 
     with store.transaction() as unit:
@@ -167,7 +169,7 @@ def test_bytes_are_kept_as_they_were_signed(store: Store):
     with store.transaction() as unit:
         slot, attempt = live(unit.outbox)
     assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", FEE, 3, GAS)
-    assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, SlotState.LIVE)
+    assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, NonceState.LIVE)
 
 
 def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
@@ -198,7 +200,7 @@ def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store
         live(unit.outbox, wish("push:2"), "e")
         unit.outbox.slots.unmined(slot_of(unit.outbox, slot.nonce), NOW)
         again = slot_of(unit.outbox, slot.nonce)
-        assert (again.state, again.block_number, again.gas_used) == (SlotState.LIVE, None, None)
+        assert (again.state, again.block_number, again.gas_used) == (NonceState.LIVE, None, None)
         assert named(unit.outbox, slot.intent_id).state is IntentState.LIVE
 
 

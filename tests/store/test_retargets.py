@@ -12,10 +12,10 @@ from oracle.store.outbox.records import (
     IntentKind,
     IntentState,
     Mined,
+    NonceState,
     Pause,
     PauseKind,
     SignedCall,
-    SlotState,
     Stamp,
 )
 from tests.store.test_outbox import (
@@ -185,7 +185,7 @@ def test_an_adopted_nonce_is_final_costs_what_it_cost_and_leaves_no_hole(store: 
         assert outbox.slots.missing(ME, 7) == [5]
         found = outbox.slots.at(ME, 4)
         assert found is not None
-        assert (found.state, found.block_number, found.opened_at) == (SlotState.FINAL, 30, 77)
+        assert (found.state, found.block_number, found.opened_at) == (NonceState.FINAL, 30, 77)
         assert outbox.slots.committed_since(ME, 77) == 30
         assert outbox.slots.gas_spent() == (10, 30)
         kinds = {one.wish.kind for one in outbox.intents.newest(9)}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.domain.fold.fold import Fold
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.histories import History, node
@@ -11,7 +11,7 @@ from tests.histories import History, node
 OTHER = replace(SEED, tau_seconds=900)
 
 
-def fold(unit: Unit, rules=SEED) -> None:
+def fold(unit: UnitOfWork, rules=SEED) -> None:
     """Two scores of A, and one of who was faster once, by these rules."""
     folding = Fold(rules)
     folding.many(History().joins("A").scores("A", 10, 5).events)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from oracle.errors import OracleError, TransientError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from tests.store.samples import block, log, node
 
 
@@ -35,7 +35,7 @@ def test_what_is_written_is_there_afterwards(store: Store):
 
 
 def test_an_exception_takes_everything_back(store: Store):
-    def write_and_fail(unit: Unit) -> None:
+    def write_and_fail(unit: UnitOfWork) -> None:
         unit.nodes.save([node(1)])
         unit.logs.append([log(1)])
         raise LookupError
@@ -128,7 +128,7 @@ def test_a_lost_connection_passes(postgresql_url: str):
             unit.nodes.save([node(3)])
 
 
-def _write_while_dropped(unit: Unit, url: str) -> None:
+def _write_while_dropped(unit: UnitOfWork, url: str) -> None:
     unit.nodes.save([node(1)])
     _drop_connections(url)
     unit.nodes.save([node(2)])
@@ -143,7 +143,7 @@ def test_a_connection_lost_before_the_commit_passes(postgresql_url: str):
             assert list(unit.nodes.all()) == []
 
 
-def _write_then_drop(unit: Unit, url: str) -> None:
+def _write_then_drop(unit: UnitOfWork, url: str) -> None:
     unit.nodes.save([node(1)])
     _drop_connections(url)
 

@@ -10,7 +10,7 @@ from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreIm
 from oracle.domain.reports.rounds import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.domain.state.node import Node
 from oracle.errors import FatalError
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from tests.examples import examples
 from tests.store import samples
 from tests.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
@@ -19,7 +19,7 @@ from tests.store.samples import address, block, node, task, task_key
 thorough = examples(25)
 
 
-def dump_of(unit: Unit, events: list[Event], last: int) -> list[str]:
+def dump_of(unit: UnitOfWork, events: list[Event], last: int) -> list[str]:
     """What a fold from nothing up to block `last` leaves."""
     forget_everything(unit)
     fold_into(unit, [event for event in events if event.at.block <= last], last, final=last)
@@ -125,7 +125,7 @@ def test_a_journal_does_not_change_what_is_folded(store: Store, events: list[Eve
 
 
 def journaled(
-    number: int, *, before: int | None, after: int, unit: Unit, pre_image_of: int = 1
+    number: int, *, before: int | None, after: int, unit: UnitOfWork, pre_image_of: int = 1
 ) -> None:
     """Block `number` changes node 1's stake from `before` (None: no such node) to `after`."""
     image = None if before is None else node(pre_image_of, stake=before)
@@ -134,7 +134,7 @@ def journaled(
     unit.changes(Changes(nodes={address(1): changed}, pre_images=[images]), 1)
 
 
-def stake(unit: Unit) -> int | None:
+def stake(unit: UnitOfWork) -> int | None:
     return unit.nodes.named([address(1)])[address(1)].stake
 
 

@@ -13,8 +13,8 @@ from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.state.task import Task, new_task
 from oracle.systems.assignment import (
     NOTHING_PLANNED,
+    AssignmentPlan,
     InLine,
-    Plan,
     Turn,
     armed_in,
     line_of,
@@ -74,7 +74,7 @@ def line(*tasks: Task, fellows: Sequence[Task] = ()) -> list[InLine]:
 class World:
     """One block after the other of a network that a test makes up."""
 
-    plan: Plan = NOTHING_PLANNED
+    plan: AssignmentPlan = NOTHING_PLANNED
     turns: list[Turn] = field(default_factory=list)
 
     def go(self, number: int, waiting: list[InLine], pool: Free, fork: int = 0) -> Turn:
@@ -119,7 +119,7 @@ def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
     world.go(2, waiting, Free({NODES[0]: 1}))
     fallen = world.go(3, waiting, Free({NODES[1]: 1}))
     assert (fallen.over, fallen.drawn) == ((key(1),), ())
-    assert fallen.plan == Plan({}, frozenset({key(1)}))
+    assert fallen.plan == AssignmentPlan({}, frozenset({key(1)}))
     assert world.go(4, waiting, Free({NODES[1]: 1})).plan.standing == {key(1): NODES[1]}
 
 
@@ -158,7 +158,7 @@ def test_a_group_that_was_given_up_starts_no_task_any_more():
 
 def test_a_new_task_is_in_the_queue_from_the_block_after_on():
     old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
-    plan = Plan({key(3): NODES[0]}, frozenset())
+    plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
     waiting = line(old, new, drawn)
     assert [one.task.key for one in queue_of(waiting, plan, 5)] == [key(1)]
     assert [one.task.key for one in queue_of(waiting, plan, 6)] == [key(2), key(1)]
@@ -236,12 +236,12 @@ def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
     for number, (waiting, pool) in enumerate(stages):
         through.go(number, waiting, pool)
 
-    other, kept = World(), list[Plan]()
+    other, kept = World(), list[AssignmentPlan]()
     for number, (waiting, pool) in enumerate(stages):
         other.go(number, waiting, pool)
         # All that a database remembers is who stands; what is armed follows.
         standing = dict(other.plan.standing)
-        other.plan = Plan(standing, armed_in(waiting, standing, pool))
+        other.plan = AssignmentPlan(standing, armed_in(waiting, standing, pool))
         kept.append(other.plan)
         if number == back:
             # Another fork for a block, and back.

@@ -17,7 +17,7 @@ from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, room_for
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, stake_score, weight_of
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.histories import History, folded, node, task
 
 CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
@@ -35,10 +35,10 @@ def joined(*names: str, **values: Any) -> History:
     return history
 
 
-def verdicts(history: History, name: str = "t") -> dict[str, Verdict]:
+def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """What the policy says of each member, by name, once the task `name` is there."""
     fold, _ = folded(history)
-    scene = Scene(fold.ledger.nodes, SEED, history.time)
+    scene = PolicyInput(fold.ledger.nodes, SEED, history.time)
     said = SEED_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], scene)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 

@@ -15,24 +15,26 @@ from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameter
 from oracle.systems.pocket.picking import pick
 from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
 from oracle.systems.pocket.ranking import Ranking, evaluate
-from oracle.systems.pocket.record_scope import Scope
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.pocket.record_scope import RecordScope
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.histories import History, folded, task
 
 MINUTE = 60.0
 FAST, SLOW = Address("fast"), Address("slow")
 
 
-def scope_of(*latencies: tuple[str, float], params: Parameters = ARTICLE, times: int = 5) -> Scope:
+def scope_of(
+    *latencies: tuple[str, float], params: Parameters = ARTICLE, times: int = 5
+) -> RecordScope:
     """Nodes that have each succeeded so many times at time 0 with their latency in seconds."""
-    scope = Scope(params)
+    scope = RecordScope(params)
     for name, seconds in latencies:
         for _ in range(times):
             scope.succeeded(Address(name), seconds, 0)
     return scope
 
 
-def ranking_of(scope: Scope, now: float = 0, names: tuple[str, ...] = ()) -> Ranking:
+def ranking_of(scope: RecordScope, now: float = 0, names: tuple[str, ...] = ()) -> Ranking:
     """Evaluate, and let it have happened."""
     nodes = [Address(name) for name in names] or list(scope.records)
     ranking = evaluate(scope.records, nodes, now, scope.params)
@@ -40,17 +42,17 @@ def ranking_of(scope: Scope, now: float = 0, names: tuple[str, ...] = ()) -> Ran
     return ranking
 
 
-def tickets(scope: Scope, now: float = 0) -> dict[str, int]:
+def tickets(scope: RecordScope, now: float = 0) -> dict[str, int]:
     return {row.node: row.tickets for row in ranking_of(scope, now).rows}
 
 
-def verdicts(history: History) -> dict[str, Verdict]:
+def verdicts(history: History) -> dict[str, CandidateVerdict]:
     """What the policy `article` says of each member about the task `t`, by name."""
     fold, _ = folded(history)
     follower = ARTICLE_POLICY.follow()
     for event in history.events:
         follower.take(event)
-    scene = Scene(fold.ledger.nodes, SEED, history.time)
+    scene = PolicyInput(fold.ledger.nodes, SEED, history.time)
     said = follower.verdicts(fold.ledger.tasks[task("t")], scene)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 
@@ -94,7 +96,7 @@ def test_a_failure_has_no_latency_and_leaves_the_others():
 
 @pytest.mark.parametrize(("since", "counted"), [(299, 1), (300, 0)])
 def test_failures_are_forgotten_five_minutes_after_the_last_outcome(since, counted):
-    scope = Scope(ARTICLE)
+    scope = RecordScope(ARTICLE)
     scope.failed(FAST, 0)
     (row,) = ranking_of(scope, since).rows
     assert row.standing.attempts == counted
@@ -173,7 +175,7 @@ def test_the_same_number_picks_the_same_node(u):
 # Failures
 
 
-def failing(params: Parameters, times: int) -> Scope:
+def failing(params: Parameters, times: int) -> RecordScope:
     scope = scope_of(("fast", 0.1), params=params)
     for _ in range(times):
         scope.failed(SLOW, 0)
@@ -203,7 +205,7 @@ def test_a_node_with_one_success_is_never_flagged_however_often_it_fails(params)
 
 
 def test_where_all_fail_all_are_candidates():
-    scope = Scope(ARTICLE)
+    scope = RecordScope(ARTICLE)
     for name in (FAST, SLOW):
         for _ in range(50):
             scope.failed(name, 0)

@@ -12,14 +12,14 @@ import pytest
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import NOTHING_PLANNED, Plan, line_of, next_plan, queue_of
+from oracle.systems.assignment import NOTHING_PLANNED, AssignmentPlan, line_of, next_plan, queue_of
 from oracle.systems.crynux.crynux_policy import SEED_POLICY, why_not
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn, draw
 from tests.histories import History, folded, node, task
 
@@ -28,10 +28,10 @@ from tests.histories import History, folded, node, task
 class Town:
     """The nodes at the end of a block, as the policy sees them."""
 
-    scene: Scene
+    scene: PolicyInput
 
     def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        scene = Scene(self.scene.nodes, SEED, self.scene.time, frozenset(taken))
+        scene = PolicyInput(self.scene.nodes, SEED, self.scene.time, frozenset(taken))
         said = SEED_POLICY.follow().verdicts(task, scene)
         return [(one.node, one.weight) for one in said if one.weight is not None]
 
@@ -50,7 +50,7 @@ class Dispatch:
 
     def __init__(self) -> None:
         self.history = History()
-        self.plan: Plan = NOTHING_PLANNED
+        self.plan: AssignmentPlan = NOTHING_PLANNED
         self.waits: list[str] = []
 
     def goes_on(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class Dispatch:
         line = line_of(waiting, {}, lambda known: Fraction(known.fee or 0))
         hashed = Hash(f"0x{number:064x}")
         block = BlockRef(number, hashed, hashed, self.history.time)
-        turn = next_plan(self.plan, block, line, Town(Scene(ledger.nodes, SEED, block.time)))
+        turn = next_plan(self.plan, block, line, Town(PolicyInput(ledger.nodes, SEED, block.time)))
         self.plan = turn.plan
         self.waits = [named(one.task.key) for one in queue_of(line, self.plan, number)]
         drawn = {named(one.task): named(one.node) for one in turn.drawn}
@@ -142,7 +142,7 @@ def asked_with(holders: int, others: int) -> dict[str, int]:
         history.joins(f"lacks {n}", stake=1)
     history.creates("t", models=("base",)).starts("t", "runner")
     fold, _ = folded(history)
-    scene = Scene(fold.ledger.nodes, SEED, history.time)
+    scene = PolicyInput(fold.ledger.nodes, SEED, history.time)
     asked = predownloads(fold.ledger.tasks[task("t")], scene, SEED_WEIGHTING)
     assert all(node("runner") not in one.nodes for one in asked)
     return {one.model: len(one.nodes) for one in asked}

@@ -13,7 +13,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
 from oracle.systems.legacy.legacy_queue import LegacyQueue
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.registry import rule_set
 from tests.histories import History, folded, task
 
@@ -47,12 +47,14 @@ def named(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 
-def seen(history: History) -> tuple[Task, Scene]:
+def seen(history: History) -> tuple[Task, PolicyInput]:
     fold, _ = folded(history, RULES)
-    return fold.ledger.tasks[task("t")], Scene(fold.ledger.nodes, RULES, history.time)
+    return fold.ledger.tasks[task("t")], PolicyInput(fold.ledger.nodes, RULES, history.time)
 
 
-def verdicts(history: History, policy: LegacyPolicy = LEGACY_POLICY) -> dict[str, Verdict]:
+def verdicts(
+    history: History, policy: LegacyPolicy = LEGACY_POLICY
+) -> dict[str, CandidateVerdict]:
     return {named(one.node): one for one in policy.follow().verdicts(*seen(history))}
 
 

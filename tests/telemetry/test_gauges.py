@@ -3,12 +3,12 @@
 import pytest
 
 from oracle.chain.heads import Heads
-from oracle.daemon.daemon_health import Watch
-from oracle.daemon.scheduler import Beats
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
 from oracle.reporting import sanity_gate
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
 from oracle.telemetry.integrity_metrics import IntegrityCensus
 from oracle.telemetry.metrics import REGISTRY, Census, DispatchCensus
@@ -33,7 +33,7 @@ def block(number: int, time: int) -> BlockRef:
 
 
 def test_how_far_behind_the_head_the_fold_is():
-    watch, final = Watch(Beats(lambda: 0.0)), block(1, 1)
+    watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
     watch.stands_at(block(90, 1_000))
     watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
@@ -59,7 +59,7 @@ def test_what_is_on_its_way_and_given_up():
 
 
 def test_a_report_that_looks_wrong_and_one_that_others_dispute_are_told_apart():
-    sanity_gate.show([Gate(7, "too much", {}, 1, None, None)])
+    sanity_gate.show([ReportHold(7, "too much", {}, 1, None, None)])
     assert (shown("publisher_report_held"), shown("publisher_disagreement_hold")) == (1, 0)
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.source import Source
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.recording import Recording, recording
 from oracle.devnet.fakechain.server import serving
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Pace, index_next
+from oracle.indexer.loop import IngestState, index_next
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import SEED
@@ -39,13 +39,13 @@ def recorded() -> Recording:
     return recording(FOLDER)
 
 
-def vss_reader(**options: Any) -> Reader:
+def vss_reader(**options: Any) -> EventReader:
     contracts = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
-    return Reader.open("crynux-vss", contracts, None, options)
+    return EventReader.open("crynux-vss", contracts, None, options)
 
 
 @dataclass
-class SteadyPace(Pace):
+class SteadyPace(IngestState):
     """Windows of one size, whatever they take."""
 
     size: int = 1
@@ -63,10 +63,10 @@ class Follower:
     """The indexing half of a daemon on the recorded chain; `provider.head` is how far it is."""
 
     store: Store
-    source: Source
+    source: ChainSource
     provider: Provider
     folder: Folder
-    pace: Pace
+    pace: IngestState
     blocks: dict[int, Any] = field(default_factory=dict)
 
     def follow(self, number: int) -> None:
@@ -87,7 +87,7 @@ class Follower:
 
 @contextmanager
 def following(
-    url: str, *, size: int, start_block: int = 0, reader: Reader | None = None
+    url: str, *, size: int, start_block: int = 0, reader: EventReader | None = None
 ) -> Iterator[Follower]:
     """A daemon on the recorded chain that takes windows of so many blocks, from a block on."""
     chain = recorded()
@@ -99,7 +99,7 @@ def following(
 
 @contextmanager
 def daemon(
-    url: str, provider: Provider, reader: Reader, start_block: int = 0, endpoints: int = 1
+    url: str, provider: Provider, reader: EventReader, start_block: int = 0, endpoints: int = 1
 ) -> Iterator[Follower]:
     """The indexing half of a daemon, by the rules of `seed`, on whatever an endpoint shows.
 
@@ -111,14 +111,14 @@ def daemon(
 
 @contextmanager
 def behind(
-    url: str, providers: Sequence[Provider], reader: Reader, start_block: int = 0
+    url: str, providers: Sequence[Provider], reader: EventReader, start_block: int = 0
 ) -> Iterator[Follower]:
     """The same behind endpoints of which each shows what it will."""
     provider = providers[0]
     with ExitStack() as until_the_end:
         served = [until_the_end.enter_context(serving(one)) for one in providers]
         store = until_the_end.enter_context(Store.open(url, create=True))
-        source = Source.open(
+        source = ChainSource.open(
             [one.url for one in served],
             chain_id=provider.chain_id,
             finality_depth=FINALITY,
@@ -129,6 +129,6 @@ def behind(
         with store.transaction() as unit:
             unit.identity.set(known)
         try:
-            yield Follower(store, source, provider, Folder(SEED, reader, None), Pace())
+            yield Follower(store, source, provider, Folder(SEED, reader, None), IngestState())
         finally:
             source.close()

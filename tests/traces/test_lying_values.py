@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.verification.verification_policy import LEAST, Policy
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.fault import Fault, on_success
+from oracle.devnet.fakechain.fault import InjectedFault, on_success
 from oracle.devnet.fakechain.faults.block_faults import HEADERS
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.tree import Tree
@@ -16,8 +16,8 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.verification import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.audit.reverify import Asked, Verified, verify
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.rebuild import RebuildOptions
 from tests.traces.following import FINALITY, Follower, behind, vss_reader
 from tests.traces.test_live_calls import ENOUGH, JOIN, NODES
 
@@ -42,7 +42,7 @@ def joins() -> Tree:
     return tree
 
 
-def lying_values() -> Fault:
+def lying_values() -> InjectedFault:
     """Say of every transaction that it paid something else."""
 
     def changed(_asked: object, answer: Any) -> object:
@@ -51,7 +51,7 @@ def lying_values() -> Fault:
             return answer
         return {**answer, "transactions": [{**one, "value": hex(A_LIE)} for one in sent]}
 
-    return Fault("other values", on_success(changed), limits={"methods": HEADERS})
+    return InjectedFault("other values", on_success(changed), limits={"methods": HEADERS})
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
         follower.source.prove_by(LEAST)
         follower.index()
         assert values(follower) == [A_LIE] * JOINS
-        follower.source.prove_by(Policy())
+        follower.source.prove_by(VerificationPolicy())
         learn_from_the_honest_one(follower)
         yield follower
 
@@ -84,15 +84,17 @@ def values(follower: Follower) -> list[int]:
 def audited(follower: Follower) -> list[Audited]:
     auditor, done = Auditor(window=WINDOW), []
     while (
-        found := audit_next(follower.source, follower.store, follower.folder, auditor, Manner())
+        found := audit_next(
+            follower.source, follower.store, follower.folder, auditor, RebuildOptions()
+        )
     ) is not None:
         done.append(found)
     return done
 
 
 def verified(follower: Follower, *, repair: bool) -> Verified:
-    asked = Asked(BlockRange(0, JOINS), Level.PROVEN, repair=repair)
-    return verify(follower.source, follower.store, follower.folder, asked, Manner())
+    asked = ReverifyRequest(BlockRange(0, JOINS), Level.PROVEN, repair=repair)
+    return verify(follower.source, follower.store, follower.folder, asked, RebuildOptions())
 
 
 def test_a_value_that_one_endpoint_lied_about_is_found_by_the_audit_and_put_right(

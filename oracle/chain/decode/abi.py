@@ -28,7 +28,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Signature:
+class AbiSignature:
     """An event or a function: its name and inputs."""
 
     name: str
@@ -55,10 +55,10 @@ class Abi:
     """The events and functions of one contract, by name; ours have no overloads."""
 
     contract: str
-    events: dict[str, Signature]
-    functions: dict[str, Signature]
+    events: dict[str, AbiSignature]
+    functions: dict[str, AbiSignature]
 
-    def event(self, name: str) -> Signature:
+    def event(self, name: str) -> AbiSignature:
         """Return the event.
 
         Raises:
@@ -87,13 +87,13 @@ def parse(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
     return Abi(contract, events, functions)
 
 
-def listed(entries: Sequence[dict[str, Any]], what: str) -> list[Signature]:
+def listed(entries: Sequence[dict[str, Any]], what: str) -> list[AbiSignature]:
     """Return every `event` or `function` of a JSON ABI, overloads too."""
     return [_signature(entry) for entry in entries if entry["type"] == what]
 
 
-def _signature(entry: dict[str, Any]) -> Signature:
-    return Signature(entry["name"], tuple(_parameter(given) for given in entry["inputs"]))
+def _signature(entry: dict[str, Any]) -> AbiSignature:
+    return AbiSignature(entry["name"], tuple(_parameter(given) for given in entry["inputs"]))
 
 
 def _parameter(given: dict[str, Any]) -> Parameter:

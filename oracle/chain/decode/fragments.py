@@ -7,7 +7,7 @@ follows the inputs of a function is passed over.
 import re
 from collections.abc import Iterator
 
-from oracle.chain.decode.abi import Parameter, Signature
+from oracle.chain.decode.abi import AbiSignature, Parameter
 
 _HEAD = re.compile(r"\s*(event|function)\s+([A-Za-z_$][\w$]*)\s*\(")
 _TOKEN = re.compile(r"\s*([(),]|[A-Za-z_$][\w$]*|(?:\[\d*\])+)")
@@ -18,7 +18,7 @@ _BITS = {None, *range(8, 257, 8)}
 _BYTES = {None, *range(1, 33)}
 
 
-def fragment(text: str) -> tuple[str, Signature]:
+def fragment(text: str) -> tuple[str, AbiSignature]:
     """Return `event` or `function`, and the signature.
 
     Raises:
@@ -32,7 +32,7 @@ def fragment(text: str) -> tuple[str, Signature]:
     what, name = head.groups()
     if what == "function" and any(parameter.indexed for parameter in inputs):
         raise ValueError("only inputs of events are indexed")
-    return what, Signature(name, inputs)
+    return what, AbiSignature(name, inputs)
 
 
 class _Tokens:

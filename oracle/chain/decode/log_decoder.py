@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from oracle.chain.decode.abi import Parameter, Signature
+from oracle.chain.decode.abi import AbiSignature, Parameter
 from oracle.chain.decode.abi_tails import (
     WORD,
     MalformedError,
@@ -37,7 +37,7 @@ _LONG = 4096
 _ADDRESS_PADDING = "0x" + 24 * "0"
 
 
-def decoder_of(event: Signature, wanted: Sequence[str] | None = None) -> Decoder:
+def decoder_of(event: AbiSignature, wanted: Sequence[str] | None = None) -> Decoder:
     """Return the decoder of an event; it raises ValueError for a log that is not of it.
 
     Values: `int`, `bool`, `str` for strings and, as `0x` hex, for addresses and bytes, tuples
@@ -54,7 +54,7 @@ def decoder_of(event: Signature, wanted: Sequence[str] | None = None) -> Decoder
     return decoder
 
 
-def log_reader(event: Signature, wanted: Mapping[str, str], kind: type) -> Callable[[Log], Any]:
+def log_reader(event: AbiSignature, wanted: Mapping[str, str], kind: type) -> Callable[[Log], Any]:
     """Return what decodes a log as `decoder_of` does and makes a `kind` of it in one go.
 
     `wanted` names the input for each field of that dataclass after position and time.
@@ -90,13 +90,13 @@ def call_position(sub: str) -> str:
     return f"position(Position, (log.block, log.tx, -1, {sub}))"
 
 
-def plan_of(event: Signature) -> "Plan":
+def plan_of(event: AbiSignature) -> "DecoderPlan":
     """Return the beginning of a function that reads logs of this event.
 
     Raises:
         ValueError: the event has an input of a type that we do not read.
     """
-    plan = Plan()
+    plan = DecoderPlan()
     for number, parameter in enumerate(p for p in event.inputs if p.indexed):
         plan.topic(number + 1, parameter)
     plain = [parameter for parameter in event.inputs if not parameter.indexed]
@@ -108,13 +108,13 @@ def plan_of(event: Signature) -> "Plan":
     return plan
 
 
-def plan_of_call(function: Signature) -> "Plan":
+def plan_of_call(function: AbiSignature) -> "DecoderPlan":
     """Return the beginning of a function that reads calls of this function.
 
     Raises:
         ValueError: the function has an input of a type that we do not read.
     """
-    plan = Plan(is_log=False)
+    plan = DecoderPlan(is_log=False)
     plan.whole(function.inputs)
     return plan
 
@@ -126,7 +126,7 @@ def _is_plain(kind: str) -> bool:
 
 
 @dataclass(slots=True)
-class Plan:
+class DecoderPlan:
     """The text of one decoder as it grows, and what it refers to.
 
     `values` are expressions of the inputs, by name; `kinds` their types, "" where only a hash

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
 
-from oracle.chain.decode.abi import Signature, load
+from oracle.chain.decode.abi import AbiSignature, load
 from oracle.chain.decode.abi_tails import WORD, MalformedError, word_at
 from oracle.chain.decode.log_decoder import decoder_of
 from oracle.domain.blocks import Position
@@ -99,7 +99,7 @@ def _bytes_of(calldata: str, function: str, name: str) -> bytes:
     return arguments[start + WORD :][: word_at(arguments, start)]
 
 
-def round_reader(event: Signature) -> Callable[[Call, Log], RoundAccepted]:
+def round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
     """Return what puts together what the log of a round said and what its call brought.
 
     It raises ValueError where they do not belong together.

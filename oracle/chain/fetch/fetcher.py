@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from oracle.chain.fetch.log_query import LogQuery, Manner
+from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.fetch.log_times import settle_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.verification.calibration import Trait
-from oracle.chain.verification.full_headers import Sealed, chained, newest, sealed
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.verification.calibration import HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader, chained, newest, sealed
 from oracle.chain.verification.sender_check import Senders
 from oracle.chain.verification.transaction_check import calls_of_blocks
-from oracle.chain.verification.verifier import Ladder
-from oracle.chain.verification.window_check import Ascent, Reached
+from oracle.chain.verification.verifier import WindowVerifier
+from oracle.chain.verification.window_check import VerifiedRange, WindowCheck
 from oracle.chain.watched_calls import calls_of, settle
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
@@ -28,12 +28,12 @@ from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
 from oracle.rpc.headers import header
 from oracle.rpc.responses import Quantity, number
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class BlockWindow:
     """Everything of a range of blocks that concerns us, from one endpoint's view.
 
     Logs stand in order of (block, index). `first_parent` is the parent of the first block: the
@@ -55,7 +55,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WindowRequest:
     """What is wanted of a window.
 
     `top` is the highest level to climb to. `with_headers`: every header, linked, and logs by the
@@ -66,7 +66,7 @@ class Order:
     with_headers: bool
     top: Level
     whole: bool = False
-    manner: Manner = Manner()  # noqa: RUF009 - frozen
+    manner: QueryOptions = QueryOptions()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,23 @@ class _Found:
     """
 
     range: BlockRange
-    blocks: list[Sealed]
+    blocks: list[FullHeader]
     logs: list[Log]
     pinned: bool
     is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Fetcher:
+class WindowFetcher:
     """Fetches windows of what one reader reads."""
 
-    reader: Reader
+    reader: EventReader
     query: LogQuery
-    ladder: Ladder
+    ladder: WindowVerifier
     # Told by whom logs were given, which, and what they were proven to be.
     weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
-    def window(self, endpoint: Endpoint, order: Order) -> Window:
+    def window(self, endpoint: Endpoint, order: WindowRequest) -> BlockWindow:
         """Return the window of these blocks; shorter only where the chain skipped the last ones.
 
         Headers are read after the logs, or the logs are asked for by the headers' hashes, of an
@@ -124,7 +124,7 @@ class Fetcher:
         """Tell whether every header of history is read for this level, as far as it is known."""
         return bool(self.reader.selectors) or self.ladder.of_history(top) >= Level.BLOOMED
 
-    def _seamed(self, endpoint: Endpoint, order: Order) -> _Found:
+    def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> _Found:
         """Read logs by range; of the headers the seams and what logs are compared with.
 
         A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
@@ -151,7 +151,7 @@ class Fetcher:
             return self._linked(endpoint, _few(order))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
 
-    def _linked(self, endpoint: Endpoint, order: Order) -> _Found:
+    def _linked(self, endpoint: Endpoint, order: WindowRequest) -> _Found:
         """Read every header, its transactions where calls are watched, and the logs."""
         most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
         first = order.blocks.first
@@ -162,7 +162,7 @@ class Fetcher:
         blocks = BlockRange(first, last.number)
         logs = None
         if order.with_headers or self.query.habits.of(endpoint.name).omits:
-            is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(Trait.RECEIPTS)
+            is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(HeaderFeature.RECEIPTS)
             asked = [one.block for one in chain]
             logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
         pinned = logs is not None
@@ -172,7 +172,7 @@ class Fetcher:
             _see_again(endpoint, last)
         return _Found(blocks, chain, logs, pinned, is_whole=True)
 
-    def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[Sealed]:
+    def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
         """Read headers; that of the newest block has just come with the look at the head."""
         full = bool(self.reader.selectors)
         seen = newest(endpoint)
@@ -180,11 +180,11 @@ class Fetcher:
             return [seen]
         return chained(endpoint, blocks, full=full)
 
-    def _climbed(self, endpoint: Endpoint, order: Order, found: _Found) -> Window:
+    def _climbed(self, endpoint: Endpoint, order: WindowRequest, found: _Found) -> BlockWindow:
         settle_times(endpoint.name, found.logs, found.blocks)
         senders = Senders(endpoint.name, self.ladder.trust)
         watched = self._watched(endpoint, found, senders)
-        ascent = Ascent(
+        ascent = WindowCheck(
             endpoint,
             found.blocks,
             found.logs,
@@ -201,7 +201,7 @@ class Fetcher:
         reached.leave_unproven(senders.unproven)
         if reached.repaired:
             self.weigh(endpoint, found.logs, logs)
-        window = Window(
+        window = BlockWindow(
             found.range,
             found.blocks[0].block.parent_hash,
             found.blocks[-1].block,
@@ -234,7 +234,7 @@ class Fetcher:
 
 
 def _settled(
-    endpoint: Endpoint, watched: Mapping[int, list[Call]], reached: Reached
+    endpoint: Endpoint, watched: Mapping[int, list[Call]], reached: VerifiedRange
 ) -> list[Call]:
     """Return the watched calls, of each of which is known whether it succeeded."""
     calls = [call for number in sorted(watched) for call in watched[number]]
@@ -242,7 +242,7 @@ def _settled(
     return calls
 
 
-def _to_prove(order: Order, found: _Found) -> Collection[int]:
+def _to_prove(order: WindowRequest, found: _Found) -> Collection[int]:
     """Return the blocks to be proven in any case."""
     if order.whole:
         return {one.block.number for one in found.blocks}
@@ -254,7 +254,7 @@ def _to_prove(order: Order, found: _Found) -> Collection[int]:
     return [number for number in held if number in silent][:1]
 
 
-def _few(order: Order) -> Order:
+def _few(order: WindowRequest) -> WindowRequest:
     """Return the order of as many of its first blocks as are read with all headers at once."""
     first, last = order.blocks.first, order.blocks.last
     return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
@@ -267,7 +267,7 @@ def _await(endpoint: Endpoint, last: int) -> None:
         endpoint.newest = number(endpoint.name, answer)
     if endpoint.newest < last:
         words = f"has blocks up to {endpoint.newest}, not {last}"
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
 def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
@@ -275,10 +275,10 @@ def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
     now = header(endpoint, seen.number)
     if now is None or now.hash != seen.hash:
         words = f"changed block {seen.number} while its logs were read"
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
-def _count(window: Window, reached: Reached) -> None:
+def _count(window: BlockWindow, reached: VerifiedRange) -> None:
     WINDOW_BLOCKS.labels(window.endpoint).set(len(window.range))
     levels = Counter(reached.levels.values())
     levels[Level.SEAMED] += len(window.range) - len(reached.levels)

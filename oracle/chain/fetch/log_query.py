@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import structlog
 
 from oracle.chain.log_filter import Filter, checked
-from oracle.chain.verification.full_headers import Sealed, all_of
+from oracle.chain.verification.full_headers import FullHeader, all_of
 from oracle.chain.verification.receipt_fetch import receipts
 from oracle.chain.verification.window_check import note_missing
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Log
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import EveryHabit
-from oracle.rpc.responses import LogAnswer
-from oracle.rpc.rpc_errors import DIVISIBLE, EndpointError, Kind
+from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
+from oracle.rpc.responses import LogResponse
+from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError
 from oracle.telemetry.verify_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
 
 # How many answers of one range may come too late before we give up: each costs its time limit.
@@ -27,14 +27,14 @@ _PATIENCE = 2
 # Of no block: who knows what he has not got says so.
 _INVENTED = "0x" + "1234abcd" * 8
 # What an endpoint that does not serve logs by block hash may answer.
-_NOT_PINNED = {Kind.UNSUPPORTED, Kind.UNKNOWN}
-_TOO_MUCH = {Kind.TOO_LARGE, Kind.SLOW, Kind.CUT}
+_NOT_PINNED = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
+_TOO_MUCH = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
 
-_NO_REFUSAL = EndpointError("", Kind.UNKNOWN, "")
+_NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class QueryOptions:
     """How to ask: late answers still borne, and whether what nobody understands is cut too.
 
     Where another endpoint may understand the question, it is asked first.
@@ -49,23 +49,25 @@ class LogQuery:
     """One filter; what each endpoint bears is learned in `habits`, `clock` counts seconds."""
 
     wanted: Filter
-    habits: EveryHabit
+    habits: LimitsByEndpoint
     clock: Callable[[], float]
 
     def logs(
-        self, endpoint: Endpoint, blocks: BlockRange, manner: Manner | None = None
+        self, endpoint: Endpoint, blocks: BlockRange, manner: QueryOptions | None = None
     ) -> list[Log]:
         """Return the checked logs of these blocks, in order.
 
         Raises:
             EndpointError: not even one block at a time is answered, or the answer is wrong.
         """
-        manner = manner or Manner()
+        manner = manner or QueryOptions()
         habits = self.habits.of(endpoint.name)
         try:
             logs = self._asked(endpoint, blocks)
-        except EndpointError as error:
-            manner = Manner(manner.patience - (error.kind is Kind.SLOW), manner.divides_unknown)
+        except RpcError as error:
+            manner = QueryOptions(
+                manner.patience - (error.kind is ErrorKind.SLOW), manner.divides_unknown
+            )
             if not _may_divide(error, manner):
                 raise
             if len(blocks) == 1:
@@ -97,8 +99,8 @@ class LogQuery:
             return None
         params = [self.wanted.pinned(block.hash) for block in blocks]
         try:
-            answers = endpoint.batch("eth_getLogs", params, list[LogAnswer])
-        except EndpointError as error:
+            answers = endpoint.batch("eth_getLogs", params, list[LogResponse])
+        except RpcError as error:
             if error.kind not in _NOT_PINNED | _TOO_MUCH:
                 raise
             # Of blocks that are too much, too: a range is got in other ways.
@@ -115,14 +117,14 @@ class LogQuery:
         return logs
 
     def _of_hash(
-        self, endpoint: Endpoint, block: BlockRef, answer: list[LogAnswer] | None
+        self, endpoint: Endpoint, block: BlockRef, answer: list[LogResponse] | None
     ) -> list[Log]:
         if answer is None:
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no logs of {block.number}")
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no logs of {block.number}")
         found = self._checked(endpoint, answer, BlockRange(block.number, block.number))
         if any(log.block_hash != block.hash for log in found):
             words = f"logs of another block {block.number}"
-            raise EndpointError(endpoint.name, Kind.INVALID, words)
+            raise RpcError(endpoint.name, ErrorKind.INVALID, words)
         return found
 
     def omits(
@@ -147,7 +149,7 @@ class LogQuery:
         missing = _missing(there, self._asked(endpoint, blocks))
         if not missing:
             words = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
         self.habits.of(endpoint.name).omits = True
         self._found_out(endpoint, missing, "read by range")
         return True
@@ -162,17 +164,22 @@ class LogQuery:
         if habits.admits is None:
             try:
                 given = endpoint.call(
-                    "eth_getLogs", self.wanted.pinned(_INVENTED), list[LogAnswer]
+                    "eth_getLogs", self.wanted.pinned(_INVENTED), list[LogResponse]
                 )
-            except EndpointError as error:
-                if error.kind in {Kind.THROTTLED, Kind.UNREACHABLE, Kind.SLOW, Kind.CUT}:
+            except RpcError as error:
+                if error.kind in {
+                    ErrorKind.THROTTLED,
+                    ErrorKind.UNREACHABLE,
+                    ErrorKind.SLOW,
+                    ErrorKind.CUT,
+                }:
                     raise
                 given = None
             habits.admits = given is None
         return habits.admits
 
     def _in_parts(
-        self, endpoint: Endpoint, blocks: BlockRange, size: int, manner: Manner
+        self, endpoint: Endpoint, blocks: BlockRange, size: int, manner: QueryOptions
     ) -> list[Log]:
         parts = (self.logs(endpoint, part, manner) for part in blocks.chunks(size))
         return [log for part in parts for log in part]
@@ -182,9 +189,9 @@ class LogQuery:
     ) -> list[Log]:
         began = self.clock()
         params = (wanted or self.wanted).params(blocks)
-        answers = endpoint.call("eth_getLogs", params, list[LogAnswer])
+        answers = endpoint.call("eth_getLogs", params, list[LogResponse])
         if answers is None:
-            raise EndpointError(endpoint.name, Kind.INVALID, "eth_getLogs: null")
+            raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs: null")
         sizer = self.habits.of(endpoint.name).sizer
         sizer.answered(blocks, len(answers), self.clock() - began)
         return self._checked(endpoint, answers, blocks)
@@ -196,7 +203,7 @@ class LogQuery:
         """
         try:
             there = self._from_receipts(endpoint, block, _NO_REFUSAL)
-        except EndpointError:
+        except RpcError:
             return logs
         return self._fuller(endpoint, logs, there)
 
@@ -220,60 +227,56 @@ class LogQuery:
             where=where,
         )
 
-    def _of_block(
-        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
-    ) -> list[Log]:
+    def _of_block(self, endpoint: Endpoint, block: BlockRange, refusal: RpcError) -> list[Log]:
         """Get the logs of one block that are too many for one answer in other ways."""
         try:
             return self._from_receipts(endpoint, block, refusal)
-        except EndpointError as error:
-            if refusal.kind is not Kind.TOO_LARGE:
+        except RpcError as error:
+            if refusal.kind is not ErrorKind.TOO_LARGE:
                 raise
             return self._by_topic(endpoint, block, error)
 
-    def _by_topic(
-        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
-    ) -> list[Log]:
+    def _by_topic(self, endpoint: Endpoint, block: BlockRange, refusal: RpcError) -> list[Log]:
         """Ask for each kind of log by itself, and give up at the first that is too much."""
         logs: list[Log] = []
         try:
             for topic in sorted(self.wanted.topics):
                 one = replace(self.wanted, topics=frozenset({topic}))
                 logs += self._asked(endpoint, block, one)
-        except EndpointError:
+        except RpcError:
             raise refusal from None
         if len({log.block_hash for log in logs}) > 1:
             words = f"changed block {block.first} while its logs were read"
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
         WINDOW_SPLITS.labels("by topic").inc()
         return sorted(logs, key=lambda log: log.index)
 
     def _from_receipts(
-        self, endpoint: Endpoint, block: BlockRange, refusal: EndpointError
+        self, endpoint: Endpoint, block: BlockRange, refusal: RpcError
     ) -> list[Log]:
         """Pick the logs of one block out of its receipts, where the endpoint gives those."""
         WINDOW_SPLITS.labels("one block").inc()
         try:
-            there: Sealed = all_of(endpoint, [block.first])[block.first]
+            there: FullHeader = all_of(endpoint, [block.first])[block.first]
             habits = self.habits.of(endpoint.name)
             ((_, given),) = receipts(endpoint, habits, [there])
-        except EndpointError as error:
+        except RpcError as error:
             # That the receipts are not served says nothing about the block's logs.
             words = f"{refusal.words}; nor are its receipts to be had: {error.words}"
-            raise EndpointError(endpoint.name, refusal.kind, words) from None
+            raise RpcError(endpoint.name, refusal.kind, words) from None
         answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
         logs = self._checked(endpoint, answers, block)
         if any(log.block_hash != there.block.hash for log in logs):
-            raise EndpointError(endpoint.name, Kind.INVALID, f"receipts of another {block.first}")
+            raise RpcError(endpoint.name, ErrorKind.INVALID, f"receipts of another {block.first}")
         return logs
 
     def _checked(
-        self, endpoint: Endpoint, answers: list[LogAnswer], blocks: BlockRange
+        self, endpoint: Endpoint, answers: list[LogResponse], blocks: BlockRange
     ) -> list[Log]:
         try:
             logs = checked(answers, blocks, self.wanted)
         except ValueError as error:
-            raise EndpointError(endpoint.name, Kind.INVALID, f"logs: {error}") from None
+            raise RpcError(endpoint.name, ErrorKind.INVALID, f"logs: {error}") from None
         if len(logs) < len(answers):
             DUPLICATE_LOGS.labels(endpoint.name).inc(len(answers) - len(logs))
         return logs
@@ -285,7 +288,7 @@ def _missing(logs: Sequence[Log], among: Sequence[Log]) -> list[Log]:
     return [log for log in logs if (log.block_hash, log.index) not in there]
 
 
-def _may_divide(error: EndpointError, manner: Manner) -> bool:
-    if error.kind is Kind.UNKNOWN:
+def _may_divide(error: RpcError, manner: QueryOptions) -> bool:
+    if error.kind is ErrorKind.UNKNOWN:
         return manner.divides_unknown
     return error.kind in DIVISIBLE and manner.patience > 0

@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 
 from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME
-from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.logs import Log
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.repeating import Repeating
 from oracle.telemetry.verify_metrics import WRONG_LOG_TIMES
 
 _TIMES_DIFFER = Repeating("log_times_differ")
 
 
-def settle_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[Sealed]) -> None:
+def settle_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader]) -> None:
     """Give each log its block's time; logs and headers must tell of the same blocks.
 
     The header's time holds: it is what all endpoints show, and what can be proven.
@@ -29,7 +29,7 @@ def settle_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[Sealed]) -
         if log.block_hash != block.hash:
             hashes = f"logs {log.block_hash}, header {block.hash}"
             words = f"logs and header tell of two blocks {log.block}: {hashes}"
-            raise EndpointError(endpoint, Kind.INVALID, words)
+            raise RpcError(endpoint, ErrorKind.INVALID, words)
         if log.time not in {UNKNOWN_TIME, block.time}:
             said = "no time" if log.time == NO_TIME else log.time
             wrong.append(f"block {log.block}: logs {said}, header {block.time}")

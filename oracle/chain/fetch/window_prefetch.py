@@ -7,18 +7,18 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.rpc.background import aside
 
 DEPTH = 4
 
-Fetch = Callable[[BlockRange], Window]
+Fetch = Callable[[BlockRange], BlockWindow]
 Cut = Callable[[BlockRange], BlockRange]
 
 
-class ReadAhead:
+class WindowPrefetch:
     """Gives windows in order; `cut` sizes the next range, `fetch` gets it, in a thread.
 
     The threads are the operating system's to end: whoever stops does not wait for an answer.
@@ -28,12 +28,12 @@ class ReadAhead:
         self._fetch = fetch
         self._cut = cut
         self._depth = depth
-        self._waiting: deque[tuple[BlockRange, Future[Window]]] = deque()
+        self._waiting: deque[tuple[BlockRange, Future[BlockWindow]]] = deque()
         # Where the window given last ends; and the one that failed since.
         self._given = -1
         self._failed: BlockRange | None = None
 
-    def take(self, blocks: BlockRange) -> Window:
+    def take(self, blocks: BlockRange) -> BlockWindow:
         """Return the window that begins at `blocks.first`, and fetch on up to `blocks.last`.
 
         Whoever goes on with less at a time than before gets what was fetched already, once more
@@ -83,11 +83,11 @@ class ReadAhead:
             self._waiting.append((part, self._start(part, alone=alone)))
             following = part.last + 1
 
-    def _start(self, part: BlockRange, *, alone: bool) -> Future[Window]:
+    def _start(self, part: BlockRange, *, alone: bool) -> Future[BlockWindow]:
         if not alone:
             return aside(lambda: self._fetch(part), f"read ahead {part.first}")
         # Nothing to be parallel with: a thread would only cost time.
-        future: Future[Window] = Future()
+        future: Future[BlockWindow] = Future()
         try:
             future.set_result(self._fetch(part))
         except BaseException as error:  # noqa: BLE001  # whoever takes the window raises it

@@ -8,19 +8,19 @@ what one alone contradicts, and nobody else proves, is refused.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.chain.fetch.fetcher import Fetcher, Order, Window
-from oracle.chain.fetch.log_query import LogQuery, Manner
+from oracle.chain.fetch.fetcher import BlockWindow, WindowFetcher, WindowRequest
+from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.log_filter import Filter
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.bloom_check import Blooms
-from oracle.chain.verification.calibration import Trait, Trust
-from oracle.chain.verification.full_headers import Sealed, chained
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader, chained
 from oracle.chain.verification.header_check import is_hashed_right
 from oracle.chain.verification.header_samples import Sampler
 from oracle.chain.verification.proven_lies import Lies
 from oracle.chain.verification.refused_blocks import Refusal, RefusalError
-from oracle.chain.verification.verification_policy import Policy
-from oracle.chain.verification.verifier import Ladder
+from oracle.chain.verification.verification_policy import VerificationPolicy
+from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import ContradictionError, OmissionError
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
@@ -28,11 +28,16 @@ from oracle.domain.logs import Log
 from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.facts import DAY
-from oracle.rpc.endpoints.learned_limits import EveryHabit, Habits
-from oracle.rpc.endpoints.range_sizer import MOST_BLOCKS, MOST_LINKED, MOST_WITH_HEADERS, Sizer
+from oracle.rpc.endpoints.learned_limits import LearnedLimits, LimitsByEndpoint
+from oracle.rpc.endpoints.range_sizer import (
+    MOST_BLOCKS,
+    MOST_LINKED,
+    MOST_WITH_HEADERS,
+    RangeSizer,
+)
 from oracle.rpc.headers import forget_newest
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Rounds through the endpoints for one window: nobody understands, a trait is lost, and once more.
 _ROUNDS = 4
@@ -45,13 +50,13 @@ MOST_LOGS, OMITS = "most_logs", "omits_logs"
 class _Round:
     """One round through the endpoints, and what went wrong in it."""
 
-    fetcher: Fetcher
-    endpoints: Endpoints
-    order: Order
+    fetcher: WindowFetcher
+    endpoints: EndpointPool
+    order: WindowRequest
     contradictions: list[ContradictionError] = field(default_factory=list)
     is_unknown: bool = False
 
-    def __call__(self, endpoint: Endpoint) -> Window:
+    def __call__(self, endpoint: Endpoint) -> BlockWindow:
         try:
             return self.fetcher.window(endpoint, self.order)
         except ContradictionError as error:
@@ -61,29 +66,35 @@ class _Round:
         except OmissionError:
             self.endpoints.note_inconsistent(endpoint, "logs")
             raise
-        except EndpointError as error:
-            self.is_unknown |= error.kind is Kind.UNKNOWN
+        except RpcError as error:
+            self.is_unknown |= error.kind is ErrorKind.UNKNOWN
             raise
 
 
-class Windows:
+class WindowSource:
     """Fetches the windows of one reader; may be used by several threads at once."""
 
-    def __init__(self, endpoints: Endpoints, reader: Reader, policy: Policy, trust: Trust) -> None:
+    def __init__(
+        self,
+        endpoints: EndpointPool,
+        reader: EventReader,
+        policy: VerificationPolicy,
+        trust: Calibration,
+    ) -> None:
         self._endpoints = endpoints
         self.policy = policy
         self.trust = trust
         self._keeper = trust.keeper
         wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
-        self._habits = EveryHabit(self._recalled)
+        self._habits = LimitsByEndpoint(self._recalled)
         self._query = LogQuery(wanted, self._habits, trust.clock)
         blooms = Blooms(wanted, trust, self._elsewhere)
         accuse = endpoints.note_inconsistent
         whole = self._reads_blocks = bool(reader.selectors)
         sampler = Sampler(trust, self._habits, self._others, accuse, whole)
-        self._ladder = Ladder(wanted, trust, self._habits, blooms, sampler, accuse)
+        self._ladder = WindowVerifier(wanted, trust, self._habits, blooms, sampler, accuse)
         self._lies = Lies(endpoints, self._proves)
-        self._fetcher = Fetcher(reader, self._query, self._ladder, self._lies.weigh)
+        self._fetcher = WindowFetcher(reader, self._query, self._ladder, self._lies.weigh)
         # Who gave the last window: the next one is cut to its size.
         self._last: str = next(iter(endpoints)).name
 
@@ -96,7 +107,7 @@ class Windows:
             most = MOST_LINKED
         return self._habits.of(self._last).sizer.cut(blocks, most=most)
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> Window:
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return the window of these blocks, checked as high as the policy wants.
 
         Raises:
@@ -105,25 +116,25 @@ class Windows:
         """
         top = self.policy.top(is_history=not with_headers)
         every = with_headers or self.policy.every_header
-        return self._fetched(Order(blocks, every, top))
+        return self._fetched(WindowRequest(blocks, every, top))
 
     def keep_newest(self, latest: BlockRef) -> None:
         """Forget what other endpoints have shown as the newest block: it is not what is asked."""
         for endpoint in self._endpoints:
             forget_newest(endpoint, latest.hash)
 
-    def of(self, endpoint: Endpoint, blocks: BlockRange) -> Window:
+    def of(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
         """Return the window of these blocks, with headers, from this endpoint and no other.
 
         Raises:
             EndpointError: it gives no whole and consistent answer.
         """
-        order = Order(blocks, with_headers=True, top=self.policy.top(is_history=False))
+        order = WindowRequest(blocks, with_headers=True, top=self.policy.top(is_history=False))
         return self._fetcher.window(endpoint, order)
 
     def verified(
         self, blocks: BlockRange, level: Level, endpoint: str | None, than: str | None
-    ) -> Window:
+    ) -> BlockWindow:
         """See `Source.verified`."""
         top = min(level, Level.PROVEN)
         every = top >= Level.PINNED
@@ -132,7 +143,7 @@ class Windows:
             blocks = BlockRange(blocks.first, last)
         else:
             blocks = self.cut(blocks, with_headers=False)
-        order = Order(blocks, every, top, whole=top >= Level.PROVEN)
+        order = WindowRequest(blocks, every, top, whole=top >= Level.PROVEN)
         return self._fetched(order, only=endpoint, avoid=() if than is None else (than,))
 
     def allowed(self) -> Level:
@@ -164,25 +175,25 @@ class Windows:
         beyond = BlockRange(max(0, blocks.first - 1), blocks.last + 1)
         try:
             found = self._endpoints.use(lambda one: chained(one, beyond), only=endpoint)
-        except EndpointError as error:
-            if error.kind is Kind.INVALID:
+        except RpcError as error:
+            if error.kind is ErrorKind.INVALID:
                 return False
             raise
-        return not self.trust.has(Trait.HEADER) or all(map(is_hashed_right, found))
+        return not self.trust.has(HeaderFeature.HEADER) or all(map(is_hashed_right, found))
 
     def _fetched(
-        self, order: Order, *, only: str | None = None, avoid: Sequence[str] = ()
-    ) -> Window:
+        self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
+    ) -> BlockWindow:
         is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
-        order = replace(order, manner=Manner(divides_unknown=is_alone))
+        order = replace(order, manner=QueryOptions(divides_unknown=is_alone))
         for _ in range(_ROUNDS - 1):
             tried = _Round(self._fetcher, self._endpoints, order)
             try:
                 return self._taken(self._endpoints.use(tried, only=only, avoid=avoid), tried)
-            except EndpointError as error:
+            except RpcError as error:
                 if tried.is_unknown and not order.manner.divides_unknown:
                     # Nobody understood the question: less of it may be easier.
-                    order = replace(order, manner=Manner())
+                    order = replace(order, manner=QueryOptions())
                 elif not self._is_lost(tried):
                     refused = None if only or avoid else self._refused(tried)
                     if refused is None:
@@ -199,7 +210,7 @@ class Windows:
         words = f"{told.endpoint}: {told.words}, and no endpoint proves it"
         return RefusalError(Refusal(told.number, Hash(told.block_hash), told.trait, words))
 
-    def _taken(self, window: Window, tried: _Round) -> Window:
+    def _taken(self, window: BlockWindow, tried: _Round) -> BlockWindow:
         if tried.contradictions:
             self.trust.settle()
             self._lies.look_again(tried.contradictions, window.endpoint)
@@ -208,7 +219,9 @@ class Windows:
         return window
 
     def _proves(self, endpoint: Endpoint, number: int) -> bool:
-        order = Order(BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True)
+        order = WindowRequest(
+            BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True
+        )
         return self._fetcher.window(endpoint, order).level >= Level.PROVEN
 
     def _is_lost(self, tried: _Round) -> bool:
@@ -219,11 +232,11 @@ class Windows:
         ]
         return any(lost)
 
-    def _elsewhere(self, than: str, one: Sealed) -> list[Log] | None:
+    def _elsewhere(self, than: str, one: FullHeader) -> list[Log] | None:
         for endpoint in self._others(than):
             try:
                 logs = self._query.pinned(endpoint, [one.block])
-            except EndpointError:
+            except RpcError:
                 continue
             if logs is not None:
                 return logs
@@ -233,17 +246,17 @@ class Windows:
         for endpoint in self._endpoints.others(than):
             try:
                 self._endpoints.prove(endpoint)
-            except EndpointError:
+            except RpcError:
                 continue
             yield endpoint
 
     # --- what is remembered of limits ---
 
-    def _recalled(self, endpoint: str) -> Habits:
+    def _recalled(self, endpoint: str) -> LearnedLimits:
         kept = {} if self._keeper is None else self._keeper.recall(endpoint)
         limit, most = kept.get(_MAX_BLOCKS, ""), kept.get(MOST_LOGS, "")
-        return Habits(
-            Sizer(limit=int(limit)) if limit.isdecimal() else Sizer(),
+        return LearnedLimits(
+            RangeSizer(limit=int(limit)) if limit.isdecimal() else RangeSizer(),
             most_logs=int(most) if most.isdecimal() else None,
             omits=kept.get(OMITS) == "1",
             kept={name: kept[name] for name in (_MAX_BLOCKS, MOST_LOGS, OMITS) if name in kept},

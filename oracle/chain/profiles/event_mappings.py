@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from oracle.chain.profiles.profile import Literal, Reading, Value
+from oracle.chain.profiles.profile import EventMapping, Literal, Value
 from oracle.chain.profiles.toml_tables import Faults, Settings, Table
 from oracle.chain.profiles.value_paths import hint
 from oracle.domain.events.event_names import TYPES
@@ -18,8 +18,8 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 class Readings(NamedTuple):
     """What one event or call says as the options are, and what it says only with others."""
 
-    held: list[Reading]
-    ruled_out: list[Reading]
+    held: list[EventMapping]
+    ruled_out: list[EventMapping]
 
 
 def readings_of(key: str, written: object, settings: Settings, faults: Faults) -> Readings:
@@ -37,7 +37,7 @@ def readings_of(key: str, written: object, settings: Settings, faults: Faults) -
         }
         holds = all(must) and not any(must_not)
         where = found.held if holds else found.ruled_out
-        where.append(Reading(place, says, values, when, unless))
+        where.append(EventMapping(place, says, values, when, unless))
     return found
 
 

@@ -10,7 +10,7 @@ from oracle.chain.decode.abi import load
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.log_decoder import log_reader
 from oracle.chain.decode.oracle_logs import CONTRACT, ORACLE, ROUND_ACCEPTED, round_reader
-from oracle.chain.profiles.profile import Contract, Literal, Profile, Speech
+from oracle.chain.profiles.profile import Contract, ContractVocabulary, Literal, Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
@@ -47,7 +47,7 @@ class _Route(NamedTuple):
 _NOBODY: dict[Any, _Route] = {}
 
 
-class Reader:
+class EventReader:
     """Reads what the contracts of one network said; never asks the chain.
 
     `addresses` and `topics` are lower case: what `eth_getLogs` is asked for. `selectors` are the
@@ -194,13 +194,13 @@ def _call(made_by: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
 
 def _routes(contract: Contract) -> dict[str, _Route]:
     """Return what is made of each event, by its first topic."""
-    by_topic: dict[str, list[Speech]] = {}
+    by_topic: dict[str, list[ContractVocabulary]] = {}
     for speech in contract.events:
         by_topic.setdefault(speech.signature.digest, []).append(speech)
     return {topic: _route(speeches) for topic, speeches in by_topic.items()}
 
 
-def _route(speeches: Sequence[Speech]) -> _Route:
+def _route(speeches: Sequence[ContractVocabulary]) -> _Route:
     name = speeches[0].signature.name
     if len(speeches) == 1:
         compiled = speeches[0].compiled
@@ -208,7 +208,7 @@ def _route(speeches: Sequence[Speech]) -> _Route:
     return _Route(_told_apart(speeches), _MANY, name)
 
 
-def _told_apart(speeches: Sequence[Speech]) -> Callable[[Log], list[DomainEvent]]:
+def _told_apart(speeches: Sequence[ContractVocabulary]) -> Callable[[Log], list[DomainEvent]]:
     """Return the reader of events of one first topic, by topics and length (case 64)."""
     known = {
         (1 + sum(given.indexed for given in signature.inputs), compiled.digits): compiled

@@ -2,12 +2,12 @@
 
 from copy import copy
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.domain.coverage import Scope
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.coverage import IngestScope
 from oracle.domain.ids import Address
 
 
-def part_of(reader: Reader, scope: Scope) -> Reader:
+def part_of(reader: EventReader, scope: IngestScope) -> EventReader:
     """Return a reader that asks for this scope only, and understands all that the whole one does.
 
     It is for fetching: what it fetched is folded by the whole reader.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from oracle.chain.decode.abi import Signature
+from oracle.chain.decode.abi import AbiSignature
 from oracle.domain.events.network_events import DomainEvent
 
 # What a field is made of where it is no argument: of the transaction of a call.
@@ -36,7 +36,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EventMapping:
     """One thing that an event or a call says, where its arguments are as `when` says.
 
     `key` is where it stands in the file. `says` None: nothing, and that is known. `when` lists
@@ -62,7 +62,7 @@ class Enum:
     otherwise: str | None
 
 
-class Compiled(NamedTuple):
+class CompiledMapping(NamedTuple):
     """A reader of one event or function: it returns an event of ours, or a list where `many`.
 
     It raises ValueError for what cannot be read. `digits`: how long the data of such a log is,
@@ -74,12 +74,12 @@ class Compiled(NamedTuple):
     digits: int | None
 
 
-class Speech(NamedTuple):
+class ContractVocabulary(NamedTuple):
     """An event or a function with all that it may say, in order, and what reads it."""
 
-    signature: Signature
-    readings: tuple[Reading, ...]
-    compiled: Compiled
+    signature: AbiSignature
+    readings: tuple[EventMapping, ...]
+    compiled: CompiledMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,14 @@ class Contract:
     """
 
     name: str
-    events: tuple[Speech, ...]
-    calls: tuple[Speech, ...]
+    events: tuple[ContractVocabulary, ...]
+    calls: tuple[ContractVocabulary, ...]
     address: str | None = None
     start_block: int | None = None
     is_proxy: bool = False
 
     @property
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[EventMapping]:
         """Every reading of it."""
         return [reading for speech in (*self.events, *self.calls) for reading in speech.readings]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from oracle.chain.decode.abi import Signature
+from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.field_bounds import (
     KNOWN,
     Given,
@@ -21,7 +21,7 @@ from oracle.chain.decode.log_decoder import (
     CALL_PARTS,
     LOG_PARTS,
     POSITION,
-    Plan,
+    DecoderPlan,
     call_position,
     log_position,
     plan_of,
@@ -29,7 +29,7 @@ from oracle.chain.decode.log_decoder import (
 )
 from oracle.chain.decode.record_filler import filled
 from oracle.chain.profiles.enum_mapping import WORDS, word_of
-from oracle.chain.profiles.profile import Compiled, Enum, Literal, Reading, Value
+from oracle.chain.profiles.profile import CompiledMapping, Enum, EventMapping, Literal, Value
 from oracle.chain.profiles.value_paths import Inputs, hint
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import DomainEvent
@@ -42,20 +42,24 @@ class Compiler:
     enums: Mapping[str, Enum]
     faults: list[str] = field(default_factory=list)
 
-    def event(self, signature: Signature, readings: Sequence[Reading]) -> Compiled | None:
+    def event(
+        self, signature: AbiSignature, readings: Sequence[EventMapping]
+    ) -> CompiledMapping | None:
         """Return the reader of logs of this event; None where there is a fault."""
         return self._compiled(signature, readings, plan_of)
 
-    def call(self, signature: Signature, readings: Sequence[Reading]) -> Compiled | None:
+    def call(
+        self, signature: AbiSignature, readings: Sequence[EventMapping]
+    ) -> CompiledMapping | None:
         """Return the reader of calls of this function; None where there is a fault."""
         return self._compiled(signature, readings, plan_of_call)
 
     def _compiled(
         self,
-        signature: Signature,
-        readings: Sequence[Reading],
-        planned: Callable[[Signature], Plan],
-    ) -> Compiled | None:
+        signature: AbiSignature,
+        readings: Sequence[EventMapping],
+        planned: Callable[[AbiSignature], DecoderPlan],
+    ) -> CompiledMapping | None:
         faults_before = len(self.faults)
         try:
             plan = planned(signature)
@@ -70,10 +74,10 @@ class Compiler:
         plan.known |= {**POSITION, **KNOWN, **text.known}
         opening = LOG_PARTS if plan.is_log else CALL_PARTS
         read = plan.compiled(signature.name, "log", [opening], lines)
-        return Compiled(read, many, plan.digits)
+        return CompiledMapping(read, many, plan.digits)
 
 
-def _always(reading: Reading) -> bool:
+def _always(reading: EventMapping) -> bool:
     return reading.says is not None and not (reading.when or reading.unless)
 
 
@@ -82,14 +86,14 @@ class _Text:
     """The lines of one reader as they are made, and what the names in them mean."""
 
     compiler: Compiler
-    plan: Plan
+    plan: DecoderPlan
     inputs: Inputs
     known: dict[str, Any] = field(default_factory=dict)
 
-    def one(self, reading: Reading) -> list[str]:
+    def one(self, reading: EventMapping) -> list[str]:
         return [*self._made(reading, "made", "0"), "return made"]
 
-    def several(self, readings: Sequence[Reading]) -> list[str]:
+    def several(self, readings: Sequence[EventMapping]) -> list[str]:
         """Say everything that holds, in order; where nothing does, it cannot be read."""
         lines = ["said, holds = [], False"]
         for number, reading in enumerate(readings):
@@ -100,7 +104,7 @@ class _Text:
         refusal = "raise Malformed('no reading holds for its values')"
         return [*lines, f"if not holds: {refusal}", "return said"]
 
-    def _made(self, reading: Reading, made: str, sub: str) -> list[str]:
+    def _made(self, reading: EventMapping, made: str, sub: str) -> list[str]:
         kind = reading.says
         if kind is None:
             raise ValueError(f"{reading.key} says nothing, and makes nothing")
@@ -110,7 +114,7 @@ class _Text:
         self.known |= known
         return lines
 
-    def _values(self, reading: Reading, kind: type[DomainEvent]) -> dict[str, str]:
+    def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, str]:
         """Return the expression of every field of ours that the reading fills."""
         wanted = {own.name: own for own in fields(kind) if own.name not in {"at", "time"}}
         values = {own.name: "None" for own in wanted.values() if own.default is MISSING}
@@ -153,7 +157,7 @@ class _Text:
         self.known[name] = meaning
         return name
 
-    def _condition(self, reading: Reading) -> str:
+    def _condition(self, reading: EventMapping) -> str:
         tests = [
             *(self._test(reading, "when", path, those) for path, those in reading.when.items()),
             *(
@@ -163,7 +167,9 @@ class _Text:
         ]
         return " and ".join(tests) or "True"
 
-    def _test(self, reading: Reading, what: str, path: str, literals: Sequence[Literal]) -> str:
+    def _test(
+        self, reading: EventMapping, what: str, path: str, literals: Sequence[Literal]
+    ) -> str:
         try:
             given = self.inputs.argument(path)
             for literal in literals:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from oracle.chain.decode.abi import Signature, listed
+from oracle.chain.decode.abi import AbiSignature, listed
 from oracle.chain.decode.fragments import fragment
 from oracle.chain.profiles.event_mappings import readings_of
-from oracle.chain.profiles.profile import Contract, Speech
+from oracle.chain.profiles.profile import Contract, ContractVocabulary
 from oracle.chain.profiles.profile_compiler import Compiler
 from oracle.chain.profiles.toml_tables import Faults, Settings, Table
 from oracle.chain.profiles.value_paths import hint
@@ -59,7 +59,7 @@ class _Abi:
     """The signatures of one contract, events and functions."""
 
     key: str
-    known: Mapping[str, list[Signature]]
+    known: Mapping[str, list[AbiSignature]]
 
     def read(self, written: object, place: Place) -> None:
         """Take in signatures as text, and files of JSON ABIs."""
@@ -86,14 +86,14 @@ class _Abi:
         for what, known in self.known.items():
             known.extend(listed(entries, what))
 
-    def named(self, what: str, name: str) -> list[Signature]:
+    def named(self, what: str, name: str) -> list[AbiSignature]:
         """Return those of this name or full signature, also where only `indexed` differs."""
         return [each for each in self.known[what] if name in (each.name, each.text)]
 
 
-def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[Speech]:
+def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[ContractVocabulary]:
     """Return what is read of events or functions; those without a reading left are not."""
-    found: list[Speech] = []
+    found: list[ContractVocabulary] = []
     for name, rows in written.items():
         key = f"{abi.key}.{_TABLES[what]}.{name}"
         signatures = abi.named(what, name)
@@ -110,14 +110,14 @@ def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[Speech
                 compile_(signature, ruled_out)
             compiled = compile_(signature, readings) if readings else None
             if compiled is not None:
-                found.append(Speech(signature, tuple(readings), compiled))
+                found.append(ContractVocabulary(signature, tuple(readings), compiled))
     return found
 
 
 _TABLES = {"event": "events", "function": "calls"}
 
 
-def _complain_of_twins(key: str, events: Sequence[Speech], faults: Faults) -> None:
+def _complain_of_twins(key: str, events: Sequence[ContractVocabulary], faults: Faults) -> None:
     """Logs of one first topic are told apart by their topics and the length of their data."""
     seen: dict[tuple[object, ...], str] = {}
     for signature, _, compiled in events:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from oracle.chain.decode.abi import Signature
+from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.profiles.profile import Contract, Literal, Profile
 from oracle.chain.profiles.profile_compiler import Compiler
 from oracle.chain.profiles.profile_contracts import Place, contract_of
@@ -122,5 +122,5 @@ def _identity(
     return name if _BARE.get(name) == digest else f"{name} {digest}"
 
 
-def _told(signature: Signature) -> list[object]:
+def _told(signature: AbiSignature) -> list[object]:
     return [signature.name, [[p.name, p.kind, p.indexed] for p in signature.inputs]]

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from oracle.chain.decode.abi import Parameter, Signature
+from oracle.chain.decode.abi import AbiSignature, Parameter
 from oracle.chain.decode.call_arguments import array_of
 from oracle.chain.decode.field_bounds import Given
-from oracle.chain.decode.log_decoder import Plan
+from oracle.chain.decode.log_decoder import DecoderPlan
 from oracle.chain.profiles.profile import AMOUNT, SENDER, Value
 
 _OF_A_CALL = {SENDER: Given("log.sender", "address"), AMOUNT: Given("log.value", "uint256")}
@@ -17,8 +17,8 @@ _OF_A_CALL = {SENDER: Given("log.sender", "address"), AMOUNT: Given("log.value",
 class Inputs:
     """What there is to take of one event or function, and the expressions of it."""
 
-    signature: Signature
-    plan: Plan
+    signature: AbiSignature
+    plan: DecoderPlan
 
     def taken(self, value: Value) -> Given:
         """Return what a value takes.

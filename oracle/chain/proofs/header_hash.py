@@ -11,7 +11,7 @@ from oracle.chain.proofs.rlp import encoded_bytes, encoded_int, encoded_list
 from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
-class HeaderAnswer(msgspec.Struct, rename="camel"):
+class HeaderResponse(msgspec.Struct, rename="camel"):
     """All of a header that is hashed, as `eth_getBlockByNumber` gives it."""
 
     number: Quantity
@@ -39,7 +39,7 @@ class HeaderAnswer(msgspec.Struct, rename="camel"):
     requests_hash: Hex32 | None = None
 
 
-def header_hash(header: HeaderAnswer) -> str:
+def header_hash(header: HeaderResponse) -> str:
     """Return the hash, `0x` hex, that a block with this header has.
 
     Raises:

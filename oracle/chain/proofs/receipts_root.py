@@ -12,7 +12,7 @@ import msgspec
 from oracle.chain.proofs.bloom import bloom, mask, written
 from oracle.chain.proofs.merkle_trie import root
 from oracle.chain.proofs.rlp import encoded_int, list_head, string_head
-from oracle.rpc.responses import Hex20, Hex32, LogAnswer, Quantity
+from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
 # Legacy, access list, dynamic fee, blob, set code; of others the fields are not known.
 KNOWN_TYPES = range(5)
@@ -31,7 +31,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
     transaction_hash: Hex32
     transaction_index: Quantity
     cumulative_gas_used: Quantity
-    logs: list[LogAnswer]
+    logs: list[LogResponse]
     type: Quantity = "0x0"
     # The one or the other: before Byzantium the state's root stood in place of the status.
     status: Quantity | None = None

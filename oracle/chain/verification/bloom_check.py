@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 from oracle.chain.log_filter import Filter
 from oracle.chain.proofs.bloom import mask, may_log
-from oracle.chain.verification.calibration import Trait, Trust
-from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.header_check import may_hold_all
 from oracle.chain.verification.window_check import (
-    Ascent,
     Contradiction,
     ContradictionError,
     OmissionError,
-    Reached,
+    VerifiedRange,
+    WindowCheck,
 )
 from oracle.domain.logs import Log
 from oracle.domain.verification import Level
 
 # Asks an endpoint other than the named one for the logs of a block; None: there is none.
-Elsewhere = Callable[[str, Sealed], list[Log] | None]
+Elsewhere = Callable[[str, FullHeader], list[Log] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Blooms:
     """What blooms say about the logs of one filter."""
 
     wanted: Filter
-    trust: Trust
+    trust: Calibration
     elsewhere: Elsewhere
     _addresses: tuple[int, ...] = field(init=False)
     _topics: tuple[int, ...] = field(init=False)
@@ -39,16 +39,16 @@ class Blooms:
         object.__setattr__(self, "_addresses", tuple(map(mask, sorted(self.wanted.addresses))))
         object.__setattr__(self, "_topics", tuple(map(mask, sorted(self.wanted.topics))))
 
-    def may_hide(self, one: Sealed) -> bool:
+    def may_hide(self, one: FullHeader) -> bool:
         """Tell whether to doubt that a block has no logs of ours.
 
         Of a chain that has no blooms nothing excludes them: there every block is doubted.
         """
-        if not self.trust.has(Trait.BLOOM):
-            return self.trust.is_refuted(Trait.BLOOM)
+        if not self.trust.has(HeaderFeature.BLOOM):
+            return self.trust.is_refuted(HeaderFeature.BLOOM)
         return one.bloom is None or self._may_log(one.bloom)
 
-    def sift(self, ascent: Ascent, reached: Reached) -> None:
+    def sift(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
         """Raise the blocks whose blooms agree with what was found.
 
         Raises:
@@ -60,20 +60,22 @@ class Blooms:
             if bits is None:
                 continue
             if not may_hold_all(bits, logs):
-                if reached.is_proven(one.block.number) and self.trust.has(Trait.HEADER):
+                if reached.is_proven(one.block.number) and self.trust.has(HeaderFeature.HEADER):
                     # The log is there, and the header is the block's: its bloom is wrong.
-                    self.trust.demote(Trait.BLOOM, f"block {one.block.hash} has logs beside it")
+                    self.trust.demote(
+                        HeaderFeature.BLOOM, f"block {one.block.hash} has logs beside it"
+                    )
                     return
-                if not self.trust.is_accepted(Trait.BLOOM, one.block.hash):
+                if not self.trust.is_accepted(HeaderFeature.BLOOM, one.block.hash):
                     words = "its bloom does not know a log that was given"
                     said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
                     raise ContradictionError(
-                        ascent.name, Contradiction(Trait.BLOOM, one, words, said)
+                        ascent.name, Contradiction(HeaderFeature.BLOOM, one, words, said)
                     )
         for one in ascent.blocks:
             self._raise(ascent, one, reached)
 
-    def _raise(self, ascent: Ascent, one: Sealed, reached: Reached) -> None:
+    def _raise(self, ascent: WindowCheck, one: FullHeader, reached: VerifiedRange) -> None:
         number, bits = one.block.number, one.bloom
         if bits is None or reached.is_proven(number) or not ascent.is_whole:
             return

@@ -1,7 +1,7 @@
 """Which of a chain's seals are worth anything: believed only after proof, and no longer (3.9).
 
 Blooms are zero on some chains, receipts roots made up on others (chain.md 0, finding 3). One chain
-has one `Trust`; what it has found out is kept from run to run.
+has one `Calibration`; what it has found out is kept from run to run.
 """
 
 import time
@@ -13,7 +13,7 @@ from threading import Lock, RLock
 import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, Refusal
-from oracle.rpc.endpoints.facts import DAY, FactKeeper
+from oracle.rpc.endpoints.facts import DAY, CapabilityStore
 from oracle.telemetry.verify_metrics import DEMOTED, TRUST
 
 # So many blocks with logs must be right; or so many wrong, and none right, of all that was
@@ -29,7 +29,7 @@ _WITNESSES = 2
 _CHAIN = ""
 
 
-class Trait(StrEnum):
+class HeaderFeature(StrEnum):
     """What a header says of its block, and a signature of who sent a transaction."""
 
     BLOOM = "bloom"
@@ -39,7 +39,7 @@ class Trait(StrEnum):
     SENDER = "sender"
 
 
-for _trait in Trait:
+for _trait in HeaderFeature:
     # Alerts see a zero before the first.
     DEMOTED.labels(_trait)
 
@@ -64,7 +64,7 @@ class _State:
 
 
 @dataclass(slots=True)
-class Trust:
+class Calibration:
     """Counts samples, and forgets a trait that the chain does not have; used by several threads.
 
     A seal that comes out right of twenty blocks is no accident: who contradicts it afterwards, or
@@ -72,37 +72,37 @@ class Trust:
     """
 
     clock: Callable[[], float] = time.monotonic
-    keeper: FactKeeper | None = None
+    keeper: CapabilityStore | None = None
     # Held while the newest blocks are looked through: whoever comes meanwhile waits for it.
     scanning: Lock = field(default_factory=Lock, repr=False)
-    _states: dict[Trait, _State] = field(default_factory=dict)
+    _states: dict[HeaderFeature, _State] = field(default_factory=dict)
     # What each endpoint said against a seal, by trait and block.
-    _doubts: dict[tuple[Trait, str], dict[str, str]] = field(default_factory=dict)
+    _doubts: dict[tuple[HeaderFeature, str], dict[str, str]] = field(default_factory=dict)
     # The blocks that an operator takes as they are given, though a seal of theirs is wrong.
-    _accepted: set[tuple[Trait, str]] = field(default_factory=set)
+    _accepted: set[tuple[HeaderFeature, str]] = field(default_factory=set)
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
 
     def __post_init__(self) -> None:
         kept = {} if self.keeper is None else self.keeper.recall(_CHAIN)
-        for trait in Trait:
+        for trait in HeaderFeature:
             said = kept.get(_key(trait))
             tried_at = self.clock() if said == "wrong" else None
             self._states[trait] = _State(is_proven=said == "right", tried_at=tried_at)
             self._show(trait)
         self._recall_refusals(kept)
 
-    def has(self, trait: Trait) -> bool:
+    def has(self, trait: HeaderFeature) -> bool:
         """Tell whether this was proven of the chain, and never taken back since."""
         with self._lock:
             return self._states[trait].is_proven
 
-    def is_refuted(self, trait: Trait) -> bool:
+    def is_refuted(self, trait: HeaderFeature) -> bool:
         """Tell whether the chain was found not to have this."""
         with self._lock:
             return self._states[trait].tried_at is not None
 
-    def is_open(self, trait: Trait) -> bool:
+    def is_open(self, trait: HeaderFeature) -> bool:
         """Tell whether samples are wanted: neither proven, nor found wrong of late."""
         with self._lock:
             state = self._states[trait]
@@ -110,11 +110,11 @@ class Trust:
                 self._states[trait] = state = _State()
             return state.tried_at is None and not state.is_proven
 
-    def is_any_open(self, traits: Iterable[Trait]) -> bool:
+    def is_any_open(self, traits: Iterable[HeaderFeature]) -> bool:
         """Tell whether samples are wanted for one of these."""
         return any(self.is_open(trait) for trait in traits)
 
-    def wants_scan(self, traits: Iterable[Trait]) -> bool:
+    def wants_scan(self, traits: Iterable[HeaderFeature]) -> bool:
         """Tell whether to look through the newest blocks for samples now; see `scanned`."""
         with self._lock:
             at = self._scanned_at
@@ -125,12 +125,12 @@ class Trust:
         """Note that the newest blocks were looked through."""
         self._scanned_at = self.clock()
 
-    def is_new(self, block_hash: str, traits: Iterable[Trait]) -> bool:
+    def is_new(self, block_hash: str, traits: Iterable[HeaderFeature]) -> bool:
         """Tell whether this block was no sample yet of something that samples are wanted for."""
         with self._lock:
             return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in traits)
 
-    def judge(self, block_hash: str, found: Mapping[Trait, bool]) -> None:
+    def judge(self, block_hash: str, found: Mapping[HeaderFeature, bool]) -> None:
         """Take one sample in: which traits of a block with logs came out right, by anyone."""
         with self._lock:
             for trait, is_right in found.items():
@@ -147,7 +147,7 @@ class Trust:
                 if self.is_open(trait) and not state.right and len(state.wrong) >= SAMPLES:
                     self.demote(trait, f"none of {len(state.wrong)} blocks with logs makes it")
 
-    def doubt(self, trait: Trait, block_hash: str, endpoint: str, said: str) -> bool:
+    def doubt(self, trait: HeaderFeature, block_hash: str, endpoint: str, said: str) -> bool:
         """Note that an endpoint contradicted a proven trait; tell whether the trait is lost now.
 
         It is, where a second endpoint says the very same of the block: then it is not a lie, but
@@ -167,24 +167,24 @@ class Trust:
         with self._lock:
             self._doubts.clear()
 
-    def hold(self, trait: Trait) -> None:
+    def hold(self, trait: HeaderFeature) -> None:
         """Take a trait for proven: a block was refused by it, and nobody has explained that."""
         with self._lock:
             if not self._states[trait].is_proven:
                 self._states[trait] = _State(is_proven=True)
                 self._show(trait)
 
-    def accept(self, trait: Trait, block_hash: str) -> None:
+    def accept(self, trait: HeaderFeature, block_hash: str) -> None:
         """Let a block pass though this seal of its is wrong: an operator has said so."""
         with self._lock:
             self._accepted.add((trait, block_hash))
 
-    def is_accepted(self, trait: Trait, block_hash: str) -> bool:
+    def is_accepted(self, trait: HeaderFeature, block_hash: str) -> bool:
         """Tell whether an operator lets this block pass."""
         with self._lock:
             return (trait, block_hash) in self._accepted
 
-    def demote(self, trait: Trait, why: str) -> None:
+    def demote(self, trait: HeaderFeature, why: str) -> None:
         """Believe this trait no more, until samples are taken again."""
         with self._lock:
             was_proven = self._states[trait].is_proven
@@ -199,32 +199,34 @@ class Trust:
 
     def _recall_refusals(self, kept: Mapping[str, str]) -> None:
         """Hold on to what a block was refused by, and to what an operator has accepted."""
-        if REFUSAL in kept and (check := Refusal.from_json(kept[REFUSAL]).check) in set(Trait):
-            self.hold(Trait(check))
+        if REFUSAL in kept and (check := Refusal.from_json(kept[REFUSAL]).check) in set(
+            HeaderFeature
+        ):
+            self.hold(HeaderFeature(check))
         for name in kept:
             check, _, block_hash = name.removeprefix(ACCEPTED).partition(" ")
-            if name.startswith(ACCEPTED) and check in set(Trait):
-                self.accept(Trait(check), block_hash)
+            if name.startswith(ACCEPTED) and check in set(HeaderFeature):
+                self.accept(HeaderFeature(check), block_hash)
 
-    def _is_seen(self, trait: Trait, block_hash: str) -> bool:
+    def _is_seen(self, trait: HeaderFeature, block_hash: str) -> bool:
         state = self._states[trait]
         return block_hash in state.right or block_hash in state.wrong
 
-    def _count(self, trait: Trait, block_hash: str, *, is_right: bool) -> None:
+    def _count(self, trait: HeaderFeature, block_hash: str, *, is_right: bool) -> None:
         state = self._states[trait]
         (state.right if is_right else state.wrong).add(block_hash)
         if len(state.right) >= SAMPLES:
             self._states[trait] = _State(is_proven=True)
             self._keep(trait, "right", DAY)
 
-    def _keep(self, trait: Trait, said: str, seconds: float) -> None:
+    def _keep(self, trait: HeaderFeature, said: str, seconds: float) -> None:
         self._show(trait)
         if self.keeper is not None:
             self.keeper.keep(_CHAIN, _key(trait), said, seconds)
 
-    def _show(self, trait: Trait) -> None:
+    def _show(self, trait: HeaderFeature) -> None:
         TRUST.labels(trait).set(self._states[trait].number())
 
 
-def _key(trait: Trait) -> str:
+def _key(trait: HeaderFeature) -> str:
     return f"trust_{trait}"

@@ -7,14 +7,14 @@ from itertools import pairwise
 import msgspec
 import structlog
 
-from oracle.chain.proofs.header_hash import HeaderAnswer
+from oracle.chain.proofs.header_hash import HeaderResponse
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.client import Endpoint
 from oracle.rpc.headers import take_newest
 from oracle.rpc.replies import decoder_of
-from oracle.rpc.responses import SealedAnswer, block_ref
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.responses import FullHeaderResponse, block_ref
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 
 _METHOD = "eth_getBlockByNumber"
@@ -28,11 +28,11 @@ class _Hashed(msgspec.Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class FullHeader:
     """A block and what its header says of its content; None where the chain does not say it."""
 
     block: BlockRef
-    answer: SealedAnswer = field(repr=False)
+    answer: FullHeaderResponse = field(repr=False)
 
     @property
     def bloom(self) -> int | None:
@@ -63,10 +63,10 @@ class Sealed:
         return not self.is_without_transactions and bytes(self.answer.transactions) != b"[]"
 
     @property
-    def whole_header(self) -> HeaderAnswer | None:
+    def whole_header(self) -> HeaderResponse | None:
         """Every field that the hash is made of; None where one is missing."""
         try:
-            return msgspec.convert(self.answer, HeaderAnswer, from_attributes=True)
+            return msgspec.convert(self.answer, HeaderResponse, from_attributes=True)
         except msgspec.ValidationError:
             return None
 
@@ -89,7 +89,7 @@ def _text(written: object) -> str:
 
 def sealed(
     endpoint: Endpoint, numbers: Iterable[int], *, full: bool = False
-) -> list[Sealed | None]:
+) -> list[FullHeader | None]:
     """Return the blocks of these heights, None for each that the endpoint does not have.
 
     `full`: with their transactions, and not only with the hashes of those.
@@ -100,50 +100,50 @@ def sealed(
     asked = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), full] for number in asked]
     try:
-        answers = endpoint.batch(_METHOD, params, SealedAnswer)
-    except EndpointError as error:
-        if error.kind is not Kind.TOO_LARGE or not full:
+        answers = endpoint.batch(_METHOD, params, FullHeaderResponse)
+    except RpcError as error:
+        if error.kind is not ErrorKind.TOO_LARGE or not full:
             raise
         answers = [_with_transactions(endpoint, number) for number in asked]
-    found: list[Sealed | None] = []
+    found: list[FullHeader | None] = []
     for number, answer in zip(asked, answers, strict=True):
         block = None if answer is None else block_ref(endpoint.name, answer)
         if block is not None and block.number != number:
-            raise EndpointError(endpoint.name, Kind.INVALID, f"another block for {number}")
-        found.append(None if block is None or answer is None else Sealed(block, answer))
+            raise RpcError(endpoint.name, ErrorKind.INVALID, f"another block for {number}")
+        found.append(None if block is None or answer is None else FullHeader(block, answer))
     return found
 
 
-def _with_transactions(endpoint: Endpoint, number: int) -> SealedAnswer | None:
+def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | None:
     """Return a block with its transactions, one by one where they are more than one answer holds.
 
     Raises:
         EndpointError: no usable answer, or a transaction that it does not have.
     """
     try:
-        return endpoint.call(_METHOD, [hex(number), True], SealedAnswer)
-    except EndpointError as error:
-        if error.kind is not Kind.TOO_LARGE:
+        return endpoint.call(_METHOD, [hex(number), True], FullHeaderResponse)
+    except RpcError as error:
+        if error.kind is not ErrorKind.TOO_LARGE:
             raise
     WINDOW_SPLITS.labels("one block's transactions").inc()
     structlog.get_logger().info(
         "block_read_by_transaction", endpoint=endpoint.name, block=number, what="transactions"
     )
-    answer = endpoint.call(_METHOD, [hex(number), False], SealedAnswer)
+    answer = endpoint.call(_METHOD, [hex(number), False], FullHeaderResponse)
     if answer is None:
         return None
     params = [
-        [tx_hash] for tx_hash in Sealed(block_ref(endpoint.name, answer), answer).tx_hashes()
+        [tx_hash] for tx_hash in FullHeader(block_ref(endpoint.name, answer), answer).tx_hashes()
     ]
     sent = endpoint.batch("eth_getTransactionByHash", params, dict[str, object])
     if None in sent:
         words = f"transactions of block {number} are gone, or not there yet"
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
     answer.transactions = msgspec.Raw(msgspec.json.encode(sent))
     return answer
 
 
-def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, Sealed]:
+def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
     """Return the blocks of these heights, which the endpoint must have.
 
     Raises:
@@ -153,11 +153,11 @@ def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, Sealed]:
     known = {one.block.number: one for one in sealed(endpoint, asked) if one is not None}
     for number in asked:
         if number not in known:
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {number}")
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
     return known
 
 
-def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> list[Sealed]:
+def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> list[FullHeader]:
     """Return the blocks of the range, each the parent of the next; see `sealed` for `full`.
 
     Heights that the chain skipped are left out: only where the block after them names the block
@@ -169,20 +169,20 @@ def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> li
     found = sealed(endpoint, range(blocks.first, blocks.last + 1), full=full)
     chain = [one for one in found if one is not None]
     if not chain:
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {blocks.last}")
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.last}")
     for parent, child in pairwise(chain):
         if child.block.parent_hash != parent.block.hash:
             missing = child.block.number - 1 > parent.block.number
-            kind = Kind.NOT_THERE if missing else Kind.INVALID
+            kind = ErrorKind.NOT_THERE if missing else ErrorKind.INVALID
             words = f"block {child.block.number} does not follow block {parent.block.number}"
-            raise EndpointError(endpoint.name, kind, words)
+            raise RpcError(endpoint.name, kind, words)
     return chain
 
 
-def newest(endpoint: Endpoint) -> Sealed | None:
+def newest(endpoint: Endpoint) -> FullHeader | None:
     """Return the newest block as the endpoint showed it when its head was last looked at.
 
     Good for the window right after it, not for a second try: it is given once.
     """
     answer = take_newest(endpoint)
-    return None if answer is None else Sealed(block_ref(endpoint.name, answer), answer)
+    return None if answer is None else FullHeader(block_ref(endpoint.name, answer), answer)

@@ -6,13 +6,13 @@ from oracle.chain.log_filter import Filter
 from oracle.chain.proofs.bloom import bloom, mask, may_log
 from oracle.chain.proofs.header_hash import header_hash
 from oracle.chain.proofs.receipts_root import receipts_root
-from oracle.chain.verification.calibration import Trait
-from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.calibration import HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.receipt_fetch import Receipts
 from oracle.domain.logs import Log
 
 
-def hash_of(one: Sealed) -> str:
+def hash_of(one: FullHeader) -> str:
     """Return the hash that this header makes; nothing where it is not whole, or not readable."""
     whole = one.whole_header
     try:
@@ -21,7 +21,7 @@ def hash_of(one: Sealed) -> str:
         return "unwritable"
 
 
-def is_hashed_right(one: Sealed) -> bool:
+def is_hashed_right(one: FullHeader) -> bool:
     """Tell whether the header, whole as it must be, makes the block's hash."""
     return hash_of(one) == one.block.hash
 
@@ -34,16 +34,16 @@ def root_of(given: Receipts) -> str:
         return "unwritable"
 
 
-def judged(one: Sealed, given: Receipts) -> dict[Trait, bool]:
+def judged(one: FullHeader, given: Receipts) -> dict[HeaderFeature, bool]:
     """Return which traits of a block with logs come out right of its receipts."""
     try:
         bits = bloom(log for receipt in given for log in receipt.logs)
     except ValueError:
         bits = -1
     return {
-        Trait.RECEIPTS: root_of(given) == one.receipts_root,
-        Trait.BLOOM: bits == one.bloom,
-        Trait.HEADER: is_hashed_right(one),
+        HeaderFeature.RECEIPTS: root_of(given) == one.receipts_root,
+        HeaderFeature.BLOOM: bits == one.bloom,
+        HeaderFeature.HEADER: is_hashed_right(one),
     }
 
 

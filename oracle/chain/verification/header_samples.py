@@ -7,14 +7,14 @@ is wrong is asked of another endpoint: who gave it may have lied, and the chain 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.verification.calibration import SAMPLES, Trait, Trust
-from oracle.chain.verification.full_headers import Sealed, sealed
+from oracle.chain.verification.calibration import SAMPLES, Calibration, HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader, sealed
 from oracle.chain.verification.header_check import judged
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import is_complete
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import EveryHabit
-from oracle.rpc.rpc_errors import EndpointError
+from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
+from oracle.rpc.rpc_errors import RpcError
 
 # Samples are fetched so many at a time: most often the first ones tell.
 _SAMPLED_TOGETHER = 10
@@ -24,15 +24,15 @@ _SCANNED, _SCANNED_WHOLE = 100, 40
 _PLACES = 4
 
 # Which of a block's traits came out right.
-Found = dict[Trait, bool]
+Found = dict[HeaderFeature, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Fills one `Trust`."""
+    """Fills one `Calibration`."""
 
-    trust: Trust
-    habits: EveryHabit
+    trust: Calibration
+    habits: LimitsByEndpoint
     # Who may be asked besides the endpoint of this name; each is known to be on our chain.
     others: Callable[[str], Iterable[Endpoint]]
     # Called with an endpoint and what it was found out by.
@@ -41,10 +41,10 @@ class Sampler:
     reads_whole: bool = False
 
     @property
-    def traits(self) -> frozenset[Trait]:
+    def traits(self) -> frozenset[HeaderFeature]:
         """What there is to prove of the chain."""
-        kinds = {Trait.RECEIPTS, Trait.BLOOM, Trait.HEADER}
-        return frozenset(kinds | {Trait.TRANSACTIONS} if self.reads_whole else kinds)
+        kinds = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
+        return frozenset(kinds | {HeaderFeature.TRANSACTIONS} if self.reads_whole else kinds)
 
     def scan(self, endpoint: Endpoint) -> None:
         """Take samples of the newest blocks, and of older ones where those are too few.
@@ -67,13 +67,13 @@ class Sampler:
                     break
                 try:
                     self._look_at(endpoint, place, _SAMPLED_TOGETHER)
-                except EndpointError:
+                except RpcError:
                     # Who has forgotten the beginning may be good for what is new.
                     break
             self.trust.conclude()
             self.trust.scanned()
 
-    def learn(self, endpoint: Endpoint, blocks: Iterable[Sealed]) -> None:
+    def learn(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
         """Take samples of blocks that came by."""
         self._sample(endpoint, blocks, 2 * SAMPLES)
         self.trust.conclude()
@@ -87,7 +87,7 @@ class Sampler:
         chosen = [one for one in reversed(recent) if one and not one.is_without_transactions]
         self._sample(endpoint, chosen, most)
 
-    def _sample(self, endpoint: Endpoint, blocks: Iterable[Sealed], most: int) -> None:
+    def _sample(self, endpoint: Endpoint, blocks: Iterable[FullHeader], most: int) -> None:
         """Recompute what these blocks' headers say of their receipts, and remember what was right.
 
         An endpoint that gives no receipts shows nothing.
@@ -97,24 +97,26 @@ class Sampler:
             part = fresh[first : first + _SAMPLED_TOGETHER]
             try:
                 self._judge(endpoint, list(self._found(endpoint, part)))
-            except EndpointError:
+            except RpcError:
                 return
             if not self.trust.is_any_open(self.traits):
                 return
 
     def _found(
-        self, endpoint: Endpoint, blocks: Sequence[Sealed]
-    ) -> Iterator[tuple[Sealed, Found]]:
+        self, endpoint: Endpoint, blocks: Sequence[FullHeader]
+    ) -> Iterator[tuple[FullHeader, Found]]:
         """Yield the blocks with logs, and which traits come out right of their receipts."""
         for one, given in receipts(endpoint, self.habits.of(endpoint.name), blocks):
             if any(receipt.logs for receipt in given):
                 yield one, self._judged(one, given)
 
-    def _judged(self, one: Sealed, given: Receipts) -> Found:
+    def _judged(self, one: FullHeader, given: Receipts) -> Found:
         found = judged(one, given)
-        return {**found, Trait.TRANSACTIONS: is_complete(one)} if self.reads_whole else found
+        return (
+            {**found, HeaderFeature.TRANSACTIONS: is_complete(one)} if self.reads_whole else found
+        )
 
-    def _judge(self, endpoint: Endpoint, samples: Sequence[tuple[Sealed, Found]]) -> None:
+    def _judge(self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, Found]]) -> None:
         """Count samples; what is wrong of one is the chain's only if nobody shows it right."""
         wanted = [trait for trait in self.traits if self.trust.is_open(trait)]
         wrong = [one for one, found in samples if not all(found[trait] for trait in wanted)]
@@ -127,7 +129,7 @@ class Sampler:
             made = {trait: found[trait] or better.get(trait, False) for trait in found}
             self.trust.judge(one.block.hash, made)
 
-    def _elsewhere(self, than: Endpoint, blocks: Sequence[Sealed]) -> dict[str, Found]:
+    def _elsewhere(self, than: Endpoint, blocks: Sequence[FullHeader]) -> dict[str, Found]:
         """Return by hash what the first other endpoint that tells makes of the same blocks."""
         if not blocks:
             return {}
@@ -138,7 +140,7 @@ class Sampler:
                 theirs = sealed(other, numbers, full=self.reads_whole)
                 same = [one for one in theirs if one is not None and one.block.hash in ours]
                 return {one.block.hash: found for one, found in self._found(other, same)}
-            except EndpointError:
+            except RpcError:
                 continue
         return {}
 

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.verification.calibration import Trait
+from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.window_check import ContradictionError
 from oracle.domain.logs import Log
 from oracle.rpc.client import Endpoint
-from oracle.rpc.pool import Endpoints
-from oracle.rpc.rpc_errors import EndpointError
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import RpcError
 
 # What the root of the receipts is made of; where a log stands follows from their order alone.
 Content = Counter[tuple[str, tuple[str, ...], str]]
@@ -35,7 +35,7 @@ def made_up(given: Iterable[Log], true: Iterable[Log]) -> int:
 class Lies:
     """Quarantines who was proven wrong while windows are read."""
 
-    endpoints: Endpoints
+    endpoints: EndpointPool
     proves: Proves
 
     def weigh(self, endpoint: Endpoint, given: Sequence[Log], true: Sequence[Log]) -> None:
@@ -54,7 +54,7 @@ class Lies:
         """Ask those again who contradicted headers, now that `by` gave the same window whole."""
         for error in told:
             # A bloom says nothing certain.
-            if error.trait is not Trait.BLOOM and error.endpoint != by:
+            if error.trait is not HeaderFeature.BLOOM and error.endpoint != by:
                 self._look_again(error, by)
 
     def _look_again(self, error: ContradictionError, by: str) -> None:
@@ -66,5 +66,5 @@ class Lies:
         except ContradictionError as again:
             if (again.endpoint, again.trait) == (error.endpoint, error.trait):
                 self.endpoints.roll.convict(error.endpoint, f"{again.words}; asked twice")
-        except EndpointError:
+        except RpcError:
             return

@@ -9,26 +9,32 @@ from typing import TypeVar
 import structlog
 
 from oracle.chain.proofs.receipts_root import ProvenReceipt
-from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.full_headers import FullHeader
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import Habits
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.verify_metrics import WINDOW_SPLITS
 
 # Blocks in one batch: full ones come to a few megabytes.
 _TOGETHER = 25
 # Kinds of who has never given a block's receipts yet, which may mean that he never does.
-_NOT_SERVED = {Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.REFUSED, Kind.INVALID, Kind.NOT_THERE}
+_NOT_SERVED = {
+    ErrorKind.UNSUPPORTED,
+    ErrorKind.UNKNOWN,
+    ErrorKind.REFUSED,
+    ErrorKind.INVALID,
+    ErrorKind.NOT_THERE,
+}
 # Of who has given some: behind the address there may be another node, which serves less.
-_NOT_SERVED_NOW = {Kind.UNSUPPORTED, Kind.UNKNOWN}
+_NOT_SERVED_NOW = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 
 Answer = TypeVar("Answer")
 Receipts = list[ProvenReceipt]
 
 
 def receipts(
-    endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]
-) -> Iterator[tuple[Sealed, Receipts]]:
+    endpoint: Endpoint, habits: LearnedLimits, blocks: Sequence[FullHeader]
+) -> Iterator[tuple[FullHeader, Receipts]]:
     """Yield each block with its receipts, in order of execution; a few blocks at a time.
 
     Raises:
@@ -40,12 +46,14 @@ def receipts(
             yield block, _in_order(endpoint, block, given)
 
 
-def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list[Receipts]:
+def _given(
+    endpoint: Endpoint, habits: LearnedLimits, blocks: Sequence[FullHeader]
+) -> list[Receipts]:
     if habits.gives_receipts is not False:
         try:
             given = _of_blocks(endpoint, blocks)
-        except EndpointError as error:
-            if error.kind is Kind.TOO_LARGE:
+        except RpcError as error:
+            if error.kind is ErrorKind.TOO_LARGE:
                 return _in_parts(endpoint, habits, blocks)
             not_served = _NOT_SERVED_NOW if habits.gives_receipts else _NOT_SERVED
             if error.kind not in not_served:
@@ -58,7 +66,9 @@ def _given(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list
     return one_by_one
 
 
-def _in_parts(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> list[Receipts]:
+def _in_parts(
+    endpoint: Endpoint, habits: LearnedLimits, blocks: Sequence[FullHeader]
+) -> list[Receipts]:
     """Halve what is too large, down to the transactions of one block."""
     if len(blocks) > 1:
         half = len(blocks) // 2
@@ -75,32 +85,32 @@ def _in_parts(endpoint: Endpoint, habits: Habits, blocks: Sequence[Sealed]) -> l
     return [_one_by_one(endpoint, block)]
 
 
-def _of_blocks(endpoint: Endpoint, blocks: Sequence[Sealed]) -> list[Receipts]:
+def _of_blocks(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
     params = [[one.block.hash] for one in blocks]
     answers = endpoint.batch("eth_getBlockReceipts", params, Receipts)
     return [_there(endpoint, block, answer) for block, answer in zip(blocks, answers, strict=True)]
 
 
-def _one_by_one(endpoint: Endpoint, block: Sealed) -> Receipts:
+def _one_by_one(endpoint: Endpoint, block: FullHeader) -> Receipts:
     try:
         params = [[tx_hash] for tx_hash in block.tx_hashes()]
     except ValueError as error:
-        raise EndpointError(endpoint.name, Kind.INVALID, str(error)) from None
+        raise RpcError(endpoint.name, ErrorKind.INVALID, str(error)) from None
     if not params and not block.is_without_transactions:
         words = f"block {block.block.number} without its transactions"
-        raise EndpointError(endpoint.name, Kind.INVALID, words)
+        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     answers = endpoint.batch("eth_getTransactionReceipt", params, ProvenReceipt)
     return [_there(endpoint, block, answer) for answer in answers]
 
 
-def _there(endpoint: Endpoint, block: Sealed, answer: Answer | None) -> Answer:
+def _there(endpoint: Endpoint, block: FullHeader, answer: Answer | None) -> Answer:
     if answer is None:
         words = f"receipts of block {block.block.number} are gone, or not there yet"
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
     return answer
 
 
-def _in_order(endpoint: Endpoint, block: Sealed, given: Receipts) -> Receipts:
+def _in_order(endpoint: Endpoint, block: FullHeader, given: Receipts) -> Receipts:
     """Bring them in order of execution, and see that all are of this block."""
     try:
         places = [int(receipt.transaction_index, 16) for receipt in given]
@@ -110,7 +120,7 @@ def _in_order(endpoint: Endpoint, block: Sealed, given: Receipts) -> Receipts:
         by_place = dict(zip(places, given, strict=False))
         if sorted(by_place) != list(range(len(given))):
             words = f"receipts of block {block.block.number} with a gap"
-            raise EndpointError(endpoint.name, Kind.INVALID, words)
+            raise RpcError(endpoint.name, ErrorKind.INVALID, words)
         given = [by_place[place] for place in range(len(given))]
     return _counted_through(given)
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from oracle.chain.profiles.event_reader import Reader
-from oracle.chain.verification.verification_policy import Policy
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.verification import Level
-from oracle.rpc.endpoints.capabilities import EndpointFacts
+from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.range_sizer import FIRST_BLOCKS, MOST_WITH_HEADERS
 
 _BLOCKS = 1_000
@@ -40,7 +40,7 @@ class Costs:
         )
 
 
-def costs(reader: Reader, policy: Policy, facts: EndpointFacts | None) -> Costs:
+def costs(reader: EventReader, policy: VerificationPolicy, facts: Capabilities | None) -> Costs:
     """Return what this costs at an endpoint of these facts; None: one that serves everything.
 
     Asks nothing; that the chain's headers are proven already is taken for granted.
@@ -59,7 +59,7 @@ def costs(reader: Reader, policy: Policy, facts: EndpointFacts | None) -> Costs:
     )
 
 
-def _history(policy: Policy, *, by_hash: bool, watches: bool) -> int:
+def _history(policy: VerificationPolicy, *, by_hash: bool, watches: bool) -> int:
     if watches or policy.every_header:
         windows = _BLOCKS // MOST_WITH_HEADERS
         logs = _BLOCKS if policy.every_header and by_hash else 2 * windows

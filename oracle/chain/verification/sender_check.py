@@ -10,11 +10,11 @@ import msgspec
 
 from oracle.chain.proofs.transaction_sender import signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
-from oracle.chain.verification.calibration import Trait, Trust
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.window_check import ContradictionError
 from oracle.chain.watched_calls import Sent
 from oracle.domain.logs import Call
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.verify_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
 
 
@@ -23,8 +23,8 @@ class ForgeryError(ContradictionError):
 
     def __init__(self, endpoint: str, call: Call, words: str) -> None:
         said = f"block {call.block}: call {call.tx_hash}: {words}"
-        EndpointError.__init__(self, endpoint, Kind.INVALID, said)
-        self.number, self.trait = call.block, Trait.SENDER
+        RpcError.__init__(self, endpoint, ErrorKind.INVALID, said)
+        self.number, self.trait = call.block, HeaderFeature.SENDER
         self.block_hash = call.block_hash
         self.said = f"{call.tx_hash} {call.sender} {words}"
         VERIFY_FAILURES.labels(self.trait, endpoint).inc()
@@ -35,7 +35,7 @@ class Senders:
     """Sees the calls of one window, all of one endpoint; `unproven` are blocks with others."""
 
     endpoint: str
-    trust: Trust
+    trust: Calibration
     unproven: set[int] = field(default_factory=set)
 
     def see(self, call: Call, sent: Sent) -> None:
@@ -57,13 +57,13 @@ class Senders:
         elif found != call.sender:
             self._contradicted(call, f"signed by {found}, not by {call.sender}")
         else:
-            self.trust.judge(call.tx_hash, {Trait.SENDER: True})
+            self.trust.judge(call.tx_hash, {HeaderFeature.SENDER: True})
 
     def _contradicted(self, call: Call, words: str) -> None:
-        if self.trust.is_accepted(Trait.SENDER, call.block_hash):
+        if self.trust.is_accepted(HeaderFeature.SENDER, call.block_hash):
             self._is_unproven(call)
             return
-        if self.trust.has(Trait.SENDER) or self.trust.is_open(Trait.SENDER):
+        if self.trust.has(HeaderFeature.SENDER) or self.trust.is_open(HeaderFeature.SENDER):
             raise ForgeryError(self.endpoint, call, words)
         self._is_unproven(call)
 

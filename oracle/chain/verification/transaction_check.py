@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import msgspec
 
 from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
-from oracle.chain.verification.full_headers import Sealed
-from oracle.chain.watched_calls import See, Selectors, Sent, SentAnswer, calls_in
+from oracle.chain.verification.full_headers import FullHeader
+from oracle.chain.watched_calls import See, Selectors, Sent, SentTransactionResponse, calls_in
 from oracle.domain.logs import Call
 from oracle.rpc.client import Endpoint
 from oracle.rpc.replies import decoder_of
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 def calls_of_blocks(
-    endpoint: Endpoint, blocks: Sequence[Sealed], selectors: Selectors, see: See
+    endpoint: Endpoint, blocks: Sequence[FullHeader], selectors: Selectors, see: See
 ) -> dict[int, list[Call]]:
     """Return the watched calls by block, of blocks that were read with their transactions.
 
@@ -31,10 +31,10 @@ def calls_of_blocks(
     found = {}
     for one in blocks:
         try:
-            sent = decoder_of(list[SentAnswer]).decode(one.answer.transactions)
+            sent = decoder_of(list[SentTransactionResponse]).decode(one.answer.transactions)
         except msgspec.DecodeError as error:
             words = f"transactions of block {one.block.number}: {error}"
-            raise EndpointError(endpoint.name, Kind.INVALID, words) from None
+            raise RpcError(endpoint.name, ErrorKind.INVALID, words) from None
         calls = calls_in(endpoint.name, one.block, sent, selectors)
         if calls:
             found[one.block.number] = calls
@@ -44,7 +44,7 @@ def calls_of_blocks(
     return found
 
 
-def root_of_sent(one: Sealed) -> str:
+def root_of_sent(one: FullHeader) -> str:
     """Return the root that the block's transactions make, which must have their true names.
 
     What is no root at all is returned where they cannot be written, or one has another's name.
@@ -57,6 +57,6 @@ def root_of_sent(one: Sealed) -> str:
         return "unwritable"
 
 
-def is_complete(one: Sealed) -> bool:
+def is_complete(one: FullHeader) -> bool:
     """Tell whether the block's transactions make the root of its header."""
     return root_of_sent(one) == one.transactions_root

@@ -6,7 +6,7 @@ from oracle.domain.verification import Level
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class VerificationPolicy:
     """The highest level that is tried, of what may still change and of what is final.
 
     Without `receipts` nothing is ever proven. With `every_header` history is read as the head is:
@@ -25,4 +25,4 @@ class Policy:
 
 
 # L0 and L1 alone: what everything is compared with.
-LEAST = Policy(head=Level.SEAMED, history=Level.SEAMED, receipts=False)
+LEAST = VerificationPolicy(head=Level.SEAMED, history=Level.SEAMED, receipts=False)

@@ -8,34 +8,34 @@ from dataclasses import dataclass
 
 from oracle.chain.log_filter import Filter, checked
 from oracle.chain.verification.bloom_check import Blooms
-from oracle.chain.verification.calibration import Trait, Trust
-from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.header_check import are_all, hash_of, root_of
 from oracle.chain.verification.header_samples import Sampler
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import root_of_sent
 from oracle.chain.verification.window_check import (
-    Ascent,
     Contradiction,
     ContradictionError,
-    Reached,
+    VerifiedRange,
+    WindowCheck,
     note_missing,
 )
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import EveryHabit
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class WindowVerifier:
     """Judges the answers for one filter by what a chain's headers are worth."""
 
     wanted: Filter
-    trust: Trust
-    habits: EveryHabit
+    trust: Calibration
+    habits: LimitsByEndpoint
     blooms: Blooms
     sampler: Sampler
     # Called with an endpoint and what it was found out by.
@@ -43,9 +43,9 @@ class Ladder:
 
     def allowed(self, top: Level) -> Level:
         """Return the highest level that can be reached now, of those up to `top`."""
-        if top >= Level.PROVEN and self.trust.has(Trait.RECEIPTS):
+        if top >= Level.PROVEN and self.trust.has(HeaderFeature.RECEIPTS):
             return Level.PROVEN
-        if top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+        if top >= Level.BLOOMED and self.trust.has(HeaderFeature.BLOOM):
             return Level.BLOOMED
         return min(top, Level.PINNED)
 
@@ -55,15 +55,15 @@ class Ladder:
         BLOOMED or more asks for every header: a bloom that excludes our contracts is as good as
         the receipts, and where the chain has none, every block's receipts are read.
         """
-        if top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+        if top >= Level.BLOOMED and self.trust.has(HeaderFeature.BLOOM):
             return Level.BLOOMED
-        has_roots = top >= Level.PROVEN and self.trust.has(Trait.RECEIPTS)
-        if has_roots and self.trust.is_refuted(Trait.BLOOM):
-            has_calls = self.sampler.reads_whole and not self.trust.has(Trait.TRANSACTIONS)
+        has_roots = top >= Level.PROVEN and self.trust.has(HeaderFeature.RECEIPTS)
+        if has_roots and self.trust.is_refuted(HeaderFeature.BLOOM):
+            has_calls = self.sampler.reads_whole and not self.trust.has(HeaderFeature.TRANSACTIONS)
             return Level.BLOOMED if has_calls else Level.PROVEN
         return min(top, Level.SEAMED)
 
-    def climb(self, ascent: Ascent) -> Reached:
+    def climb(self, ascent: WindowCheck) -> VerifiedRange:
         """Prove what can be proven.
 
         Raises:
@@ -71,13 +71,13 @@ class Ladder:
             EndpointError: it left logs out that another one has, or does not give what is needed.
         """
         base = Level.PINNED if ascent.pinned else Level.SEAMED
-        reached = Reached.start(ascent.blocks, ascent.logs, base)
+        reached = VerifiedRange.start(ascent.blocks, ascent.logs, base)
         if ascent.top >= Level.BLOOMED:
             self._check_headers(ascent)
         if ascent.top >= Level.PROVEN:
             self._learn(ascent, reached)
             self._prove(ascent, reached)
-        if ascent.top >= Level.BLOOMED and self.trust.has(Trait.BLOOM):
+        if ascent.top >= Level.BLOOMED and self.trust.has(HeaderFeature.BLOOM):
             self.blooms.sift(ascent, reached)
         if ascent.calls is not None:
             self._count_calls(ascent, reached)
@@ -85,16 +85,16 @@ class Ladder:
 
     # --- headers ---
 
-    def _check_headers(self, ascent: Ascent) -> None:
-        if not self.trust.has(Trait.HEADER):
+    def _check_headers(self, ascent: WindowCheck) -> None:
+        if not self.trust.has(HeaderFeature.HEADER):
             return
         for one in ascent.blocks:
             made = hash_of(one)
             if made != one.block.hash:
                 words = "its header has another hash"
-                self._contradict(ascent, Contradiction(Trait.HEADER, one, words, made))
+                self._contradict(ascent, Contradiction(HeaderFeature.HEADER, one, words, made))
 
-    def _learn(self, ascent: Ascent, reached: Reached) -> None:
+    def _learn(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
         """Take samples where they are wanted; blocks with our logs are good ones."""
         if self.trust.is_any_open(self.sampler.traits):
             chosen = [one for one in ascent.blocks if one.block.number in reached.logs]
@@ -102,7 +102,7 @@ class Ladder:
 
     # --- receipts ---
 
-    def _see_held(self, ascent: Ascent) -> None:
+    def _see_held(self, ascent: WindowCheck) -> None:
         """Where receipts prove nothing, see at least that the endpoint still has them.
 
         Raises:
@@ -111,12 +111,12 @@ class Ladder:
         held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
         try:
             list(receipts(ascent.endpoint, self.habits.of(ascent.name), held))
-        except EndpointError as error:
-            if error.kind in {Kind.NOT_THERE, Kind.PRUNED}:
+        except RpcError as error:
+            if error.kind in {ErrorKind.NOT_THERE, ErrorKind.PRUNED}:
                 raise
 
-    def _prove(self, ascent: Ascent, reached: Reached) -> None:
-        if not self.trust.has(Trait.RECEIPTS):
+    def _prove(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
+        if not self.trust.has(HeaderFeature.RECEIPTS):
             self._see_held(ascent)
             return
         chosen = []
@@ -133,11 +133,13 @@ class Ladder:
             made = root_of(given)
             if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"
-                self._contradict(ascent, Contradiction(Trait.RECEIPTS, one, words, made))
+                self._contradict(ascent, Contradiction(HeaderFeature.RECEIPTS, one, words, made))
                 continue
             self._take(ascent, one, given, reached)
 
-    def _take(self, ascent: Ascent, one: Sealed, given: Receipts, reached: Reached) -> None:
+    def _take(
+        self, ascent: WindowCheck, one: FullHeader, given: Receipts, reached: VerifiedRange
+    ) -> None:
         """Take logs, and whether calls succeeded, from receipts that are the block's own."""
         number = one.block.number
         said = reached.logs.get(number, [])
@@ -157,25 +159,25 @@ class Ladder:
         reached.settled.add(number)
         reached.levels[number] = Level.PROVEN
 
-    def _logs_in(self, endpoint: str, one: Sealed, given: Receipts) -> list[Log]:
+    def _logs_in(self, endpoint: str, one: FullHeader, given: Receipts) -> list[Log]:
         """Take the logs from the receipts; that they name their block too is not proven by it."""
         number = one.block.number
         answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
         try:
             logs = checked(answers, BlockRange(number, number), self.wanted)
         except ValueError as error:
-            raise EndpointError(endpoint, Kind.INVALID, f"receipts: {error}") from None
+            raise RpcError(endpoint, ErrorKind.INVALID, f"receipts: {error}") from None
         for log in logs:
             if log.block_hash != one.block.hash:
-                raise EndpointError(endpoint, Kind.INVALID, f"receipts of another block {number}")
+                raise RpcError(endpoint, ErrorKind.INVALID, f"receipts of another block {number}")
             log.time = one.block.time
         return logs
 
     # --- calls ---
 
-    def _count_calls(self, ascent: Ascent, reached: Reached) -> None:
+    def _count_calls(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
         """Let no block count as proven whose transactions were not; see `callers`."""
-        is_provable = self.trust.has(Trait.TRANSACTIONS) and ascent.top >= Level.PROVEN
+        is_provable = self.trust.has(HeaderFeature.TRANSACTIONS) and ascent.top >= Level.PROVEN
         for one in ascent.blocks:
             if one.is_without_transactions:
                 continue
@@ -184,16 +186,18 @@ class Ladder:
             elif (made := root_of_sent(one)) != one.transactions_root:
                 # No bloom knows of calls: a block without any is as suspicious as one with some.
                 words = "its transactions do not make the root of its header"
-                self._contradict(ascent, Contradiction(Trait.TRANSACTIONS, one, words, made))
+                self._contradict(
+                    ascent, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
+                )
                 reached.lower(one.block.number, Level.BLOOMED)
 
-    def _contradict(self, ascent: Ascent, what: Contradiction) -> None:
+    def _contradict(self, ascent: WindowCheck, what: Contradiction) -> None:
         """Refuse the window, unless an operator takes the block as it is given."""
         if not self.trust.is_accepted(what.trait, what.block.block.hash):
             raise ContradictionError(ascent.name, what)
 
 
-def _see_names(endpoint: str, one: Sealed, given: Receipts, places: Iterable[int]) -> None:
+def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable[int]) -> None:
     """See that receipts at these places are named as the block's transactions are.
 
     Raises:
@@ -202,9 +206,9 @@ def _see_names(endpoint: str, one: Sealed, given: Receipts, places: Iterable[int
     try:
         names = one.tx_hashes()
     except ValueError as error:
-        raise EndpointError(endpoint, Kind.INVALID, str(error)) from None
+        raise RpcError(endpoint, ErrorKind.INVALID, str(error)) from None
     for tx in places:
         told = tx < min(len(given), len(names)) and (given[tx].transaction_hash, names[tx])
         if not told or told[0].lower() != told[1].lower():
             words = f"receipts and transactions of block {one.block.number} differ"
-            raise EndpointError(endpoint, Kind.INVALID, words)
+            raise RpcError(endpoint, ErrorKind.INVALID, words)

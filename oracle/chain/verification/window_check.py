@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oracle.chain.verification.calibration import Trait
-from oracle.chain.verification.full_headers import Sealed
+from oracle.chain.verification.calibration import HeaderFeature
+from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.verify_metrics import MISSING_LOGS, VERIFY_FAILURES
 
 
@@ -20,13 +20,13 @@ class Contradiction:
     Two endpoints whose answers make the same of it speak of one chain, not of two lies.
     """
 
-    trait: Trait
-    block: Sealed
+    trait: HeaderFeature
+    block: FullHeader
     words: str
     said: str
 
 
-class ContradictionError(EndpointError):
+class ContradictionError(RpcError):
     """An answer contradicts its block's header, of which the chain has proven that it is true."""
 
     def __init__(self, endpoint: str, what: Contradiction) -> None:
@@ -34,16 +34,16 @@ class ContradictionError(EndpointError):
         self.trait = what.trait
         self.block_hash = what.block.block.hash
         self.said = what.said
-        super().__init__(endpoint, Kind.INVALID, f"block {self.number}: {what.words}")
+        super().__init__(endpoint, ErrorKind.INVALID, f"block {self.number}: {what.words}")
         VERIFY_FAILURES.labels(what.trait, endpoint).inc()
 
 
-class OmissionError(EndpointError):
+class OmissionError(RpcError):
     """Another endpoint gave logs that this one left out."""
 
-    def __init__(self, endpoint: str, block: Sealed, missing: int) -> None:
+    def __init__(self, endpoint: str, block: FullHeader, missing: int) -> None:
         words = f"block {block.block.number}: left {missing} logs out that its bloom knows"
-        super().__init__(endpoint, Kind.INVALID, words)
+        super().__init__(endpoint, ErrorKind.INVALID, words)
         note_missing(endpoint, missing)
 
 
@@ -54,7 +54,7 @@ def note_missing(endpoint: str, missing: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ascent:
+class WindowCheck:
     """What to climb with: one endpoint's blocks and the logs that it gave for them.
 
     `blocks` are those whose headers are known. `pinned`: the logs were asked for by these very
@@ -64,7 +64,7 @@ class Ascent:
     """
 
     endpoint: Endpoint
-    blocks: Sequence[Sealed]
+    blocks: Sequence[FullHeader]
     logs: Sequence[Log]
     top: Level
     pinned: bool = False
@@ -79,7 +79,7 @@ class Ascent:
 
 
 @dataclass(slots=True)
-class Reached:
+class VerifiedRange:
     """How far the blocks have come whose headers are known, and the logs as they turned out."""
 
     logs: dict[int, list[Log]]
@@ -90,7 +90,9 @@ class Reached:
     settled: set[int] = field(default_factory=set)
 
     @classmethod
-    def start(cls, blocks: Iterable[Sealed], logs: Iterable[Log], base: Level) -> "Reached":
+    def start(
+        cls, blocks: Iterable[FullHeader], logs: Iterable[Log], base: Level
+    ) -> "VerifiedRange":
         """Return where every ascent begins."""
         by_block: dict[int, list[Log]] = defaultdict(list)
         for log in logs:

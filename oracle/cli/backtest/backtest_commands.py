@@ -22,10 +22,10 @@ from oracle.domain.events.jsonl import NotInOrderError, events_in_order, parse_e
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
-from oracle.lab.backtest.backtest import MOST_DRAWS, Told, Wanted, compare
+from oracle.lab.backtest.backtest import MOST_DRAWS, BacktestPlan, Told, compare
 from oracle.lab.backtest.comparison import Comparison
 from oracle.lab.backtest.parameter_grid import read_grid
-from oracle.lab.backtest.system_columns import Basis, Column, Grid, Setting, columns_of
+from oracle.lab.backtest.system_columns import Grid, Setting, SystemBase, SystemColumn, columns_of
 from oracle.lab.page.page import page_of
 
 _EXAMPLE = (
@@ -108,7 +108,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     columns, notes = _columns(rules or [], changes or [], grid)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
-    wanted = Wanted(
+    wanted = BacktestPlan(
         first=first,
         last=last,
         draws=draws,
@@ -131,7 +131,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
 
 def _columns(
     rules: Sequence[str], changes: Sequence[str], grid: Path | None
-) -> tuple[list[Column], list[str]]:
+) -> tuple[list[SystemColumn], list[str]]:
     """Return what is compared; every fault names the option that it is in."""
     if not rules and grid is None:
         raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
@@ -144,7 +144,7 @@ def _columns(
         raise InputError(str(error)) from None
 
 
-def _basis(option: str, written: str) -> Basis:
+def _basis(option: str, written: str) -> SystemBase:
     """Return a system as it is written: a name or a file, and changes behind it."""
     words = written.split()
     # A file's name may have blanks, and an equals sign in what is before the last of them.
@@ -158,15 +158,15 @@ def _basis(option: str, written: str) -> Basis:
         raise InputError(f"{option}: {error}") from None
 
 
-def _bare(option: str, name: str) -> Basis:
+def _bare(option: str, name: str) -> SystemBase:
     try:
-        return Basis.named(name)
+        return SystemBase.named(name)
     except ValueError as error:
         path = Path(name)
         if not path.is_file():
             raise InputError(f"{option}: {error}, and no file of that name") from None
     try:
-        return Basis.read(read_text(path), path.name)
+        return SystemBase.read(read_text(path), path.name)
     except ValueError as error:
         raise InputError(f"{option}: {path}: {error}") from None
 
@@ -182,7 +182,7 @@ def _grid(path: Path) -> Grid:
 
 
 def _compared(
-    events: str | None, config: Path, columns: Sequence[Column], wanted: Wanted
+    events: str | None, config: Path, columns: Sequence[SystemColumn], wanted: BacktestPlan
 ) -> Comparison:
     if events is not None and Path(events).is_file():
         # A file in order is never in memory as a whole.
@@ -193,7 +193,9 @@ def _compared(
 
 
 @contextmanager
-def _events(file: str | None, config: Path, wanted: Wanted) -> Iterator[Iterator[DomainEvent]]:
+def _events(
+    file: str | None, config: Path, wanted: BacktestPlan
+) -> Iterator[Iterator[DomainEvent]]:
     """Hand out the events of a file, or those that the stored logs say."""
     if file is not None:
         with lines_of(file) as lines:
@@ -230,7 +232,7 @@ def _progress() -> Iterator[Told]:
 
 
 def _asked(
-    wanted: Wanted, events: str | None, changes: Sequence[str], grid: Path | None
+    wanted: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
     """Return the options that a page names: those that decide what it shows."""
     last = "the last block" if wanted.last is None else str(wanted.last)

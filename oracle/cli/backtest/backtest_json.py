@@ -7,8 +7,8 @@ from typing import Any
 from oracle.domain.events.jsonl_fields import wire_int
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Comparison, Side
-from oracle.lab.backtest.results import Kickout, NodeEnd, Spell
+from oracle.lab.backtest.comparison import Comparison, SystemResult
+from oracle.lab.backtest.results import DueInterval, ExclusionInterval, NodeEnd
 
 Answer = dict[str, Any]
 
@@ -64,7 +64,7 @@ def _history(compared: Comparison) -> Answer:
     }
 
 
-def _system(side: Side) -> Answer:
+def _system(side: SystemResult) -> Answer:
     column, spread, sums = side.column, side.measured.spread, side.exclusion
     answer: Answer = {
         "name": column.name,
@@ -90,7 +90,7 @@ def _system(side: Side) -> Answer:
     return answer
 
 
-def _spell(spell: Spell) -> Answer:
+def _spell(spell: ExclusionInterval) -> Answer:
     return {
         "node": spell.node,
         "block": wire_int(spell.block),
@@ -101,7 +101,7 @@ def _spell(spell: Spell) -> Answer:
     }
 
 
-def _kickout(due: Kickout) -> Answer:
+def _kickout(due: DueInterval) -> Answer:
     return {
         "node": due.node,
         "block": wire_int(due.block),
@@ -114,7 +114,7 @@ def _kickout(due: Kickout) -> Answer:
     }
 
 
-def _node(end: NodeEnd, sides: Sequence[Side]) -> Answer:
+def _node(end: NodeEnd, sides: Sequence[SystemResult]) -> Answer:
     return {
         "node": end.node,
         "status": end.status,
@@ -127,7 +127,7 @@ def _node(end: NodeEnd, sides: Sequence[Side]) -> Answer:
     }
 
 
-def _standing(side: Side, node: Address) -> Answer | None:
+def _standing(side: SystemResult, node: Address) -> Answer | None:
     standing = side.standings.get(node)
     if standing is None:
         return None

@@ -6,8 +6,8 @@ from textwrap import fill
 import typer
 
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Comparison, Side
-from oracle.lab.backtest.results import Kickout
+from oracle.lab.backtest.comparison import Comparison, SystemResult
+from oracle.lab.backtest.results import DueInterval
 from oracle.lab.page.html import NOTHING, fraction, lasting, whole_moment
 from oracle.lab.page.page_tables import ABOUT_SHARES, extent
 from oracle.queries.text_tables import WIDTH, foreign, print_table
@@ -63,7 +63,7 @@ def _print_sums(compared: Comparison) -> None:
     )
 
 
-def _sums(side: Side) -> Iterator[str]:
+def _sums(side: SystemResult) -> Iterator[str]:
     if side.column.has_rules:
         yield from (f"{side.exclusion.nodes:,}", f"{side.exclusion.spells:,}")
         yield from (lasting(side.exclusion.total), lasting(side.exclusion.longest))
@@ -88,7 +88,7 @@ def _print_nodes(compared: Comparison) -> None:
     _print_rest(len(compared.sides[0].standings), len(nodes))
 
 
-def _heads(sides: Sequence[Side], room: int, least: int) -> list[str]:
+def _heads(sides: Sequence[SystemResult], room: int, least: int) -> list[str]:
     """Return what the columns of systems are called; a line says what too long a name is called.
 
     `room` is what all of them have together, `least` what a column takes in any case.
@@ -106,7 +106,7 @@ def _ordinal(place: int) -> str:
     return f"system {place + 1}"
 
 
-def _explained(side: Side, place: int) -> str:
+def _explained(side: SystemResult, place: int) -> str:
     """Say in a line, for the table below, how a system of a long name is called in it."""
     typer.echo(f"{_ordinal(place)}: {foreign(side.column.name, longest=_WHOLE)}")
     return _ordinal(place)
@@ -119,7 +119,7 @@ def _ranked(compared: Comparison) -> list[Address]:
     return every[:_MOST_ROWS]
 
 
-def _standing(side: Side, node: Address, digits: int) -> str:
+def _standing(side: SystemResult, node: Address, digits: int) -> str:
     standing = side.standings.get(node)
     if standing is None:
         return NOTHING
@@ -171,7 +171,7 @@ def _print_kickouts(compared: Comparison) -> None:
     _print_rest(len(kickouts), len(shown))
 
 
-def _names_for(sides: Sequence[Side], places: set[int], longest: int) -> dict[int, str]:
+def _names_for(sides: Sequence[SystemResult], places: set[int], longest: int) -> dict[int, str]:
     """Return what the systems at some places are called where a name has so much room."""
     return {
         place: name
@@ -181,7 +181,7 @@ def _names_for(sides: Sequence[Side], places: set[int], longest: int) -> dict[in
     }
 
 
-def _outcome(due: Kickout) -> str:
+def _outcome(due: DueInterval) -> str:
     if due.kicked_block is not None:
         return f"block {due.kicked_block}"
     return "still due" if due.closed_block is None else "no"

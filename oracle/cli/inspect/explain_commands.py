@@ -26,10 +26,10 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.queries.explain import (
-    Archive,
+    EventArchive,
     Explanation,
     OnChain,
-    Sent,
+    ReportedLane,
     as_of_round,
     block_at,
     explain as explain_node,
@@ -70,7 +70,7 @@ def explain(
         raise InputError("--at and --round name two blocks; give one of them")
     with open_folded(config) as app:
         as_of = _block(app, at, of_round)
-        archive = Archive(app.store, app.reader, app.rules)
+        archive = EventArchive(app.store, app.reader, app.rules)
         told = explain_node(archive, Address(node.lower()), as_of)
     if as_json:
         print_json(explain_answer(told))
@@ -202,7 +202,7 @@ def _result_lines(told: Explanation) -> Iterator[str]:
     yield _on_chain_line(told, told.on_chain)
 
 
-def _sent_lines(sent: Sent) -> Iterator[str]:
+def _sent_lines(sent: ReportedLane) -> Iterator[str]:
     said = f"Round {sent.round} speaks of this block"
     if sent.lane is None:
         yield f"{said} and leaves the node's lane as it was"

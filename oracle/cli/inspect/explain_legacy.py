@@ -7,7 +7,7 @@ from oracle.domain.fold.legacy_round_scores import round_scores
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import Tally
+from oracle.domain.scoring.legacy_tally import WindowTally
 from oracle.domain.scoring.node_scores import factors_of
 from oracle.domain.scoring.windows import start_of
 from oracle.domain.state.node import Membership
@@ -56,7 +56,7 @@ def _place(rank: int | None, score: int) -> str:
     return f"silent ({score})" if rank is None else f"rank {rank} ({score})"
 
 
-def _mean_line(tally: Tally) -> str:
+def _mean_line(tally: WindowTally) -> str:
     if tally.node_score is None:
         return "Node score: none, no task has ended in this window"
     return f"Node score = {tally.total} / {tally.tasks} = {decimal_text(tally.node_score)}"

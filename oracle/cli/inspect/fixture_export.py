@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from oracle.chain.source import Source
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError, TransientError
 
@@ -23,7 +23,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class FixtureExport:
     """What was written: `resumed_at` is the block where it went on, None: from the beginning."""
 
     path: Path
@@ -45,8 +45,8 @@ class _Place(msgspec.Struct):
 
 
 def record(
-    chain: Source, path: Path, blocks: BlockRange, progress: Callable[[int, int], None]
-) -> Recorded:
+    chain: ChainSource, path: Path, blocks: BlockRange, progress: Callable[[int, int], None]
+) -> FixtureExport:
     """Record blocks into `path`, which ends in .jsonl or .jsonl.gz.
 
     Raises:
@@ -69,7 +69,7 @@ def record(
         note.unlink()
     except OSError as error:
         raise InputError(f"--fixture {path}: {error.strerror or error}") from None
-    return Recorded(path, blocks, place.lines, resumed_at)
+    return FixtureExport(path, blocks, place.lines, resumed_at)
 
 
 def _resumed(note: Path, part: Path, blocks: BlockRange) -> _Place | None:
@@ -79,7 +79,7 @@ def _resumed(note: Path, part: Path, blocks: BlockRange) -> _Place | None:
     return place if (place.first, place.last) == (blocks.first, blocks.last) else None
 
 
-def _begun(chain: Source, part: Path, note: Path, blocks: BlockRange) -> _Place:
+def _begun(chain: ChainSource, part: Path, note: Path, blocks: BlockRange) -> _Place:
     line = {"kind": "chain", "chainId": hex(chain.chain_id())}
     place = _Place(blocks.first, blocks.last, blocks.first, 0, 0)
     part.write_bytes(b"")
@@ -88,7 +88,7 @@ def _begun(chain: Source, part: Path, note: Path, blocks: BlockRange) -> _Place:
 
 
 def _written(
-    chain: Source, part: Path, note: Path, place: _Place, progress: Callable[[int, int], None]
+    chain: ChainSource, part: Path, note: Path, place: _Place, progress: Callable[[int, int], None]
 ) -> None:
     os.truncate(part, place.size)
     while place.next <= place.last:

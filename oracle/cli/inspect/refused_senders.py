@@ -4,8 +4,8 @@ from contextlib import closing
 from dataclasses import replace
 
 from oracle.daemon.app import App
-from oracle.queries.status import Overview
-from oracle.rpc.fanout import Line, Lines
+from oracle.queries.status import StatusReport
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.txmgr.recovery.nonce_sync import why_refused
 
@@ -13,14 +13,16 @@ from oracle.txmgr.recovery.nonce_sync import why_refused
 _SECONDS = 3.0
 
 
-def with_refused(app: App, seen: Overview) -> Overview:
+def with_refused(app: App, seen: StatusReport) -> StatusReport:
     """Put a pause on each sender that the chain has overtaken, or whose nonces are lost.
 
     `run` refuses it at its start, before it can write that down: an old copy of the database says
     itself that all is well.
     """
     urls = app.config.chain.endpoints
-    with closing(Lines([Line(url, timeout_seconds=_SECONDS) for url in urls])) as lines:
+    with closing(
+        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls])
+    ) as lines:
         reasons = {
             account: why_refused(app.store, lines, account)
             for account, pause in seen.senders.items()

@@ -19,8 +19,8 @@ from oracle.queries.certainty_text import told_of_surety
 from oracle.queries.contract_view import ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.json_answers import node_answer, status_answer
-from oracle.queries.purse import Purse, purse_of_dispatcher
-from oracle.queries.status import NodeRow, Overview, node_rows, overview
+from oracle.queries.purse import AccountBalance, purse_of_dispatcher
+from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.status_text import shown_time, situation, standstill
 
 _WithoutTaskOption = Annotated[
@@ -121,7 +121,9 @@ def _share(units: int) -> str:
     return f"{units / UNIT:.4f}"
 
 
-def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
+def _lines(
+    seen: StatusReport, purse: AccountBalance | None, *, is_on: bool
+) -> Iterator[tuple[str, str]]:
     if seen.chain_id is None:
         yield "chain", "not known yet; `qos-oracle run --once` indexes it"
         return
@@ -141,7 +143,7 @@ def _lines(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tupl
     yield "anomalies", str(seen.anomalies)
 
 
-def _of_reading(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
+def _of_reading(seen: StatusReport, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
     """Say who tells us of the chain, and how sure we are."""
     newest = newest_of(endpoints)
     for view in endpoints:
@@ -162,7 +164,9 @@ def _of_reading(seen: Overview, endpoints: list[EndpointView]) -> Iterator[tuple
         yield "last fork", f"{depth} blocks above block {ancestor}, {when}"
 
 
-def _of_tasks(seen: Overview, purse: Purse | None, *, is_on: bool) -> Iterator[tuple[str, str]]:
+def _of_tasks(
+    seen: StatusReport, purse: AccountBalance | None, *, is_on: bool
+) -> Iterator[tuple[str, str]]:
     """Say what waits to be given out, and by whom."""
     yield "tasks", f"{seen.tasks_waiting} waiting"
     if is_on or seen.draws_standing:

@@ -16,8 +16,8 @@ from oracle.domain.reports.rounds import Kick
 from oracle.errors import InputError
 from oracle.kickouts.manual_cancel import call_off, kick_of, unsent, verdict_on
 from oracle.store.outbox.records import Account
-from oracle.txmgr.client.preflight import Outcome
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.client.preflight import PreflightOutcome
+from oracle.txmgr.context import StepResult, TxContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ def cancel(
             "not_sent": list(found.waiting),
             "contract_says": says,
         }
-        is_possible = verdict is not None and verdict.outcome is Outcome.OK
+        is_possible = verdict is not None and verdict.outcome is PreflightOutcome.OK
         if not found.waiting and not is_possible:
             why = says if verdict is None else why_not_cancelled(app.publisher, verdict)
             raise InputError(f"{node}: nothing of ours to cancel: {why}")
 
-        def plan(desk: Desk, _: Heads) -> Step | None:
+        def plan(desk: TxContext, _: Heads) -> StepResult | None:
             return call_off(desk, found.index)
 
         if publish:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.bucket import Bucket, bucket_of
+from oracle.bindings.bucket import KickBucket, bucket_of
 from oracle.bindings.qos_oracle import newest_block
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
@@ -18,9 +18,9 @@ from oracle.domain.reports.rounds import Kick, KickState
 from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kickout_eligibility import Law, Look, evidence_at, looks_at
+from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
 from oracle.kickouts.kickout_planner import rehearse
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 kickout = typer.Typer(no_args_is_help=True)
 
@@ -75,7 +75,7 @@ def list_kickouts(
         typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
 
 
-def _lines(look: Look, needed: int, now: int) -> Iterator[str]:
+def _lines(look: KickoutCase, needed: int, now: int) -> Iterator[str]:
     """Say how far a kickout is; `now` is the time of the newest folded block."""
     since = look.spell.opened_at.block
     yield f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}"
@@ -89,7 +89,7 @@ def _lines(look: Look, needed: int, now: int) -> Iterator[str]:
         yield f"  {kick.state.value}: proposed in round {kick.round}{ready}"
 
 
-def _bucket(app: App) -> Bucket:
+def _bucket(app: App) -> KickBucket:
     publisher = app.publisher
     return bucket_of(publisher.lines, app.require_oracle(), newest_block(publisher.lines))
 
@@ -129,7 +129,7 @@ def propose(
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
 
-        def plan(desk: Desk, heads: Heads) -> Step | None:
+        def plan(desk: TxContext, heads: Heads) -> StepResult | None:
             return proposed(desk, look, heads)
 
         if not publish:
@@ -157,7 +157,7 @@ def execute(
         if kick is None or kick.state is not KickState.LIVE:
             raise InputError(f"{look.node}: no kickout of it is proposed")
 
-        def plan(desk: Desk, heads: Heads) -> Step | None:
+        def plan(desk: TxContext, heads: Heads) -> StepResult | None:
             return executed(desk, kick, heads)
 
         if not publish:
@@ -170,17 +170,17 @@ def execute(
     )
 
 
-def _law(app: App) -> Law:
-    return Law(app.rules, app.report_settings)
+def _law(app: App) -> KickoutRules:
+    return KickoutRules(app.rules, app.report_settings)
 
 
-def _looks(app: App) -> list[Look]:
+def _looks(app: App) -> list[KickoutCase]:
     with app.store.reading() as unit:
         level = min(Level.PROVEN, app.source.level_allowed())
         return looks_at(unit, _law(app), level)
 
 
-def _look(app: App, node: str) -> Look:
+def _look(app: App, node: str) -> KickoutCase:
     named = address_of(node)
     looks = {look.node: look for look in _looks(app)}
     if named not in looks:
@@ -188,7 +188,7 @@ def _look(app: App, node: str) -> Look:
     return looks[named]
 
 
-def _rehearse(app: App, look: Look, plan: Plan, *, as_json: bool) -> None:
+def _rehearse(app: App, look: KickoutCase, plan: Plan, *, as_json: bool) -> None:
     """Say what it would do and what the contract says of it.
 
     Raises:
@@ -201,7 +201,7 @@ def _rehearse(app: App, look: Look, plan: Plan, *, as_json: bool) -> None:
         _tell(facts, as_json=as_json)
 
 
-def _answer(look: Look) -> dict[str, object]:
+def _answer(look: KickoutCase) -> dict[str, object]:
     kick = look.kick
     return {
         "node": look.node,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_reasons import why_not_executed, why_not_proposed
 from oracle.daemon.app import App
@@ -12,14 +12,14 @@ from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.rounds import Kick
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
-from oracle.kickouts.kickout_eligibility import Law, Look, is_wanted
+from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_wanted
 from oracle.kickouts.kickout_planner import execute as plan_execution
 from oracle.kickouts.proposer import propose as plan_proposal
 from oracle.queries.text_tables import in_utc
 from oracle.reporting.sanity_gate import is_holding
-from oracle.txmgr.accounts_and_limits import Publisher
-from oracle.txmgr.client.preflight import Verdict
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.context import StepResult, TxContext
 
 
 def address_of(node: str) -> Address:
@@ -60,7 +60,7 @@ def veto_of(kick: Kick, now: int) -> str:
     )
 
 
-def proposed(desk: Desk, look: Look, heads: Heads) -> Step:
+def proposed(desk: TxContext, look: KickoutCase, heads: Heads) -> StepResult:
     """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
 
     Raises:
@@ -79,7 +79,7 @@ def proposed(desk: Desk, look: Look, heads: Heads) -> Step:
     return planned or replace(signed, detail=f"{signed.detail}{why}")
 
 
-def executed(desk: Desk, kick: Kick, heads: Heads) -> Step:
+def executed(desk: TxContext, kick: Kick, heads: Heads) -> StepResult:
     """Plan the execution of a live kickout.
 
     Raises:
@@ -88,7 +88,7 @@ def executed(desk: Desk, kick: Kick, heads: Heads) -> Step:
     """
     _check_time(desk, heads)
     with desk.store.reading() as unit:
-        if not is_wanted(unit, Law(desk.rules, desk.settings), kick):
+        if not is_wanted(unit, KickoutRules(desk.rules, desk.settings), kick):
             raise InputError(
                 f"{kick.node}: it was proposed on evidence {kick.evidence}, and what makes the "
                 "node due today is another one: look at who proposed it and on what "
@@ -107,7 +107,7 @@ def executed(desk: Desk, kick: Kick, heads: Heads) -> Step:
     return planned
 
 
-def why_not_cancelled(publisher: Publisher, verdict: Verdict) -> str:
+def why_not_cancelled(publisher: SenderAccount, verdict: PreflightResult) -> str:
     """Say why the contract does not let us cancel, in words where we know them."""
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
         return verdict.reason or "the contract does not say why"
@@ -121,7 +121,7 @@ def why_not_cancelled(publisher: Publisher, verdict: Verdict) -> str:
     )
 
 
-def _waits(kick: Kick, standing: Standing) -> Iterator[str]:
+def _waits(kick: Kick, standing: ContractStatus) -> Iterator[str]:
     now, head = standing.block.time, standing.head
     if now < kick.ready_at:
         left = kick.ready_at - now
@@ -131,7 +131,7 @@ def _waits(kick: Kick, standing: Standing) -> Iterator[str]:
         yield f"round {ripe} has to be accepted first, the newest is {head.round}"
 
 
-def _check_time(desk: Desk, heads: Heads) -> None:
+def _check_time(desk: TxContext, heads: Heads) -> None:
     with desk.store.reading() as unit:
         if not desk.is_at_head(unit, heads):
             raise InputError(

@@ -1,21 +1,21 @@
 """Says in words why a kickout by hand does not go now, though nothing stands against it."""
 
 from oracle.bindings.membership import signers_of
-from oracle.bindings.qos_oracle import Standing, execute_call
+from oracle.bindings.qos_oracle import ContractStatus, execute_call
 from oracle.domain.reports.rounds import Kick
-from oracle.kickouts.kickout_eligibility import Look
+from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.kickouts.proposer import open_about, room_of_round, statement_against, tried
 from oracle.kickouts.recanting import LANE_SUBJECT
 from oracle.kickouts.signing_round import RENEWED_AFTER
 from oracle.quorum.collector import gathered
 from oracle.quorum.statements import kick_record
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentKind, IntentState, SignedStatement
 from oracle.txmgr.client.preflight import preflight
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
-def why_not_proposed(desk: Desk, look: Look, standing: Standing) -> str:
+def why_not_proposed(desk: TxContext, look: KickoutCase, standing: ContractStatus) -> str:
     """Say why a proposal was not planned, though nothing stands against it: the first reason.
 
     Raises:
@@ -42,7 +42,7 @@ def why_not_proposed(desk: Desk, look: Look, standing: Standing) -> str:
     return known or _why_too_few(desk, record, standing)
 
 
-def why_not_executed(desk: Desk, kick: Kick) -> str:
+def why_not_executed(desk: TxContext, kick: Kick) -> str:
     """Say why the execution of a kickout that is ripe was not planned."""
     subject, kind = f"{LANE_SUBJECT}{kick.index}", IntentKind.EXECUTE_KICK
     with desk.store.reading() as unit:
@@ -56,7 +56,7 @@ def why_not_executed(desk: Desk, kick: Kick) -> str:
     return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
 
 
-def _why_too_late(record: SignedStatement, standing: Standing) -> str | None:
+def _why_too_late(record: SignedStatement, standing: ContractStatus) -> str | None:
     late = standing.block.time - record.expires_at
     if late <= 0:
         return None
@@ -66,7 +66,9 @@ def _why_too_late(record: SignedStatement, standing: Standing) -> str | None:
     )
 
 
-def _why_unsigned(unit: Unit, record: SignedStatement, standing: Standing) -> str | None:
+def _why_unsigned(
+    unit: UnitOfWork, record: SignedStatement, standing: ContractStatus
+) -> str | None:
     if record.signer in gathered(unit, record):
         return None
     quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
@@ -79,7 +81,7 @@ def _why_unsigned(unit: Unit, record: SignedStatement, standing: Standing) -> st
 
 
 def _why_not_sent(
-    desk: Desk, unit: Unit, record: SignedStatement, standing: Standing
+    desk: TxContext, unit: UnitOfWork, record: SignedStatement, standing: ContractStatus
 ) -> str | None:
     about = open_about(desk, unit, record.subject)
     if about is not None:
@@ -109,7 +111,7 @@ def _shows(intent: Intent) -> str:
     return f"`qos-oracle outbox show {intent.id}` tells more"
 
 
-def _why_too_few(desk: Desk, record: SignedStatement, standing: Standing) -> str:
+def _why_too_few(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> str:
     signers = signers_of(desk.publisher.lines, record.contract, standing.block)
     with desk.store.reading() as unit:
         found = gathered(unit, record)

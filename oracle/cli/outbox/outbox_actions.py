@@ -19,9 +19,9 @@ from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.replacement.call_replacement import displace, prepared_no_op
 from oracle.txmgr.replacement.fee_bump import bump as sign_twin, prepared_bump
@@ -171,7 +171,7 @@ def cancel(
 
 
 @contextmanager
-def at_desk(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[Desk]:
+def at_desk(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[TxContext]:
     """Work as the sender of a call, under the lease; a dry run only reads, without it."""
     if dry_run:
         tell_of_lease(app)
@@ -181,7 +181,7 @@ def at_desk(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterato
         yield replace(desk_of(app, intent.wish.account, epoch), actor=actor())
 
 
-def desk_of(app: App, account: Account, epoch: int) -> Desk:
+def desk_of(app: App, account: Account, epoch: int) -> TxContext:
     """Return the desk whose key has this address.
 
     Raises:
@@ -193,7 +193,7 @@ def desk_of(app: App, account: Account, epoch: int) -> Desk:
     return desk
 
 
-def _desk_with(app: App, account: Account, epoch: int) -> Desk | None:
+def _desk_with(app: App, account: Account, epoch: int) -> TxContext | None:
     desks = []
     if app.config.oracle.address is not None and app.publisher.has_payer:
         desks.append(app.desk)
@@ -229,7 +229,7 @@ def _pays(signed: Replacement) -> dict[str, object]:
     }
 
 
-def named(unit: Unit, intent_id: int) -> Intent:
+def named(unit: UnitOfWork, intent_id: int) -> Intent:
     """Return a call of the outbox. Raises InputError: there is none of this number."""
     intent = unit.outbox.intents.named(intent_id)
     if intent is None:

@@ -10,15 +10,15 @@ from oracle.cli.outbox.outbox_actions import named
 from oracle.cli.outbox.outbox_view import reason_of, show_intent, show_intents, task_of
 from oracle.cli.write_session import unix_seconds
 from oracle.domain.ids import TaskKey
-from oracle.queries.outbox_advice import Sent, advice, after_pause
-from oracle.store.database import Unit
+from oracle.queries.outbox_advice import SentState, advice, after_pause
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Attempt,
     Intent,
     IntentKind,
     IntentState,
     JournalEntry,
-    Slot,
+    NonceSlot,
 )
 
 outbox = typer.Typer(no_args_is_help=True)
@@ -84,7 +84,7 @@ def show_one(
     print_json({**answer, "journal": [_entry_answer(entry) for entry in journal]})
 
 
-def intent_answer(intent: Intent, sent: Sent) -> dict[str, object]:
+def intent_answer(intent: Intent, sent: SentState) -> dict[str, object]:
     """Write an intent for programs; amounts in wei as decimal text, times in unix seconds."""
     wish, told, slot = intent.wish, advice(intent, sent), sent.slot
     return {
@@ -118,22 +118,22 @@ def intent_answer(intent: Intent, sent: Sent) -> dict[str, object]:
     }
 
 
-def sent_of(unit: Unit, intent: Intent) -> Sent:
+def sent_of(unit: UnitOfWork, intent: Intent) -> SentState:
     """Return what was sent of a call, its rivals on the same nonce too."""
     account = intent.wish.account
     pause = unit.outbox.senders.paused_because(account)
     slot = None if intent.nonce is None else unit.outbox.slots.at(account, intent.nonce)
-    return Sent(slot, [] if slot is None else unit.outbox.slots.attempts(slot), pause)
+    return SentState(slot, [] if slot is None else unit.outbox.slots.attempts(slot), pause)
 
 
-def _node(unit: Unit, intent: Intent) -> str | None:
+def _node(unit: UnitOfWork, intent: Intent) -> str | None:
     """Return who was drawn for the task that a start is about; None: no start, or no such draw."""
     task, seed = task_of(intent), intent.wish.as_of_hash
     draws = [] if task is None else unit.draws.of_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)
 
 
-def _attempt_answer(attempt: Attempt, slot: Slot | None) -> dict[str, object]:
+def _attempt_answer(attempt: Attempt, slot: NonceSlot | None) -> dict[str, object]:
     return {
         "hash": attempt.signed.tx_hash,
         "intent": attempt.intent_id,

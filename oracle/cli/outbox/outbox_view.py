@@ -5,7 +5,7 @@ from itertools import groupby
 
 import typer
 
-from oracle.queries.outbox_advice import Sent
+from oracle.queries.outbox_advice import SentState
 from oracle.queries.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
 
@@ -22,7 +22,7 @@ _TASK = "task="
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
-def show_intents(found: Iterable[tuple[Intent, Sent]], now: int) -> None:
+def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
     """Print a row for each; tasks by their first digits, reasons by their class.
 
     `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
@@ -79,7 +79,7 @@ def reason_of(intent: Intent) -> str | None:
     return intent.error_text or intent.error_class
 
 
-def _cells(intent: Intent, sent: Sent, now: int) -> list[str]:
+def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:
     newest = sent.attempts[-1] if sent.attempts else None
     return [
         str(intent.id),

@@ -21,10 +21,10 @@ from oracle.daemon.app import App
 from oracle.errors import InputError
 from oracle.queries.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Account
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.rebuild_from_chain import (
-    Findings,
-    Signing,
+    RecoveryFindings,
+    SignerHistory,
     adopt as write_down,
     look,
     rest_signer,
@@ -82,7 +82,7 @@ def adopt(  # noqa: PLR0913 - a command line's options are its parameters
         print_json(answers)
 
 
-def _desks(app: App, epoch: int) -> Iterator[Desk]:
+def _desks(app: App, epoch: int) -> Iterator[TxContext]:
     """Yield the desk of reports, and the dispatcher's, where there are keys for them."""
     found = False
     publisher = app.publisher if app.config.oracle.address is not None else None
@@ -103,7 +103,7 @@ class _Manner(NamedTuple):
     is_quiet: bool
 
 
-def _adopted(desk: Desk, blocks: int, manner: _Manner) -> dict[str, object]:
+def _adopted(desk: TxContext, blocks: int, manner: _Manner) -> dict[str, object]:
     dry_run = manner.dry_run
     if not desk.publisher.has_payer:
         signing = signing_of(desk)
@@ -122,7 +122,7 @@ def _adopted(desk: Desk, blocks: int, manner: _Manner) -> dict[str, object]:
     return {**_answer(found), "rests": rests, "dry_run": dry_run}
 
 
-def _rests(desk: Desk) -> str | None:
+def _rests(desk: TxContext) -> str | None:
     with desk.store.reading() as unit:
         pause = unit.outbox.senders.paused_because(desk.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
@@ -138,7 +138,7 @@ def _show_rest(account: Account, rests: str | None) -> None:
         )
 
 
-def _show(found: Findings, *, dry_run: bool) -> None:
+def _show(found: RecoveryFindings, *, dry_run: bool) -> None:
     """Tell people: the table on stdout, what it means on stderr."""
     address = found.account.address
     if found.is_nothing:
@@ -168,7 +168,7 @@ def _show(found: Findings, *, dry_run: bool) -> None:
     _show_signing(found.signing, dry_run=dry_run)
 
 
-def _show_dropped(found: Findings, *, dry_run: bool) -> None:
+def _show_dropped(found: RecoveryFindings, *, dry_run: bool) -> None:
     """Tell of what waited in a pool when it was adopted, and is in none now."""
     if found.dropped:
         named = ", ".join(map(_named, runs_of(found.dropped)))
@@ -180,7 +180,7 @@ def _show_dropped(found: Findings, *, dry_run: bool) -> None:
         )
 
 
-def _cells(found: Findings, nonce: int) -> list[str]:
+def _cells(found: RecoveryFindings, nonce: int) -> list[str]:
     spent = found.spent.get(nonce)
     if spent is None:
         return [str(nonce), "", "", "waits" if nonce >= found.mined else "not found"]
@@ -188,7 +188,7 @@ def _cells(found: Findings, nonce: int) -> list[str]:
     return [str(nonce), spent.hash, str(spent.block_number), outcome]
 
 
-def _cells_of_run(found: Findings, run: range) -> list[str]:
+def _cells_of_run(found: RecoveryFindings, run: range) -> list[str]:
     """Write many nonces in one row: what they were is counted, `--json` has each."""
     cells = [_cells(found, nonce) for nonce in run]
     blocks = [int(block) for _, _, block, _ in cells if block]
@@ -213,7 +213,7 @@ def _named(run: range) -> str:
     return str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}"
 
 
-def _show_signing(signing: Signing | None, *, dry_run: bool) -> None:
+def _show_signing(signing: SignerHistory | None, *, dry_run: bool) -> None:
     if signing is None:
         return
     typer.echo(f"the contract is at round {signing.round}, {signing.last_report}", err=True)
@@ -223,7 +223,7 @@ def _show_signing(signing: Signing | None, *, dry_run: bool) -> None:
         typer.echo(f"the signer {keeps} quiet until {until} UTC, chain time", err=True)
 
 
-def _answer(found: Findings) -> dict[str, object]:
+def _answer(found: RecoveryFindings) -> dict[str, object]:
     return {
         "address": found.account.address,
         "known_next_nonce": found.known,
@@ -237,7 +237,7 @@ def _answer(found: Findings) -> dict[str, object]:
     }
 
 
-def _nonce_answer(found: Findings, nonce: int) -> dict[str, object]:
+def _nonce_answer(found: RecoveryFindings, nonce: int) -> dict[str, object]:
     spent = found.spent.get(nonce)
     return {
         "nonce": nonce,
@@ -249,7 +249,7 @@ def _nonce_answer(found: Findings, nonce: int) -> dict[str, object]:
     }
 
 
-def _signing_answer(signing: Signing | None) -> dict[str, object]:
+def _signing_answer(signing: SignerHistory | None) -> dict[str, object]:
     if signing is None:
         return {}
     return {

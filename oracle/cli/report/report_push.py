@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.report.report_commands import report, report_facts
@@ -19,11 +19,11 @@ from oracle.reporting.landing import waits_for_finality
 from oracle.reporting.missed import MISSED
 from oracle.reporting.report_planner import cuts_now, plan_push, turn_now, why_missed
 from oracle.reporting.sanity_gate import why_held
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import ReportState, StoredReport
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 _PublishOption = Annotated[
     bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
@@ -61,7 +61,7 @@ def push(
         typer.echo(f"  {step}")
 
 
-def _check_pushed(turn: Report, steps: list[Step]) -> None:
+def _check_pushed(turn: Report, steps: list[StepResult]) -> None:
     """Make sure that something came of it: a report may lose its turn while it is looked at.
 
     Raises:
@@ -74,7 +74,7 @@ def _check_pushed(turn: Report, steps: list[Step]) -> None:
         )
 
 
-def _unsent(app: App, steps: list[Step]) -> Iterator[str]:
+def _unsent(app: App, steps: list[StepResult]) -> Iterator[str]:
     """Say why what was signed was not sent, to who has a key to send it."""
     if any(step.intent is not None for step in steps) or not app.publisher.has_payer:
         return
@@ -122,7 +122,7 @@ def _turn(app: App) -> Report:
     raise InputError(_why_none(due, standing))
 
 
-def _why_none(due: list[Cut], standing: Standing) -> str:
+def _why_none(due: list[Cut], standing: ContractStatus) -> str:
     """Say why no report has the turn; `due` are those that wait for it, the oldest first."""
     if not due:
         return "no report is due: the next one is cut when a period ends"
@@ -142,7 +142,7 @@ def _why_none(due: list[Cut], standing: Standing) -> str:
 
 
 def _rehearsed(app: App, turn: Report) -> str:
-    def plan(desk: Desk, heads: Heads) -> Step | None:
+    def plan(desk: TxContext, heads: Heads) -> StepResult | None:
         # What became of older reports is no news to who asks of this one.
         return plan_push(desk, heads, clears=False)
 
@@ -155,14 +155,14 @@ def _rehearsed(app: App, turn: Report) -> str:
     return said if why is None else f"it would be held: {why}"
 
 
-def _held(app: App, unit: Unit, turn: StoredReport) -> Gate | None:
+def _held(app: App, unit: UnitOfWork, turn: StoredReport) -> ReportHold | None:
     """Return what keeps a report from being signed until a human lets it go; None: nothing."""
     gate = unit.gates.at(turn.report.period)
     is_ours = app.publisher.has_signer and turn.digest is None
     return gate if is_ours and gate is not None and gate.released_at is None else None
 
 
-def _plan(desk: Desk, heads: Heads) -> Step | None:
+def _plan(desk: TxContext, heads: Heads) -> StepResult | None:
     """Sign, gather and plan, as far as that goes now; return the last step of it."""
     last = None
     while (step := plan_push(desk, heads)) is not None:

@@ -18,7 +18,7 @@ from oracle.daemon.app import App
 from oracle.queries.status_text import told_of_dispute
 from oracle.reporting.releasing import held_at, release
 from oracle.reporting.sanity_gate import holding
-from oracle.store.reports.hold_repository import Gate
+from oracle.store.reports.hold_repository import ReportHold
 
 
 def register(app: typer.Typer) -> None:
@@ -72,5 +72,5 @@ def _list(app: App, *, as_json: bool) -> None:
         typer.echo(told_of_dispute(disputed))
 
 
-def _answer(gate: Gate) -> dict[str, object]:
+def _answer(gate: ReportHold) -> dict[str, object]:
     return {"period": gate.period, "reason": gate.reason, "held_at": gate.held_at, **gate.facts}

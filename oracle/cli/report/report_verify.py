@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.report.report_commands import report
 from oracle.daemon.app import App
@@ -47,7 +47,7 @@ def verify(
 def _contract(app: App, found: RoundCheck) -> bool | None:
     """Tell whether the contract holds just this round's words; None: a newer one came since."""
     contract = app.publisher.contract
-    standing: Standing = contract.standing()
+    standing: ContractStatus = contract.standing()
     accepted = found.accepted
     if standing.head.round != accepted.round:
         return None

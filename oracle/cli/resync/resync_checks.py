@@ -20,7 +20,7 @@ from oracle.domain.logs import Call, Log
 from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, gaps as look_for_gaps
-from oracle.indexer.audit.reverify import Asked, Verified, verify as verify_blocks
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify as verify_blocks
 
 # Rows and ranges named on a terminal; `--json` names all.
 MOST_LINES = 20
@@ -71,7 +71,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if first > last:
         raise InputError(f"--from {first} lies above --to {last}")
-    asked = Asked(BlockRange(first, last), Level[level.name], endpoint, repair)
+    asked = ReverifyRequest(BlockRange(first, last), Level[level.name], endpoint, repair)
     with working(config, "resync verify", dry_run=dry_run, only_reads=dry_run and not repair) as (
         app,
         manner,

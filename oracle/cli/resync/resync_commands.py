@@ -14,7 +14,7 @@ from oracle.cli.resync.resync_session import named, refolded_json, say, told, wo
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
-from oracle.indexer.backfill import Backfilled, backfill as backfill_blocks
+from oracle.indexer.backfill import BackfillResult, backfill as backfill_blocks
 from oracle.indexer.rebuild import refold as refold_rows
 from oracle.indexer.reorg import Rewound, rewind_to
 
@@ -118,7 +118,7 @@ def backfill(
         raise typer.Exit(1)
 
 
-def _lines(found: Backfilled) -> Iterator[str]:
+def _lines(found: BackfillResult) -> Iterator[str]:
     missing: list[Log | Call] = [*found.missing_logs, *found.missing_calls]
     for row in missing[:MOST_LINES]:
         yield f"missing: {named(row)}"
@@ -148,7 +148,7 @@ def _rewound(rewound: Rewound, *, dry_run: bool) -> Mapping[str, object]:
     }
 
 
-def _backfilled(found: Backfilled, *, dry_run: bool) -> Mapping[str, object]:
+def _backfilled(found: BackfillResult, *, dry_run: bool) -> Mapping[str, object]:
     refolded = found.refolded
     return {
         "dry_run": dry_run,

@@ -16,7 +16,7 @@ from oracle.daemon.lease.lease_keeper import leased, renew
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
-from oracle.indexer.rebuild import Manner, Refolded
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def working(
     dry_run: bool,
     offline: bool = False,
     only_reads: bool = False,
-) -> Iterator[tuple[App, Manner]]:
+) -> Iterator[tuple[App, RebuildOptions]]:
     """Open the rooms, hold the lease, and show how far the work is, on a terminal only.
 
     `only_reads`: no lease is needed, and the daemon may run meanwhile.
@@ -35,14 +35,14 @@ def working(
     with open_app(config) as app, bar(command) as tell:
         _check_network(app, offline=offline)
         if only_reads:
-            yield app, Manner(dry_run, tell)
+            yield app, RebuildOptions(dry_run, tell)
             return
         with leased(app.store, command) as epoch:
 
             def keep_lease() -> None:
                 renew(app.store, epoch)
 
-            yield app, Manner(dry_run, tell, epoch, keep_lease)
+            yield app, RebuildOptions(dry_run, tell, epoch, keep_lease)
 
 
 def _check_network(app: App, *, offline: bool) -> None:
@@ -82,7 +82,7 @@ def say(line: str, *, dry_run: bool) -> None:
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 
-def told(refolded: Refolded) -> str:
+def told(refolded: RebuildResult) -> str:
     """Return what folding anew showed, as a sentence."""
     state = "the same state" if refolded.same else "ANOTHER STATE than before"
     reports = f"{refolded.reports} reports compared"
@@ -98,7 +98,7 @@ def named(row: Log | Call) -> str:
     return f"log {row.index} of {where}" if isinstance(row, Log) else f"call of {where}"
 
 
-def refolded_json(refolded: Refolded, *, dry_run: bool) -> Mapping[str, object]:
+def refolded_json(refolded: RebuildResult, *, dry_run: bool) -> Mapping[str, object]:
     """Return what folding anew showed, for programs."""
     return {
         "dry_run": dry_run,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
-from oracle.queries.selection.draw_history import Draws, Outcome, Told, recent_draws
+from oracle.queries.selection.draw_history import DrawHistory, DrawOutcome, DrawRow, recent_draws
 from oracle.queries.status_text import shown_time
 from oracle.queries.text_tables import in_utc, print_table
 
@@ -17,10 +17,10 @@ _LastOption = Annotated[
     typer.Option("--last", min=0, metavar="N", help="And the last N that stand no more."),
 ]
 _WORDS = {
-    Outcome.STARTED: "which started it",
-    Outcome.STARTED_ELSEWHERE: "but another node started it",
-    Outcome.TASK_ENDED: "the task ended",
-    Outcome.UNDONE: "undone: drawn for anew",
+    DrawOutcome.STARTED: "which started it",
+    DrawOutcome.STARTED_ELSEWHERE: "but another node started it",
+    DrawOutcome.TASK_ENDED: "the task ended",
+    DrawOutcome.UNDONE: "undone: drawn for anew",
 }
 
 
@@ -48,7 +48,7 @@ def draws(
     _show(found)
 
 
-def _show(found: Draws) -> None:
+def _show(found: DrawHistory) -> None:
     count, at = len(found.standing), found.as_of
     moment = "nothing is indexed yet"
     if at is not None:
@@ -74,17 +74,17 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
 
 
-def _whom(told: Told) -> str:
+def _whom(told: DrawRow) -> str:
     """Name the task, and under it the node and what came of it."""
     came = "" if told.outcome is None else f", {_WORDS[told.outcome]}"
     return f"{told.draw.task}\n  {told.draw.node}{came}"
 
 
-def _since(told: Told) -> str:
+def _since(told: DrawRow) -> str:
     return "-" if told.since is None else in_utc(told.since, "%Y-%m-%d %H:%M:%S")
 
 
-def _answer(found: Draws) -> dict[str, Any]:
+def _answer(found: DrawHistory) -> dict[str, Any]:
     at = found.as_of
     return {
         "as_of": None if at is None else {"block": at.number, "time": at.time},
@@ -93,7 +93,7 @@ def _answer(found: Draws) -> dict[str, Any]:
     }
 
 
-def _draw(told: Told) -> dict[str, Any]:
+def _draw(told: DrawRow) -> dict[str, Any]:
     draw = told.draw
     return {
         "task": draw.task,

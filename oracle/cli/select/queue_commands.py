@@ -13,7 +13,7 @@ from oracle.cli.select.queue_tables import show_offer, show_queue
 from oracle.cli.system_options import (
     AtOption,
     EventsOption,
-    Ground,
+    InputSource,
     PolicyOption,
     chosen_for_queue,
     ground_of,
@@ -22,7 +22,7 @@ from oracle.cli.system_options import (
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.queries.selection.network_snapshot import Question
+from oracle.queries.selection.network_snapshot import SnapshotQuery
 from oracle.queries.selection.queue_view import line_up, offer_to, room_in
 from oracle.queries.text_tables import foreign
 from oracle.systems.crynux.pricing import Pricing
@@ -97,7 +97,7 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
         choice = chosen_for_queue(policy, ground)
         numbers = _with_settings(written, ground)
         pricing = _pricing(numbers)
-        survey = ground.survey(Question(choice.rules, at))
+        survey = ground.survey(SnapshotQuery(choice.rules, at))
     line = line_up(survey, choice.policy, pricing)
     room = None if numbers.alpha is None else room_in(line, survey, numbers.alpha)
     offer = None if address is None else offer_to(line, survey, address)
@@ -139,7 +139,7 @@ def _number(said: str, text: str) -> Fraction:
     return Fraction(text)
 
 
-def _with_settings(written: _Numbers, ground: Ground) -> _Numbers:
+def _with_settings(written: _Numbers, ground: InputSource) -> _Numbers:
     """What is not written on the command line stands in the settings, or nowhere."""
     if ground.app is None:
         return written

@@ -4,14 +4,17 @@ from typing import Any
 
 from oracle.cli.select.selection_json import task_answer
 from oracle.domain.fixed_point import UNIT, decimal_text
-from oracle.queries.selection.network_snapshot import Survey
-from oracle.queries.selection.queue_view import Head, Line, Offer, Room, TrioOffer
-from oracle.systems.crynux.crynux_queue import QueueGroup, Waiting
-from oracle.systems.legacy.legacy_queue import Offer as LegacyOffer, TaskGroup
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.selection.queue_view import Head, NodeOffer, QueueSnapshot, Room, TrioOffer
+from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup
+from oracle.systems.legacy.legacy_queue import TaskGroup, TrioTask as LegacyOffer
 
 
 def queue_answer(
-    line: Line, survey: Survey, room: Room | None, offer: Offer | TrioOffer | None
+    line: QueueSnapshot,
+    survey: NetworkSnapshot,
+    room: Room | None,
+    offer: NodeOffer | TrioOffer | None,
 ) -> dict[str, Any]:
     """Return what `queue --json` says; `gpu` null: the Any group, values in wei a second."""
     queue = line.queue
@@ -34,7 +37,7 @@ def _group(group: QueueGroup | TaskGroup) -> dict[str, Any]:
     return {"vram": group.vram, "gpu": group.gpu}
 
 
-def _waiting(line: Line, survey: Survey, waiting: Waiting) -> dict[str, Any]:
+def _waiting(line: QueueSnapshot, survey: NetworkSnapshot, waiting: QueuedTask) -> dict[str, Any]:
     task = waiting.task
     return {
         **task_answer(task),
@@ -54,7 +57,7 @@ def _room(room: Room) -> dict[str, Any]:
     }
 
 
-def _offer(offer: Offer | TrioOffer) -> dict[str, Any]:
+def _offer(offer: NodeOffer | TrioOffer) -> dict[str, Any]:
     if isinstance(offer, TrioOffer):
         return {
             "node": offer.node,

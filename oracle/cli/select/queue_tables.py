@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import typer
 
 from oracle.cli.select.select_tables import shown_as_of
-from oracle.queries.selection.network_snapshot import Survey
-from oracle.queries.selection.queue_view import Line, Offer, Room, TrioOffer
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.selection.queue_view import NodeOffer, QueueSnapshot, Room, TrioOffer
 from oracle.queries.text_tables import foreign, print_table
-from oracle.systems.crynux.crynux_queue import QueueGroup, Waiting
-from oracle.systems.legacy.legacy_queue import Offer as LegacyOffer, TaskGroup
+from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup
+from oracle.systems.legacy.legacy_queue import TaskGroup, TrioTask as LegacyOffer
 
 # Of each group, on a terminal; --json has them all.
 _MOST_ROWS = 20
 
 
-def show_queue(line: Line, survey: Survey, room: Room | None) -> None:
+def show_queue(line: QueueSnapshot, survey: NetworkSnapshot, room: Room | None) -> None:
     """Print the groups in order, the largest VRAM first, and how many more fit in."""
     queue = line.queue
     tasks = "1 task waits" if len(queue) == 1 else f"{len(queue)} tasks wait"
@@ -42,7 +42,7 @@ def show_queue(line: Line, survey: Survey, room: Room | None) -> None:
             typer.echo("  nothing")
 
 
-def show_offer(offer: Offer | TrioOffer) -> None:
+def show_offer(offer: NodeOffer | TrioOffer) -> None:
     """Print what a node would take, and why not each other head."""
     typer.echo("")
     if offer.unfit is not None:
@@ -81,7 +81,7 @@ def shown_group(group: QueueGroup | TaskGroup) -> str:
     return f"{group.vram} GB, {card}"
 
 
-def _value(waiting: Waiting) -> str:
+def _value(waiting: QueuedTask) -> str:
     """Whole wei a second; less than one is shown as a fraction."""
     value = waiting.value
     return str(int(value)) if value >= 1 or not value else f"{float(value):.6f}"

@@ -13,11 +13,11 @@ from oracle.cli.select.select_tables import show_selection
 from oracle.cli.select.selection_json import selection_answer
 from oracle.cli.system_options import (
     AtOption,
-    Choice,
     EventsOption,
-    Ground,
+    InputSource,
     PolicyOption,
     SetOption,
+    SystemChoice,
     changed_in,
     chosen,
     ground_of,
@@ -28,9 +28,9 @@ from oracle.domain.events.network_events import TaskCreated
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
-from oracle.queries.selection.network_snapshot import Question, Survey
+from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
 from oracle.queries.selection.node_selection import (
-    Lots,
+    DrawTickets,
     Selection,
     select as select_nodes,
     wanted_task,
@@ -140,12 +140,15 @@ def _verify(config: Path, task: str, *, as_json: bool) -> None:
 
 
 def _selection(
-    ground: Ground, choice: Choice, said: TaskCreated, wanted: tuple[int | None, Lots | None]
-) -> tuple[Survey, Selection]:
+    ground: InputSource,
+    choice: SystemChoice,
+    said: TaskCreated,
+    wanted: tuple[int | None, DrawTickets | None],
+) -> tuple[NetworkSnapshot, Selection]:
     at, lots = wanted
     follower = choice.policy.follow()
     survey = ground.survey(
-        Question(choice.rules, at, follower if choice.remembers else None, said.group)
+        SnapshotQuery(choice.rules, at, follower if choice.remembers else None, said.group)
     )
     asked = wanted_task(said, choice.rules)
     return survey, select_nodes(survey, choice.policy, follower, asked, lots)
@@ -159,11 +162,11 @@ def _said(file: str) -> TaskCreated:
             raise InputError(str(error)) from None
 
 
-def _lots(seed: str | None, draws: int | None) -> Lots | None:
+def _lots(seed: str | None, draws: int | None) -> DrawTickets | None:
     if seed is None:
         if draws is not None:
             raise InputError("--draws: without --seed nobody is drawn")
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
         raise InputError(f"--seed {foreign(seed)}: must be 32 bytes, as 64 hex digits")
-    return Lots(bytes.fromhex(seed.removeprefix("0x")), draws)
+    return DrawTickets(bytes.fromhex(seed.removeprefix("0x")), draws)

@@ -8,11 +8,11 @@ import typer
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import ZERO_HASH, Address, TaskKey
 from oracle.domain.state.task import Task
-from oracle.queries.selection.network_snapshot import Survey
-from oracle.queries.selection.node_selection import Judged, Lots, Selection
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.selection.node_selection import CandidateChance, DrawTickets, Selection
 from oracle.queries.status_text import shown_time
 from oracle.queries.text_tables import WIDTH, foreign, print_table
-from oracle.systems.policy import Verdict
+from oracle.systems.policy import CandidateVerdict
 
 # On a terminal; --json has them all.
 _MOST_ROWS = 50
@@ -28,7 +28,7 @@ _MADE_OF = "made of"
 _TEXT = (_SENTENCE, _MADE_OF)
 
 
-def show_selection(chosen: Selection, survey: Survey, changed: Mapping[str, str]) -> None:
+def show_selection(chosen: Selection, survey: NetworkSnapshot, changed: Mapping[str, str]) -> None:
     """Print one selection; `changed`: the numbers that are not as published."""
     typer.echo(f"task {_key(chosen.task)}: {shown_wishes(chosen.task)}")
     typer.echo(
@@ -66,7 +66,7 @@ def show_selection(chosen: Selection, survey: Survey, changed: Mapping[str, str]
             typer.echo(f"  {address}")
 
 
-def shown_as_of(survey: Survey) -> str:
+def shown_as_of(survey: NetworkSnapshot) -> str:
     """Say what block and time a survey is of."""
     block = "before any event" if survey.block is None else f"as of block {survey.block}"
     return f"{block}, {shown_time(survey.time)}"
@@ -91,11 +91,11 @@ def _key(task: Task) -> str:
     return "without a key" if task.key == TaskKey(ZERO_HASH) else task.key
 
 
-def _why_not(judged: Judged) -> str:
+def _why_not(judged: CandidateChance) -> str:
     return (judged.verdict.out or "").replace("_", " ")
 
 
-def _show_candidates(inside: Sequence[Judged], places: dict[Address, int]) -> None:
+def _show_candidates(inside: Sequence[CandidateChance], places: dict[Address, int]) -> None:
     shown = [j for n, j in enumerate(inside) if n < _MOST_ROWS or j.verdict.node in places]
     names, cells = _parts([judged.verdict for judged in shown])
     rows = [
@@ -111,7 +111,7 @@ def _show_candidates(inside: Sequence[Judged], places: dict[Address, int]) -> No
     _more(len(inside))
 
 
-def _parts(shown: Sequence[Verdict]) -> tuple[Sequence[str], list[Sequence[str]]]:
+def _parts(shown: Sequence[CandidateVerdict]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the columns that say what the probabilities are made of, and their cells.
 
     What does not fit beside an address stands in one column of text; --json has everything.
@@ -143,7 +143,7 @@ def _more(rows: int) -> None:
         typer.echo(f"… and {rows - _MOST_ROWS} more; --json has them all")
 
 
-def _show_draws(chosen: Selection, lots: Lots) -> None:
+def _show_draws(chosen: Selection, lots: DrawTickets) -> None:
     typer.echo(f"drawn by 0x{lots.seed.hex()}")
     if not chosen.drawn:
         typer.echo("nobody: there is no candidate")

@@ -5,8 +5,8 @@ from typing import Any
 
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.state.task import Task
-from oracle.queries.selection.network_snapshot import Survey
-from oracle.queries.selection.node_selection import Judged, Scarce, Selection
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.selection.node_selection import CandidateChance, ScarceModel, Selection
 from oracle.systems.weighted_draw import Drawn
 
 # What a task may ask for, in the order of events.md.
@@ -17,7 +17,7 @@ _WISHES = (
 
 
 def selection_answer(
-    chosen: Selection, survey: Survey, changed: Mapping[str, str]
+    chosen: Selection, survey: NetworkSnapshot, changed: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what `select --json` says; weights, x and sums as decimal strings.
 
@@ -62,7 +62,7 @@ def drawn_answer(drawn: Drawn) -> dict[str, Any]:
     }
 
 
-def _judged(judged: Judged, least: int) -> dict[str, Any]:
+def _judged(judged: CandidateChance, least: int) -> dict[str, Any]:
     verdict = judged.verdict
     return {
         "node": verdict.node,
@@ -83,5 +83,5 @@ def _card(chosen: Selection) -> dict[str, Any] | None:
     return {"gpu": trio.card.model, "vram": trio.card.vram, **lot}
 
 
-def _scarce(scarce: Scarce) -> dict[str, Any]:
+def _scarce(scarce: ScarceModel) -> dict[str, Any]:
     return {"model": scarce.model, "holders": scarce.holders, "ask": list(scarce.asked)}

@@ -19,7 +19,7 @@ from oracle.bindings.deployment import (
     with_limits,
 )
 from oracle.bindings.inspection import code_hash, inspected, shipped_code_hash
-from oracle.bindings.qos_oracle import Constitution
+from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -27,8 +27,8 @@ from oracle.errors import InputError
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
-from oracle.txmgr.accounts_and_limits import Publisher
-from oracle.txmgr.client.fee_quote import Caps
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
 
 # How long `contract deploy --publish` waits for its receipt.
 _PATIENCE_SECONDS = 120
@@ -151,15 +151,17 @@ def _check_network(app: App) -> None:
         network.chain.heads()
 
 
-def _lookout(app: App) -> Publisher:
+def _lookout(app: App) -> SenderAccount:
     """A publisher that belongs to no contract yet, and cannot sign."""
     told = app.config
-    caps = Caps(
+    caps = SendLimits(
         told.limits.max_fee_per_gas_wei,
         told.limits.max_cost_per_transaction_wei,
         told.limits.max_cost_per_day_wei,
     )
-    return Publisher(told.chain.endpoints, domain=Domain(told.chain.id, ZERO_ADDRESS), caps=caps)
+    return SenderAccount(
+        told.chain.endpoints, domain=Domain(told.chain.id, ZERO_ADDRESS), caps=caps
+    )
 
 
 def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signer:
@@ -221,7 +223,7 @@ def _plan_answer(planned: Deployment) -> dict[str, object]:
     }
 
 
-def _answer(found: Constitution) -> dict[str, object]:
+def _answer(found: ContractConfiguration) -> dict[str, object]:
     standing = found.standing
     masked = code_hash(found.code)
     return {

@@ -21,9 +21,9 @@ from oracle.errors import InputError
 from oracle.indexer.audit.quarantine_liars import readmit as readmit_endpoint
 from oracle.queries.text_tables import escaped, foreign, print_table
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.capabilities import EndpointFacts
-from oracle.rpc.endpoints.probe import Wanted, probe
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.endpoints.capabilities import Capabilities
+from oracle.rpc.endpoints.probe import ProbeRequirements, probe
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.schema import SchemaAge, schema_state
 
 _COLUMNS = (
@@ -35,9 +35,9 @@ _LONGEST_CLIENT = 24
 
 # What a person can do about it; what else may go wrong passes, or says it itself.
 _ADVICE = {
-    Kind.REFUSED: "put the key in its address right",
-    Kind.UNREACHABLE: "is it up, and its address right?",
-    Kind.THROTTLED: "ask again later, or for a higher limit",
+    ErrorKind.REFUSED: "put the key in its address right",
+    ErrorKind.UNREACHABLE: "is it up, and its address right?",
+    ErrorKind.THROTTLED: "ask again later, or for a higher limit",
 }
 _OTHER_CHAIN = "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
 _NO_HISTORY = "name another one as well that keeps its history"
@@ -54,7 +54,7 @@ class _Probed(NamedTuple):
 
     position: int
     name: str
-    facts: EndpointFacts
+    facts: Capabilities
     fault: str | None
     most_logs: int | None = None
     omits_logs: bool = False
@@ -141,7 +141,7 @@ def readmit(
         typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
 
 
-def _wanted(app: App) -> Wanted:
+def _wanted(app: App) -> ProbeRequirements:
     """Return what an endpoint must have for this configuration, and for its database if it is."""
     told = app.config.chain
     if told.anchor_block is not None and told.anchor_hash is not None:
@@ -164,16 +164,18 @@ def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, 
     return [every[position - 1]]
 
 
-def _probed(position: int, one: Endpoint, wanted: Wanted, shut_out: str | None) -> _Probed:
+def _probed(
+    position: int, one: Endpoint, wanted: ProbeRequirements, shut_out: str | None
+) -> _Probed:
     if shut_out is not None:
         # It is asked nothing any more, not even this.
-        return _Probed(position, one.name, EndpointFacts(), shut_out)
+        return _Probed(position, one.name, Capabilities(), shut_out)
     try:
         facts = probe(one, wanted)
-    except EndpointError as error:
+    except RpcError as error:
         advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
         fault = f"{error.kind}: {error.words}{advice}"
-        return _Probed(position, one.name, EndpointFacts(), fault)
+        return _Probed(position, one.name, Capabilities(), fault)
     return _Probed(position, one.name, facts, _unfit(facts, wanted.first))
 
 
@@ -188,7 +190,7 @@ def _with_habits(app: App, one: _Probed) -> _Probed:
     )
 
 
-def _unfit(facts: EndpointFacts, first: int) -> str | None:
+def _unfit(facts: Capabilities, first: int) -> str | None:
     """Return why it does not fit, and what to do; None: it fits."""
     if facts.fault is not None:
         return f"{facts.fault}; {_OTHER_CHAIN}"

@@ -21,12 +21,12 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
 from oracle.queries.text_tables import print_table
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.signing.signer import Signer
 from oracle.signing.trying import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.receipts import balance_of
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.dry_run import rehearse
 from oracle.txmgr.recovery.nonce_sync import reconcile
 
@@ -113,7 +113,7 @@ def _lease(app: App) -> str:
 def _endpoint(app: App, url: str) -> str:
     """Ask an endpoint by itself which chain it is of."""
     wanted = app.config.chain.id
-    with closing(Line(url)) as line:
+    with closing(JsonRpcClient(url)) as line:
         if not line.serves(wanted):
             raise InputError(f"{line.name} is of another chain than {wanted}")
         return f"{line.name} is of chain {wanted}"
@@ -145,7 +145,7 @@ def _key(app: App, role: Role) -> str:
 
 def _balance(app: App, role: Role) -> str:
     signer = _opened(app, role)
-    with closing(Lines([Line(url) for url in app.config.chain.endpoints])) as lines:
+    with closing(PoolView([JsonRpcClient(url) for url in app.config.chain.endpoints])) as lines:
         wei = balance_of(lines, signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")
@@ -174,7 +174,7 @@ def _ask_nonces(app: App, checks: _Checks) -> None:
         checks.attempt("dispatcher's nonces", lambda: _nonces(app.dispatch_desk(0, unix_seconds)))
 
 
-def _nonces(desk: Desk) -> str:
+def _nonces(desk: TxContext) -> str:
     said = rehearse(desk, reconcile, "the key has never sent anything, and starts with nonce 0")
     return said or "this database knows all that the chain has counted"
 

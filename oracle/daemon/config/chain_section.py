@@ -38,7 +38,7 @@ WebsocketUrl = Annotated[str, AfterValidator(_websocket_url)]
 BlockHash = Annotated[str, AfterValidator(_hash)]
 
 
-class Chain(Section):
+class ChainSection(Section):
     id: int = Field(gt=0)
     # The first is preferred. May hold keys in path or query.
     endpoints: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)] = Field(

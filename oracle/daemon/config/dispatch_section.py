@@ -21,7 +21,7 @@ Kind = Literal["sd", "llm", "sd_ft"]
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
-class Dispatch(Section):
+class DispatchSection(Section):
     # Send starts. Off: nodes are drawn and recorded where `start_block` is set, nothing is sent.
     enabled: bool = False
     # Tasks are drawn for from the end of this block on; without it nobody is drawn.
@@ -38,7 +38,7 @@ class Dispatch(Section):
     max_in_flight: int = Field(default=64, ge=1, le=1000)
 
 
-def faults_in_dispatch(dispatch: Dispatch, chain_start: int, *, has_key: bool) -> list[str]:
+def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
     """Return what is missing or cannot be: the numbers have no default (scoring.md 7)."""
     faults = []
     if dispatch.enabled and not has_key:
@@ -61,7 +61,7 @@ def faults_in_dispatch(dispatch: Dispatch, chain_start: int, *, has_key: bool) -
     return faults
 
 
-def dispatch_settings(told: Dispatch, rules: Rules) -> DispatchSettings | None:
+def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings | None:
     """Return the numbers of the section, which has no faults; None: nobody is drawn."""
     if told.start_block is None or told.queue_alpha is None:
         return None

@@ -61,7 +61,7 @@ _Variable = Annotated[str, AfterValidator(_variable)]
 _Url = Annotated[str, AfterValidator(_address_on_the_web)]
 
 
-class Keys(Section):
+class KeysSection(Section):
     """`*_url` and `kms_endpoint` may hold tokens: only their hosts are ever shown."""
 
     signer_keystore: Path | None = None
@@ -135,7 +135,7 @@ class Keys(Section):
         )
 
 
-def warnings_of_keys(keys: Keys) -> list[str]:
+def warnings_of_keys(keys: KeysSection) -> list[str]:
     """Return what deserves a thought: signers that are spoken to in the clear."""
     return [
         f"keys.{role}_remote_url: is http, and not on this host: use https and a certificate"
@@ -149,7 +149,7 @@ def _is_open(url: str) -> bool:
     return parts.scheme == "http" and parts.hostname not in _HERE
 
 
-def faults_in_keys(keys: Keys, chain_id: int) -> list[str]:
+def faults_in_keys(keys: KeysSection, chain_id: int) -> list[str]:
     """Return what cannot stand together in `[keys]`, in one line each."""
     faults = [fault for role in ROLES for fault in _faults_of(keys, role, chain_id)]
     if (keys.remote_certificate is None) != (keys.remote_certificate_key is None):
@@ -157,7 +157,7 @@ def faults_in_keys(keys: Keys, chain_id: int) -> list[str]:
     return faults
 
 
-def _faults_of(keys: Keys, role: Role, chain_id: int) -> list[str]:
+def _faults_of(keys: KeysSection, role: Role, chain_id: int) -> list[str]:
     faults, named = [], keys.named(role)
     written: dict[str, _Written] = keys.model_dump()
     if (written[f"{role}_keystore"] is None) != (written[f"{role}_password_file"] is None):

@@ -7,7 +7,7 @@ from pydantic import Field
 from oracle.daemon.config.section import Section
 
 
-class Limits(Section):
+class LimitsSection(Section):
     max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
     max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
     max_cost_per_hour_wei: int = Field(default=3 * 10**17, ge=1)

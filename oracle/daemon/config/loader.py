@@ -21,16 +21,16 @@ from typing_extensions import override
 
 from oracle.chain.profiles.profile import Profile
 from oracle.chain.profiles.profile_loader import open_profile
-from oracle.daemon.config.chain_section import Chain
-from oracle.daemon.config.dispatch_section import Dispatch, faults_in_dispatch
-from oracle.daemon.config.keys_section import Keys, faults_in_keys
-from oracle.daemon.config.limits import Limits
-from oracle.daemon.config.network import Network
-from oracle.daemon.config.oracle_section import Oracle
+from oracle.daemon.config.chain_section import ChainSection
+from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
+from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
+from oracle.daemon.config.limits import LimitsSection
+from oracle.daemon.config.network import NetworkSection
+from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.redaction import SECRET, secret_parts
-from oracle.daemon.config.reporters import Reporters
+from oracle.daemon.config.reporters import ReportersSection
 from oracle.daemon.config.section import Section
-from oracle.daemon.config.verify_section import Verify
+from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
 from oracle.systems.registry import rule_set, rule_sets
 from oracle.systems.rule_overrides import changes_of
@@ -87,15 +87,15 @@ class Config(BaseSettings):
     )
 
     database: Database
-    chain: Chain
-    network: Network
-    verify: Verify = Verify()
-    oracle: Oracle = Oracle()
+    chain: ChainSection
+    network: NetworkSection
+    verify: VerifySection = VerifySection()
+    oracle: OracleSection = OracleSection()
     rules: Scoring = Scoring()
-    dispatch: Dispatch = Dispatch()
-    keys: Keys = Keys()
-    limits: Limits = Limits()
-    reporters: Reporters = Reporters()
+    dispatch: DispatchSection = DispatchSection()
+    keys: KeysSection = KeysSection()
+    limits: LimitsSection = LimitsSection()
+    reporters: ReportersSection = ReportersSection()
     web: Web = Web()
     log: LogLines = LogLines()
 

@@ -5,7 +5,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from oracle.daemon.config.section import ContractAddress, Section
 
 
-class Network(Section):
+class NetworkSection(Section):
     # The name of a shipped profile, or the path of a file that ends in `.toml`.
     profile: str = "reference"
     # By their names in the profile; one whose address the profile knows may be left out.

@@ -7,10 +7,10 @@ from pydantic import Field
 
 from oracle.daemon.config.section import ContractAddress, Section
 from oracle.domain.reports.sanity_limits import Sanity
-from oracle.domain.reports.submission_policy import Patience
+from oracle.domain.reports.submission_policy import SubmissionPolicy
 
 
-class Oracle(Section):
+class OracleSection(Section):
     # Without an address the daemon indexes only.
     address: ContractAddress | None = None
     publish: bool = False
@@ -45,9 +45,9 @@ class Oracle(Section):
     gate_least_members: int = Field(default=20, ge=1)
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> SubmissionPolicy:
         """When a report is worth its gas."""
-        return Patience(self.cheap_fee_wei, self.least_words, self.least_change)
+        return SubmissionPolicy(self.cheap_fee_wei, self.least_words, self.least_change)
 
     @property
     def sanity(self) -> Sanity:

@@ -14,7 +14,7 @@ def _split(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-class Reporters(Section):
+class ReportersSection(Section):
     # Where the other reporters show what they signed.
     peers: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)] = Field(
         default=(), max_length=64, repr=False

@@ -4,14 +4,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from oracle.chain.verification.verification_policy import Policy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.daemon.config.section import Section
 from oracle.domain.verification import Level
 
 Rung = Literal["seamed", "pinned", "bloomed", "proven"]
 
 
-class Verify(Section):
+class VerifySection(Section):
     # The highest level of proof that is tried, of what may still change and of history; what the
     # chain's headers are not good for is not reached.
     head: Rung = "proven"
@@ -24,9 +24,9 @@ class Verify(Section):
     audit_share: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
 
 
-def policy_of(told: Verify) -> Policy:
+def policy_of(told: VerifySection) -> VerificationPolicy:
     """Return what the section means to the chain's room."""
-    return Policy(
+    return VerificationPolicy(
         head=Level[told.head.upper()],
         history=Level[told.history.upper()],
         receipts=told.receipts,
@@ -34,7 +34,7 @@ def policy_of(told: Verify) -> Policy:
     )
 
 
-def one_of(told: Verify) -> int:
+def one_of(told: VerifySection) -> int:
     """Return of how many new final blocks one has an old window asked about again."""
     return round(1 / told.audit_share) if told.audit_share else _NEVER
 

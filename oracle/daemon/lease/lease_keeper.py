@@ -12,7 +12,7 @@ from oracle.daemon.lease.lease_holder import Fate, fate_of, holder_name
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.engine import STALLED_SECONDS
-from oracle.store.ops.lease_repository import Held
+from oracle.store.ops.lease_repository import LeaseState
 
 # A holder that died is waited for this long; one that lives renews three times in between.
 LEASE_SECONDS = 30.0
@@ -24,14 +24,14 @@ GIVE_UP_SECONDS = 20.0
 class HeldError(FatalError):
     """Another process holds the lease; it passes when that one ends."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: LeaseState) -> None:
         super().__init__(
             f"another process works on this database: {held.holder}; stop it, or wait "
             f"{max(1, round(held.seconds_left))} s if it is dead"
         )
 
 
-def worker(held: Held) -> str | None:
+def worker(held: LeaseState) -> str | None:
     """Return who works on the database; None: nobody, or it is known to be gone."""
     is_over = held.holder is None or held.seconds_left <= 0
     return None if is_over or fate_of(held.holder) is Fate.GONE else held.holder
@@ -63,7 +63,7 @@ def take(store: Store, command: str) -> int:
     return epoch
 
 
-def try_take(store: Store, command: str) -> tuple[int | None, Held]:
+def try_take(store: Store, command: str) -> tuple[int | None, LeaseState]:
     """Take the lease where it is free or over, or its holder is gone; return its epoch or None.
 
     And how it stands. Where another holds it, nothing is written: whoever stands by may ask often.
@@ -90,7 +90,7 @@ def try_take(store: Store, command: str) -> tuple[int | None, Held]:
     return epoch, now
 
 
-def _in_the_way(store: Store, held: Held) -> str:
+def _in_the_way(store: Store, held: LeaseState) -> str:
     """Say what may keep us from writing, and remove a writer that stalled."""
     try:
         with store.reading() as unit:

@@ -21,7 +21,7 @@ _AGAIN_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
 
 
-class Keeper:
+class LeaseKeeper:
     """Renews the lease until it is told to end; calls `lose` once where that cannot be done.
 
     One thread renews, and may hang in a database that does not answer; the other one watches it.
@@ -100,7 +100,7 @@ def leading(store: Store, epoch: int, lose: Callable[[], None]) -> Iterator[int]
     """
     lease_metrics.HELD.set(1)
     lease_metrics.EPOCH.set(epoch)
-    keeper = Keeper(store, epoch, lose)
+    keeper = LeaseKeeper(store, epoch, lose)
     keeper.start()
     try:
         yield epoch

@@ -15,7 +15,7 @@ _SLOWEST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Character:
+class DemoNode:
     """One node: `name` and `part` for the audience, and how it behaves.
 
     `fastest` and `slowest` bound its answers, in blocks after the start. It answers nothing at
@@ -37,17 +37,17 @@ class Character:
         return None if wave in self.silent else blocks
 
 
-def _average(name: str, gpu_name: str, gpu_vram: int, away: frozenset[int]) -> Character:
-    return Character(name, "average", gpu_name, gpu_vram, 2, 4, away=away)
+def _average(name: str, gpu_name: str, gpu_vram: int, away: frozenset[int]) -> DemoNode:
+    return DemoNode(name, "average", gpu_name, gpu_vram, 2, 4, away=away)
 
 
 def _nobody() -> frozenset[int]:
     return frozenset()
 
 
-SWIFT = Character("swift", "fastest", "NVIDIA H100", 80, 1, 1)
-TURTLE = Character("turtle", "slow", "NVIDIA GTX 1070", 8, 5, 5)
-MOODY = Character(
+SWIFT = DemoNode("swift", "fastest", "NVIDIA H100", 80, 1, 1)
+TURTLE = DemoNode("turtle", "slow", "NVIDIA GTX 1070", 8, 5, 5)
+MOODY = DemoNode(
     "moody",
     "timeouts in bursts",
     "NVIDIA RTX 3060",
@@ -58,7 +58,7 @@ MOODY = Character(
 )
 # Nobody is slower, and now and then it is silent: never often enough to be excluded, so that its
 # pool fills.
-HOPELESS = Character(
+HOPELESS = DemoNode(
     "hopeless",
     "last or silent",
     "NVIDIA GTX 1060",

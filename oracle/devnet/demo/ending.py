@@ -11,13 +11,13 @@ from oracle.chain.decode.abi import load
 from oracle.devnet.anvil import LocalChain
 from oracle.devnet.demo.cast import HOPELESS
 from oracle.devnet.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
-from oracle.devnet.demo.verify import Compared, Verdict
+from oracle.devnet.demo.verify import Compared, ScoreVerification
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
 
 @dataclass(frozen=True, slots=True)
-class Kickout:
+class KickoutOnChain:
     """What the chain's logs say about the end of the hopeless node; amounts in wei, 0: nothing."""
 
     executed_in: str | None
@@ -40,7 +40,7 @@ class Kickout:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class DrawAgreement:
     """How many tasks were started, and how many of them on the node that the chain drew."""
 
     started: int
@@ -55,7 +55,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ContractReading:
     """What the contract tells about one node; `qos` in 1/10,000."""
 
     name: str
@@ -74,9 +74,9 @@ class Summary:
     rounds: int
     as_of: int
     events: int
-    nodes: list[Told]
-    draws: Draws
-    kickout: Kickout
+    nodes: list[ContractReading]
+    draws: DrawAgreement
+    kickout: KickoutOnChain
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
 
@@ -89,7 +89,7 @@ class Summary:
         return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
 
 
-def end_of_the_hopeless(stage: Stage, clock: Clock) -> Kickout:
+def end_of_the_hopeless(stage: Stage, clock: Clock) -> KickoutOnChain:
     """Let the kicked-out node take its stake and try to come back; read what the chain says."""
     node = stage.nodes[HOPELESS.name]
     executed = _topic_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
@@ -102,7 +102,7 @@ def end_of_the_hopeless(stage: Stage, clock: Clock) -> Kickout:
         for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "Withdrawn")
         if log["topics"][1].endswith(node[2:])
     ]
-    return Kickout(
+    return KickoutOnChain(
         executed_in=executed_in,
         seen_by_network=any(log["transactionHash"] == executed_in for log in seen),
         withdrawn=min(sum(paid), STAKE),
@@ -110,7 +110,7 @@ def end_of_the_hopeless(stage: Stage, clock: Clock) -> Kickout:
     )
 
 
-def drawn_again(configuration: Path) -> Draws:
+def drawn_again(configuration: Path) -> DrawAgreement:
     """Let a process of its own draw every task again, as anybody can.
 
     Raises:
@@ -123,11 +123,15 @@ def drawn_again(configuration: Path) -> Draws:
     if not told.stdout:
         raise FatalError(f"the draws cannot be verified: {told.stderr.strip()}")
     answer = json.loads(told.stdout)
-    return Draws(answer["started"], answer["agree"])
+    return DrawAgreement(answer["started"], answer["agree"])
 
 
 def summed_up(
-    stage: Stage, clock: Clock, verdict: Verdict, draws: Draws, kickout: Kickout
+    stage: Stage,
+    clock: Clock,
+    verdict: ScoreVerification,
+    draws: DrawAgreement,
+    kickout: KickoutOnChain,
 ) -> Summary:
     """Put the verdicts about scores and draws, and the one about the kickout, together."""
     faults = [
@@ -148,9 +152,9 @@ def summed_up(
     )
 
 
-def _told(stage: Stage, one: Compared) -> Told:
+def _told(stage: Stage, one: Compared) -> ContractReading:
     selectable, qos = one.on_chain
-    return Told(stage.name_of(one.node), one.node, selectable, qos, one.is_equal)
+    return ContractReading(stage.name_of(one.node), one.node, selectable, qos, one.is_equal)
 
 
 def _topic_logs(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from oracle.devnet.demo.snapshot import Row, Sight
+from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.ids import Address
 from oracle.domain.reports.rounds import KickState
 
@@ -12,7 +12,7 @@ _GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FeedEntry:
     """One event; `tone` says how it is to be taken: good, bad, plain or big."""
 
     time: int
@@ -21,7 +21,7 @@ class Line:
     tone: str
 
 
-def news(before: Sight | None, now: Sight) -> Iterator[Line]:
+def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
     """Yield what the later sight shows that the earlier one did not."""
     names = {row.address: row.name for row in now.rows}
     for change in now.timeouts:
@@ -29,7 +29,7 @@ def news(before: Sight | None, now: Sight) -> Iterator[Line]:
             f"{names[change.node]} times out: reliability "
             f"{change.before / _UNIT:.3f} -> {change.after / _UNIT:.3f}"
         )
-        yield Line(change.time, change.at.block, text, "bad")
+        yield FeedEntry(change.time, change.at.block, text, "bad")
     if before is None:
         return
     for row in now.rows:
@@ -40,33 +40,35 @@ def news(before: Sight | None, now: Sight) -> Iterator[Line]:
     yield from _of_kickouts(before, now, names)
 
 
-def _of_row(before: Row, row: Row, now: Sight) -> Iterator[Line]:
+def _of_row(before: SnapshotRow, row: SnapshotRow, now: DemoSnapshot) -> Iterator[FeedEntry]:
     if row.is_excluded and not before.is_excluded:
         text = f"{row.name} is excluded: reliability {row.reliability:.3f} is under 0.1"
-        yield Line(now.time, now.block, text, "bad")
+        yield FeedEntry(now.time, now.block, text, "bad")
     if before.is_excluded and not row.is_excluded:
         text = f"{row.name} has recovered: reliability {row.reliability:.3f}"
-        yield Line(now.time, now.block, text, "good")
+        yield FeedEntry(now.time, now.block, text, "good")
     if row.status in _GONE and before.status != row.status:
-        yield Line(now.time, now.block, f"{row.name} {_GONE[row.status]}", "big")
+        yield FeedEntry(now.time, now.block, f"{row.name} {_GONE[row.status]}", "big")
     if before.status == "paused" and row.status not in _GONE:
-        yield Line(now.time, now.block, f"{row.name} is back", "good")
+        yield FeedEntry(now.time, now.block, f"{row.name} is back", "good")
 
 
-def _of_rounds(before: Sight, now: Sight) -> Iterator[Line]:
+def _of_rounds(before: DemoSnapshot, now: DemoSnapshot) -> Iterator[FeedEntry]:
     if now.round > before.round:
         told = sum(row.on_chain != "-" for row in now.rows)
         text = f"report accepted on chain: round {now.round}, {told} nodes"
-        yield Line(now.time, now.block, text, "plain")
+        yield FeedEntry(now.time, now.block, text, "plain")
 
 
-def _of_kickouts(before: Sight, now: Sight, names: Mapping[Address, str]) -> Iterator[Line]:
+def _of_kickouts(
+    before: DemoSnapshot, now: DemoSnapshot, names: Mapping[Address, str]
+) -> Iterator[FeedEntry]:
     known = {spell.node for spell in before.due}
     for spell in now.due:
         if spell.node not in known:
             row = next(row for row in now.rows if row.address == spell.node)
             text = f"{row.name} is due to be kicked out: {row.scores} scores, mean under 2.0"
-            yield Line(now.time, now.block, text, "big")
+            yield FeedEntry(now.time, now.block, text, "big")
     earlier = {kick.index: kick.state for kick in before.kicks}
     for kick in now.kicks:
         if earlier.get(kick.index) is kick.state:
@@ -77,4 +79,4 @@ def _of_kickouts(before: Sight, now: Sight, names: Mapping[Address, str]) -> Ite
             KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
             KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
         }[kick.state]
-        yield Line(now.time, now.block, word, "big")
+        yield FeedEntry(now.time, now.block, word, "big")

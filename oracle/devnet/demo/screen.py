@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from oracle.devnet.demo.news import Line
-from oracle.devnet.demo.snapshot import Row, Sight
+from oracle.devnet.demo.news import FeedEntry
+from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 
 _FEED_LINES = 12
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
@@ -55,7 +55,7 @@ class Screen:
         """Print a line that stays."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def show(self, sight: Sight, lines: list[Line], *, head: int) -> None:
+    def show(self, sight: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Bring the picture up to date; `head` is the chain's newest block."""
         for line in lines:
             written = self._written(line)
@@ -67,11 +67,11 @@ class Screen:
                 self._live.start()
             self._live.update(self._picture(sight, head), refresh=True)
 
-    def _written(self, line: Line) -> Text:
+    def _written(self, line: FeedEntry) -> Text:
         when = f"{self._clock(line.time)}  block {line.block:<5} "
         return Text().append(when, style="dim").append(line.text, style=_STYLES[line.tone])
 
-    def _picture(self, sight: Sight, head: int) -> Group:
+    def _picture(self, sight: DemoSnapshot, head: int) -> Group:
         title = (
             f"chain time {self._clock(sight.time)}   block {head}   "
             f"folded {sight.block} ({head - sight.block} behind)   round {sight.round}"
@@ -100,11 +100,11 @@ class _Column:
     title: str
     justify: JustifyMethod
     least: int
-    cell: Callable[[int, Row], str]
+    cell: Callable[[int, SnapshotRow], str]
     from_width: int = 0
 
 
-def _state(row: Row) -> str:
+def _state(row: SnapshotRow) -> str:
     return "excluded" if row.is_excluded else row.status.replace("_", " ")
 
 
@@ -122,7 +122,7 @@ _COLUMNS = (
 )
 
 
-def _row_style(row: Row) -> str:
+def _row_style(row: SnapshotRow) -> str:
     if row.status in {"kicked_out", "quit", "slashed"}:
         return "dim strike"
     if row.is_excluded:

@@ -16,7 +16,7 @@ from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon
 from oracle.devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
 from oracle.devnet.demo.news import news
 from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.snapshot import Gallery, Sight
+from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotReader
 from oracle.devnet.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
 from oracle.devnet.demo.traffic import Traffic, Transaction
 from oracle.devnet.demo.verify import verdict_of
@@ -63,14 +63,14 @@ class Show:
     """A running demo; `play` it once, then ask for the `summary`."""
 
     def __init__(
-        self, stage: Stage, clock: Clock, screen: Screen, gallery: Gallery, stop: Event
+        self, stage: Stage, clock: Clock, screen: Screen, gallery: SnapshotReader, stop: Event
     ) -> None:
         self._stage = stage
         self._dispatcher = Account(CHAIN_ID, stage.dispatcher)
         self._clock = clock
         self._screen = screen
         self._gallery = gallery
-        self._sight: Sight | None = None
+        self._sight: DemoSnapshot | None = None
         self._looked = 0.0
         self._head = 0
         self._due = time.monotonic()
@@ -172,7 +172,7 @@ def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[
         refuse_ended(options.stop)
         screen.say("starting the daemon: qos-oracle run --publish --dispatch")
         running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
-        gallery = Gallery(store, stage, SEED, {one.name: one.part for one in CAST})
+        gallery = SnapshotReader(store, stage, SEED, {one.name: one.part for one in CAST})
         web = f"http://{configuration.web.host}:{configuration.web.port}"
         addresses = {
             "chain": url,

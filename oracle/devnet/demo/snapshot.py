@@ -8,7 +8,7 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, Reliabi
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.reports.rounds import Kick, Rounds
-from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     is_excluded,
     long_term,
@@ -18,7 +18,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.reports.report_repository import ReportState
 
@@ -28,7 +28,7 @@ _SENT = (IntentState.LIVE, IntentState.MINED)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SnapshotRow:
     """One node; factors between 0 and 1, `on_chain` as a consumer of the contract reads it."""
 
     name: str
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class DemoSnapshot:
     """The state at the daemon's cursor; rows by falling QoS."""
 
     block: int
@@ -53,14 +53,14 @@ class Sight:
     round: int
     # The as-of block of the newest report that has landed, or had nothing to say.
     reported: int
-    rows: tuple[Row, ...]
+    rows: tuple[SnapshotRow, ...]
     # Timeouts since the reading before, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
     due: tuple[KickoutDue, ...]
     kicks: tuple[Kick, ...]
 
 
-class Gallery:
+class SnapshotReader:
     """Reads the database again and again, and remembers what it has shown."""
 
     def __init__(self, store: Store, stage: Stage, rules: Rules, parts: dict[str, str]) -> None:
@@ -85,7 +85,7 @@ class Gallery:
         is_folded = cursor is not None and cursor.number >= head
         return not is_folded or bool(waiting) or not drawn <= begun
 
-    def look(self) -> Sight | None:
+    def look(self) -> DemoSnapshot | None:
         """Return what the database says now; None before the daemon's first block."""
         with self._store.reading() as unit:
             cursor = unit.cursor.get()
@@ -95,7 +95,7 @@ class Gallery:
             peers = peers_at(nodes, cursor.time, self._rules)
             rounds = unit.rounds.load()
             rows = [self._row(node, cursor.time, peers, rounds) for node in nodes]
-            return Sight(
+            return DemoSnapshot(
                 block=cursor.number,
                 time=cursor.time,
                 round=rounds.head.round,
@@ -106,10 +106,12 @@ class Gallery:
                 kicks=tuple(rounds.kicks.values()),
             )
 
-    def _row(self, node: Node, time: int, peers: Peers | None, rounds: Rounds) -> Row:
+    def _row(
+        self, node: Node, time: int, peers: PopulationMaxima | None, rounds: Rounds
+    ) -> SnapshotRow:
         name = self._stage.name_of(node.address)
         qos = qos_at(node, time, self._rules, peers)
-        return Row(
+        return SnapshotRow(
             name=name,
             address=node.address,
             part=self._parts.get(name, ""),
@@ -123,7 +125,9 @@ class Gallery:
             since=node.since,
         )
 
-    def _timeouts(self, unit: Unit, nodes: Sequence[Node], block: int) -> list[ReliabilityChange]:
+    def _timeouts(
+        self, unit: UnitOfWork, nodes: Sequence[Node], block: int
+    ) -> list[ReliabilityChange]:
         """Return the timeouts above the last block shown, of nodes whose H was touched since."""
         touched = [node.address for node in nodes if self._since.get(node.address) != node.since]
         self._since = {node.address: node.since for node in nodes}
@@ -142,7 +146,7 @@ def _floored(units: int) -> float:
     return units // QOS_STEP / _LANES_IN_QOS
 
 
-def _reported(unit: Unit) -> int:
+def _reported(unit: UnitOfWork) -> int:
     done = (ReportState.LANDED, ReportState.SKIPPED)
     blocks = [one.report.as_of.number for one in unit.reports.latest() if one.state in done]
     return max(blocks, default=-1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oracle.bindings.codec import call_input, creation_code
 from oracle.devnet.anvil import LocalChain
-from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, Character
+from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 
@@ -116,7 +116,7 @@ def _setup(
     )
 
 
-def _join(stage: Stage, one: Character) -> dict[str, str]:
+def _join(stage: Stage, one: DemoNode) -> dict[str, str]:
     hardware = (one.gpu_name, one.gpu_vram, *VERSION, [MODEL])
     account = stage.nodes[one.name]
     return stage.call(account, "TaskNetwork", "join", *hardware, value=STAKE)

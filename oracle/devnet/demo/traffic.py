@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
-from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, TASK_TIMEOUT, Character
+from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
 from oracle.domain.ids import Address
 
@@ -23,7 +23,7 @@ _GROUPS = len(CAST) // GROUP_SIZE
 
 
 @dataclass(slots=True)
-class Job:
+class DemoTask:
     """One task of a wave; blocks by height, None: not (yet) so.
 
     `answers_at`: where its node is going to answer, None: never. `ended` once it has answered or
@@ -32,7 +32,7 @@ class Job:
 
     id: bytes
     key: bytes
-    node: Character | None = None
+    node: DemoNode | None = None
     started_at: int | None = None
     answers_at: int | None = None
     ended: bool = False
@@ -43,7 +43,7 @@ class Group:
     """The jobs of one validation group."""
 
     id: bytes
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[DemoTask] = field(default_factory=list)
 
     @property
     def is_answered(self) -> bool:
@@ -93,7 +93,7 @@ class Traffic:
             if job is not None and name is not None:
                 self._begin(job, self._cast[name], int(log["blockNumber"], 16))
 
-    def _begin(self, job: Job, node: Character, block: int) -> None:
+    def _begin(self, job: DemoTask, node: DemoNode, block: int) -> None:
         blocks = node.answers_after(self.wave, self._chance)
         job.node, job.started_at = node, block
         job.answers_at = None if blocks is None else block + blocks
@@ -135,12 +135,14 @@ class Traffic:
         for place in range(_GROUPS):
             group = Group(_id("group", self.wave, place, 0))
             ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
-            group.jobs = [Job(id_, key) for id_, key in zip(ids, self._keys(ids), strict=True)]
+            group.jobs = [
+                DemoTask(id_, key) for id_, key in zip(ids, self._keys(ids), strict=True)
+            ]
             self._groups.append(group)
             for job in group.jobs:
                 yield self._say("createTask", _order(job.id, group.id), value=_FEE)
 
-    def _open_jobs(self) -> Iterator[Job]:
+    def _open_jobs(self) -> Iterator[DemoTask]:
         return (job for group in self._groups for job in group.jobs if not job.ended)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:

@@ -16,7 +16,7 @@ from typing import Any
 
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
-from oracle.chain.profiles.event_reader import Reader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.devnet.anvil import LocalChain
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.ids import Address, Hash
@@ -41,7 +41,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ScoreVerification:
     """The last round, the block it speaks of, and every node of the network."""
 
     round: int
@@ -58,7 +58,7 @@ class Verdict:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Verdict":
+    def from_json(cls, text: str) -> "ScoreVerification":
         """Read it back."""
         written = json.loads(text)
         nodes = (
@@ -68,7 +68,7 @@ class Verdict:
         return cls(written["round"], written["as_of"], written["events"], tuple(nodes))
 
 
-def verify(url: str, network: Address, oracle: Address) -> Verdict:
+def verify(url: str, network: Address, oracle: Address) -> ScoreVerification:
     """Compare `scoreOf` of every node that ever joined with a replay of the network's logs.
 
     All nodes share the words of the last round, so that its as-of block holds for all of them.
@@ -83,16 +83,16 @@ def verify(url: str, network: Address, oracle: Address) -> Verdict:
             raise FatalError("the oracle contract has accepted no round")
         round_, as_of = int(accepted[-1]["topics"][1], 16), int(accepted[-1]["data"][2:66], 16)
         time = int(chain.ask("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16)
-        reader = Reader.open("reference", {"TaskNetwork": network}, None)
+        reader = EventReader.open("reference", {"TaskNetwork": network}, None)
         events = reader.read([_log(one) for one in _logs(chain, network)], []).events
         replayed = _replayed([event_to_json(event) for event in events], time)
         nodes = tuple(_compared(chain, oracle, node) for node in replayed)
-        return Verdict(round_, as_of, len(events), nodes)
+        return ScoreVerification(round_, as_of, len(events), nodes)
     finally:
         chain.close()
 
 
-def verdict_of(url: str, network: Address, oracle: Address) -> Verdict:
+def verdict_of(url: str, network: Address, oracle: Address) -> ScoreVerification:
     """Run `verify` in a process of its own.
 
     Raises:
@@ -102,7 +102,7 @@ def verdict_of(url: str, network: Address, oracle: Address) -> Verdict:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
     if done.returncode:
         raise FatalError(f"the check found no verdict: {_last_line(done.stderr)}")
-    return Verdict.from_json(done.stdout)
+    return ScoreVerification.from_json(done.stdout)
 
 
 def _logs(chain: LocalChain, address: Address, *topics: str) -> list[dict[str, Any]]:

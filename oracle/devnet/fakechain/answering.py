@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from oracle.devnet.fakechain.fault import Fault
-from oracle.devnet.fakechain.requests import Asked, Http, RpcError
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
 
 # More than any test asks; a network that runs for days must not keep them all.
 _REMEMBERED = 200_000
@@ -20,8 +20,8 @@ class Answering(ABC):
 
     def __init__(self) -> None:
         # In order; each sees what the one before it made of the answer.
-        self.faults: list[Fault] = []
-        self.asked: deque[Asked] = deque(maxlen=_REMEMBERED)
+        self.faults: list[InjectedFault] = []
+        self.asked: deque[FakeRequest] = deque(maxlen=_REMEMBERED)
 
     def count(self, method: str) -> int:
         """Return how often something was asked, batches counted by their parts."""
@@ -39,23 +39,23 @@ class Answering(ABC):
         """Return the first and last block that a question is about, where that can be said."""
         return None
 
-    def answers(self, asked: Sequence[Asked]) -> list[object]:
+    def answers(self, asked: Sequence[FakeRequest]) -> list[object]:
         """Return the honest results of many questions, errors among them."""
         return [self._honest(one) for one in asked]
 
     def subscribe(self, _hear: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Have `hear` called with each new header; returns what ends it."""
-        raise RpcError(-32601, "notifications not supported")
+        raise FakeRpcError(-32601, "notifications not supported")
 
-    def _honest(self, asked: Asked) -> object:
+    def _honest(self, asked: FakeRequest) -> object:
         try:
             return self.answer(asked.method, asked.params)
-        except RpcError as error:
+        except FakeRpcError as error:
             return error
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            return RpcError(-32602, f"invalid argument: {type(error).__name__}")
+            return FakeRpcError(-32602, f"invalid argument: {type(error).__name__}")
 
-    def striking(self) -> tuple[Fault, ...]:
+    def striking(self) -> tuple[InjectedFault, ...]:
         """Return the faults of one request, in order."""
         return tuple(self.faults)
 
@@ -64,10 +64,10 @@ class Answering(ABC):
         try:
             said = msgspec.json.decode(body)
         except msgspec.DecodeError:
-            return _whole(_failure(None, RpcError(_PARSE_ERROR, "parse error")))
+            return _whole(_failure(None, FakeRpcError(_PARSE_ERROR, "parse error")))
         parts = said if isinstance(said, list) else [said]
         if not parts or not all(isinstance(one, dict) and "method" in one for one in parts):
-            return _whole(_failure(None, RpcError(_INVALID_REQUEST, "invalid request")))
+            return _whole(_failure(None, FakeRpcError(_INVALID_REQUEST, "invalid request")))
         asked = [self._asked(one) for one in parts]
         self.asked.extend(asked)
         faults = self.striking()
@@ -81,16 +81,16 @@ class Answering(ABC):
         sent = [_sent(part.get("id"), one) for part, one in zip(parts, answers, strict=True)]
         return _packed(faults, asked, sent if isinstance(said, list) else sent[0])
 
-    def _asked(self, part: dict[str, Any]) -> Asked:
+    def _asked(self, part: dict[str, Any]) -> FakeRequest:
         method, params = str(part["method"]), tuple(part.get("params") or ())
         try:
             blocks = self.blocks_of(method, params)
-        except (KeyError, IndexError, TypeError, ValueError, RpcError):
+        except (KeyError, IndexError, TypeError, ValueError, FakeRpcError):
             blocks = None
-        return Asked(method, params, blocks)
+        return FakeRequest(method, params, blocks)
 
 
-def _spoiled(faults: Sequence[Fault], asked: Asked, answer: object) -> object:
+def _spoiled(faults: Sequence[InjectedFault], asked: FakeRequest, answer: object) -> object:
     for fault in faults:
         if isinstance(answer, Http):
             break
@@ -98,7 +98,7 @@ def _spoiled(faults: Sequence[Fault], asked: Asked, answer: object) -> object:
     return answer
 
 
-def _packed(faults: Sequence[Fault], asked: Sequence[Asked], made: object) -> Http:
+def _packed(faults: Sequence[InjectedFault], asked: Sequence[FakeRequest], made: object) -> Http:
     for fault in faults:
         if isinstance(made, list):
             made = fault.batch(asked, made)
@@ -113,12 +113,12 @@ def _packed(faults: Sequence[Fault], asked: Sequence[Asked], made: object) -> Ht
 
 
 def _sent(number: object, answer: object) -> dict[str, Any]:
-    if isinstance(answer, RpcError):
+    if isinstance(answer, FakeRpcError):
         return _failure(number, answer)
     return {"jsonrpc": "2.0", "id": number, "result": answer}
 
 
-def _failure(number: object, error: RpcError) -> dict[str, Any]:
+def _failure(number: object, error: FakeRpcError) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": error.written()}
 
 

@@ -1,7 +1,7 @@
 """A fault: looks at a question and at the honest answer to it, and makes another one of it.
 
 This module says what a fault is; the faults themselves stand by what they spoil: `log_faults`,
-`block_faults`, `message_faults`, `transport_faults`. All take the limits of `Limits`.
+`block_faults`, `message_faults`, `transport_faults`. All take the limits of `FaultLimits`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypedDict
 
-from oracle.devnet.fakechain.requests import Asked, Http, RpcError
+from oracle.devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
 
 # One answer becomes another: JSON, an error, or an HTTP answer in place of all of it. What it is
 # given is shared: copy before changing.
-Change = Callable[[Asked, Any], Any]
+Change = Callable[[FakeRequest, Any], Any]
 # The same for a whole batch: the questions, and the answers as they would be sent.
-ChangeBatch = Callable[[Sequence[Asked], list[dict[str, Any]]], object]
+ChangeBatch = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
 # The same for the bytes of a body.
 ChangeBody = Callable[[bytes], Http]
 
 
-class Limits(TypedDict, total=False):
+class FaultLimits(TypedDict, total=False):
     """When a fault strikes: always, unless something here says otherwise.
 
     `times`: so many answers, then never again. `methods`: only these, one or several.
@@ -31,24 +31,24 @@ class Limits(TypedDict, total=False):
     times: int
     methods: str | Collection[str]
     for_blocks: tuple[int, int]
-    when: Callable[[Asked], bool]
+    when: Callable[[FakeRequest], bool]
 
 
 @dataclass(slots=True)
-class Fault:
+class InjectedFault:
     """One thing that is wrong with an endpoint; `hits` counts the answers that it spoiled."""
 
     name: str
     change: Change | None = None
     change_batch: ChangeBatch | None = None
     change_body: ChangeBody | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: FaultLimits = field(default_factory=FaultLimits)
     hits: int = 0
     # It does something else than to change the answer: an unchanged one counts as well.
     is_deed: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def one(self, asked: Asked, answer: object) -> object:
+    def one(self, asked: FakeRequest, answer: object) -> object:
         """Return what is answered to one question; `answer` is JSON or a RpcError."""
         if self.change is None or not self._strikes([asked]):
             return answer
@@ -57,7 +57,7 @@ class Fault:
             self._take_back()
         return made
 
-    def batch(self, asked: Sequence[Asked], answers: list[dict[str, Any]]) -> object:
+    def batch(self, asked: Sequence[FakeRequest], answers: list[dict[str, Any]]) -> object:
         """Return what is answered to a batch: a list of answers, one for all, or Http."""
         if self.change_batch is None or not self._strikes(asked):
             return answers
@@ -66,13 +66,13 @@ class Fault:
             self._take_back()
         return made
 
-    def body(self, asked: Sequence[Asked], body: bytes) -> Http | None:
+    def body(self, asked: Sequence[FakeRequest], body: bytes) -> Http | None:
         """Return the HTTP answer in place of this body; None lets it pass."""
         if self.change_body is None or not self._strikes(asked):
             return None
         return self.change_body(body)
 
-    def _strikes(self, asked: Sequence[Asked]) -> bool:
+    def _strikes(self, asked: Sequence[FakeRequest]) -> bool:
         if not any(self._meets(one) for one in asked):
             return False
         with self._lock:
@@ -85,7 +85,7 @@ class Fault:
         with self._lock:
             self.hits -= 1
 
-    def _meets(self, asked: Asked) -> bool:
+    def _meets(self, asked: FakeRequest) -> bool:
         methods, blocks = self.limits.get("methods"), self.limits.get("for_blocks")
         if isinstance(methods, str):
             methods = (methods,)
@@ -101,7 +101,7 @@ def _touch(asked: tuple[int, int] | None, blocks: tuple[int, int]) -> bool:
     return asked is not None and asked[0] <= blocks[1] and blocks[0] <= asked[1]
 
 
-def only(limits: Limits, *methods: str) -> Limits:
+def only(limits: FaultLimits, *methods: str) -> FaultLimits:
     """Return the limits, with these methods where they name none."""
     return {"methods": methods, **limits}
 
@@ -109,7 +109,9 @@ def only(limits: Limits, *methods: str) -> Limits:
 def on_success(change: Change) -> Change:
     """Leave errors, and null, as they are."""
 
-    def changed(asked: Asked, answer: object) -> object:
-        return answer if answer is None or isinstance(answer, RpcError) else change(asked, answer)
+    def changed(asked: FakeRequest, answer: object) -> object:
+        return (
+            answer if answer is None or isinstance(answer, FakeRpcError) else change(asked, answer)
+        )
 
     return changed

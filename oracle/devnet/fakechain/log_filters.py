@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from oracle.devnet.fakechain.block_json import Json
-from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError
 
 _BOTH = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
 
@@ -28,7 +28,7 @@ class LogFilter:
             RpcError: a block and a range of blocks.
         """
         if "blockHash" in asked and ("fromBlock" in asked or "toBlock" in asked):
-            raise RpcError(-32602, _BOTH)
+            raise FakeRpcError(-32602, _BOTH)
         return cls(
             asked.get("fromBlock") or "latest",
             asked.get("toBlock") or "latest",

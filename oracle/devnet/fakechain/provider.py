@@ -12,12 +12,12 @@ from typing_extensions import override
 from oracle.devnet.fakechain.answering import Answering
 from oracle.devnet.fakechain.block_json import Block, Json
 from oracle.devnet.fakechain.log_filters import LogFilter
-from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError
 from oracle.devnet.fakechain.tree import Blocks, Tree
 from oracle.devnet.fakechain.view import View
 
 # How many blocks below the head a tag points, one certain block, None (null), or an error.
-Tag = int | Block | RpcError | None
+Tag = int | Block | FakeRpcError | None
 Calling = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
 
@@ -74,7 +74,9 @@ class Provider(Answering):
     def answer(self, method: str, params: Sequence[Any]) -> Any:
         answer = self._METHODS.get(method)
         if answer is None or method in self.unsupported:
-            raise RpcError(_UNSUPPORTED, f"the method {method} does not exist/is not available")
+            raise FakeRpcError(
+                _UNSUPPORTED, f"the method {method} does not exist/is not available"
+            )
         return answer(self, *params)
 
     @override
@@ -113,7 +115,7 @@ class Provider(Answering):
         if block is None:
             return None
         if block.lacks_receipts:
-            raise RpcError(_PRUNED, "pruned history unavailable: no receipts were recorded")
+            raise FakeRpcError(_PRUNED, "pruned history unavailable: no receipts were recorded")
         return self._whole(block).receipts
 
     def _get_transaction(self, tx_hash: str) -> Json | None:
@@ -129,11 +131,11 @@ class Provider(Answering):
         if wanted.block_hash is not None:
             block = self._by_hash(wanted.block_hash)
             if block is None:
-                raise RpcError(_SERVER, "unknown block")
+                raise FakeRpcError(_SERVER, "unknown block")
             return wanted.of(self._whole(block).logs)
         first, last = self._height(wanted.first), self._height(wanted.last)
         if first > last:
-            raise RpcError(_PARAMS, "invalid block range params")
+            raise FakeRpcError(_PARAMS, "invalid block range params")
         return [
             log
             for block in self._view.between(first, last)
@@ -146,7 +148,7 @@ class Provider(Answering):
     def _eth_call(self, asked: dict[str, Any], at: str | Json = "latest", *_more: object) -> str:
         block = self._found(at)
         if block is None:
-            raise RpcError(_SERVER, "header not found")
+            raise FakeRpcError(_SERVER, "header not found")
         return "0x" if self.call is None else self.call(asked, block)
 
     _METHODS: dict[str, Callable[..., object]] = {  # noqa: RUF012 - never changed
@@ -179,9 +181,9 @@ class Provider(Answering):
 
     def _tagged(self, tag: str) -> Block | None:
         if tag not in self.tags:
-            raise RpcError(_PARAMS, f"invalid block tag {tag}")
+            raise FakeRpcError(_PARAMS, f"invalid block tag {tag}")
         points = self.tags[tag]
-        if isinstance(points, RpcError):
+        if isinstance(points, FakeRpcError):
             raise points
         if isinstance(points, int):
             return self._view.below_head(points)
@@ -205,12 +207,12 @@ class Provider(Answering):
             return int(named, 16)
         block = self._found(named)
         if block is None:
-            raise RpcError(_SERVER, f"{named} block not found")
+            raise FakeRpcError(_SERVER, f"{named} block not found")
         return block.number
 
     def _whole(self, block: Block) -> Block:
         if block.number < self.pruned_below:
-            raise RpcError(_PRUNED, "pruned history unavailable")
+            raise FakeRpcError(_PRUNED, "pruned history unavailable")
         return block
 
 

@@ -7,15 +7,15 @@ served, so that their roots can be proved again.
 
 from typing import Any
 
-from oracle.chain.fetch.fetcher import Window
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.logs import Log
 from oracle.rpc.client import Endpoint
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 Line = dict[str, Any]
 
 
-def recorded(endpoint: Endpoint, window: Window) -> list[Line]:
+def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     """Return the lines of the blocks of a window, asked of the endpoint that gave it.
 
     Raises:
@@ -33,10 +33,10 @@ def recorded(endpoint: Endpoint, window: Window) -> list[Line]:
     lines: list[Line] = []
     for number, answer in zip(numbers, answers, strict=True):
         if answer is None:
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no block {number}")
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
         if ours.get(number, answer["hash"]) != answer["hash"]:
             words = f"changed block {number} while it was recorded"
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, words)
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
         transactions = answer.pop("transactions", ())
         lines.append({"kind": "block", **answer})
         if number in full:
@@ -55,8 +55,8 @@ def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> dict[in
     params = [[hex(number)] for number in blocks]
     try:
         found = endpoint.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
-    except EndpointError as error:
-        if error.kind is not Kind.UNSUPPORTED:
+    except RpcError as error:
+        if error.kind is not ErrorKind.UNSUPPORTED:
             raise
         return {
             number: [{"kind": "log", **_written(log)} for log in logs if log.block == number]
@@ -65,7 +65,7 @@ def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> dict[in
     told = {}
     for number, receipts in zip(blocks, found, strict=True):
         if receipts is None:
-            raise EndpointError(endpoint.name, Kind.NOT_THERE, f"no receipts of block {number}")
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no receipts of block {number}")
         told[number] = [{"kind": "receipt", **each} for each in receipts]
     return told
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class RpcError(Exception):
+class FakeRpcError(Exception):
     """The `error` of a JSON-RPC answer; `more` is its member `data`, where there is one."""
 
     def __init__(self, code: int, message: str, more: object = None) -> None:
@@ -35,7 +35,7 @@ class Http:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FakeRequest:
     """One question; `blocks` are the first and last that it is about, where that can be said."""
 
     method: str

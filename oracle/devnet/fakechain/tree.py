@@ -15,7 +15,7 @@ START = 1_700_000_000
 SENDER = "0x" + "5e" * 20
 
 
-class Standing(NamedTuple):
+class TxPlacement(NamedTuple):
     """Where a transaction stands; an orphan may hold it as well."""
 
     block: Block
@@ -28,13 +28,13 @@ class Blocks:
 
     chain_id: int
     by_hash: dict[str, Block] = field(default_factory=dict)
-    places: dict[str, list[Standing]] = field(default_factory=dict)
+    places: dict[str, list[TxPlacement]] = field(default_factory=dict)
 
     def add(self, block: Block, tx_hashes: Iterable[str]) -> None:
         """Take in one block."""
         self.by_hash[block.hash] = block
         for index, tx_hash in enumerate(tx_hashes):
-            self.places.setdefault(tx_hash, []).append(Standing(block, index))
+            self.places.setdefault(tx_hash, []).append(TxPlacement(block, index))
 
 
 class Tree:

@@ -8,7 +8,7 @@ import requests
 from typing_extensions import override
 
 from oracle.devnet.fakechain.answering import Answering
-from oracle.devnet.fakechain.requests import Asked, Http, RpcError
+from oracle.devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
 
 _SECONDS = 30
 _CONNECTIONS = 16
@@ -31,13 +31,13 @@ class Upstream(Answering):
 
     @override
     def answer(self, method: str, params: Sequence[Any]) -> Any:
-        (answer,) = self.answers([Asked(method, tuple(params))])
-        if isinstance(answer, RpcError):
+        (answer,) = self.answers([FakeRequest(method, tuple(params))])
+        if isinstance(answer, FakeRpcError):
             raise answer
         return answer
 
     @override
-    def answers(self, asked: Sequence[Asked]) -> list[object]:
+    def answers(self, asked: Sequence[FakeRequest]) -> list[object]:
         sent = [
             {"jsonrpc": "2.0", "id": place, "method": one.method, "params": one.params}
             for place, one in enumerate(asked)
@@ -74,8 +74,8 @@ def _number(named: object) -> int | None:
 
 def _told(answer: dict[str, Any] | None) -> object:
     if answer is None:
-        return RpcError(_OUT_OF_ORDER, "no answer from upstream")
+        return FakeRpcError(_OUT_OF_ORDER, "no answer from upstream")
     fault = answer.get("error")
     if fault is None:
         return answer.get("result")
-    return RpcError(fault["code"], fault["message"], fault.get("data"))
+    return FakeRpcError(fault["code"], fault["message"], fault.get("data"))

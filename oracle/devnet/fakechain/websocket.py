@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
 from oracle.devnet.fakechain.answering import Answering
-from oracle.devnet.fakechain.requests import RpcError
+from oracle.devnet.fakechain.requests import FakeRpcError
 
 _HOST = "127.0.0.1"
 _GOING_AWAY = 1001
@@ -139,7 +139,7 @@ class _Line:
 
     def _subscribe(self, asked: dict[str, Any]) -> bytes:
         if asked.get("params") != ["newHeads"]:
-            return _reply(asked, error=RpcError(-32602, "no such subscription").written())
+            return _reply(asked, error=FakeRpcError(-32602, "no such subscription").written())
         name = hex(next(self._numbers))
 
         def send(header: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class _Line:
             self._ends[name] = self._provider.subscribe(
                 lambda header: self._made.tell(header, send)
             )
-        except RpcError as error:
+        except FakeRpcError as error:
             return _reply(asked, error=error.written())
         self._made.subscribed += 1
         return _reply(asked, result=name)

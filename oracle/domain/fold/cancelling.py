@@ -14,11 +14,11 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fold import task_endings, task_runs
 from oracle.domain.fold.preconditions import Breach
-from oracle.domain.fold.working_set import Ledger
+from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.state.task import Run, Task
 
 
-def cancelled(ledger: Ledger, event: TaskCancelled) -> None:
+def cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     """A node's part ends; or, where no node is named, a task that nobody has started."""
     known = ledger.tasks.get(event.task)
     breach = _against(known, event)
@@ -43,7 +43,7 @@ def _against(task: Task | None, event: TaskCancelled) -> Breach | None:
     )
 
 
-def _end_waiting(ledger: Ledger, event: TaskCancelled, task: Task | None) -> None:
+def _end_waiting(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
     if task is not None and task.runs:
         # Its parts end by themselves.
         return

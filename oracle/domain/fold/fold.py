@@ -18,7 +18,7 @@ from oracle.domain.fold import (
     task_runs,
 )
 from oracle.domain.fold.preconditions import Breach
-from oracle.domain.fold.working_set import Changes, LastEvent, Ledger, PreImages
+from oracle.domain.fold.working_set import Changes, LastEvent, PreImages, WorkingSet
 from oracle.domain.scoring.rules import Rules
 
 # Raised whenever the same events fold to other rows: databases that an older version folded are
@@ -27,7 +27,7 @@ FOLD_VERSION = 3
 
 _FIRST = Position(-1, 0, 0, 0)
 
-_DEEDS: dict[type[DomainEvent], Callable[[Ledger, Any], None]] = {
+_DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.NodeJoined: node_lifecycle.joined,
     said.NodeUpdated: node_lifecycle.updated,
     said.ModelAdded: node_lifecycle.model_added,
@@ -64,7 +64,7 @@ class Fold:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.ledger = Ledger(rules)
+        self.ledger = WorkingSet(rules)
         self.last: LastEvent | None = None
 
     def block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:

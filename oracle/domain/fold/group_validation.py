@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
 from oracle.domain.fold import kickouts
 from oracle.domain.fold.preconditions import Breach
-from oracle.domain.fold.working_set import Ledger, ScoreEntry
+from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring.group_ranking import judged
 from oracle.domain.scoring.rules import Rules
@@ -17,7 +17,7 @@ from oracle.domain.state.task import Ending, Task
 # Each list of `OpenGroup.tasks` only ever grows at its end, so order is the chain's.
 
 
-def validated(ledger: Ledger, event: GroupValidated) -> None:
+def validated(ledger: WorkingSet, event: GroupValidated) -> None:
     """The chain names the members of a group: it closes here, where the rules say so."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
@@ -25,7 +25,7 @@ def validated(ledger: Ledger, event: GroupValidated) -> None:
         _close(ledger, event, event.group, event.tasks)
 
 
-def enrolled(ledger: Ledger, event: TaskCreated) -> None:
+def enrolled(ledger: WorkingSet, event: TaskCreated) -> None:
     """A task is created with a group that has to be closed by counting."""
     if event.group is None:
         return
@@ -35,7 +35,7 @@ def enrolled(ledger: Ledger, event: TaskCreated) -> None:
         group.tasks = (*group.tasks, event.task)
 
 
-def after_ending(ledger: Ledger, event: DomainEvent, task: Task) -> None:
+def after_ending(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
     """A task has ended: its group closes when enough members exist and all have ended."""
     group = None if task.group is None else ledger.groups.get(task.group)
     if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
@@ -45,7 +45,9 @@ def after_ending(ledger: Ledger, event: DomainEvent, task: Task) -> None:
         _close(ledger, event, group.group, group.tasks)
 
 
-def _close(ledger: Ledger, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]) -> None:
+def _close(
+    ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
+) -> None:
     members = judged(*_present(ledger, event, keys), ledger.rules)
     scored = any(member.rank is not None for member in members)
     result = GroupResult(group, event.at, event.time, members, scored)
@@ -56,7 +58,7 @@ def _close(ledger: Ledger, event: DomainEvent, group: GroupKey, keys: Sequence[T
 
 
 def _present(
-    ledger: Ledger, event: DomainEvent, keys: Sequence[TaskKey]
+    ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
     """Leave out tasks that another group has scored; one task, one score, ever."""
     present: list[TaskKey] = []
@@ -74,7 +76,7 @@ def _present(
     return present, known
 
 
-def _score(ledger: Ledger, result: GroupResult, member: GroupMember) -> None:
+def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None:
     if member.node is None or member.score is None:
         return
     task = ledger.task(member.task)

@@ -1,12 +1,12 @@
 """Opens and closes the spells in which a kickout is due (decision 10, scoring.md 5)."""
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import KickoutDue, Ledger
+from oracle.domain.fold.working_set import KickoutDue, WorkingSet
 from oracle.domain.scoring.legacy_tally import tally_of
 from oracle.domain.state.node import Membership, Node
 
 
-def judge(ledger: Ledger, node: Node, at: Position) -> None:
+def judge(ledger: WorkingSet, node: Node, at: Position) -> None:
     """Look at a node whose pool, window or membership has just changed."""
     rules = ledger.rules
     due = (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold import kickouts
-from oracle.domain.fold.working_set import Ledger, ScoreEntry
+from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import score_of
@@ -55,7 +55,7 @@ def _judged(places: Sequence[Position | None], rules: Rules) -> list[tuple[int |
     ]
 
 
-def score(ledger: Ledger, event: DomainEvent, task: Task) -> None:
+def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
     """Bring a task that has wholly ended with `event` into the windows of its nodes, once."""
     rules = ledger.rules
     scores = round_scores(task.runs, rules)

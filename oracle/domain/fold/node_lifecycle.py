@@ -16,7 +16,7 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import kickouts
 from oracle.domain.fold.preconditions import Breach, against_asking, against_membership
-from oracle.domain.fold.working_set import Ledger, ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.reliability import healed
@@ -25,7 +25,7 @@ from oracle.domain.scoring.score_window import mean_of, pool_at, restarts_until
 from oracle.domain.state.node import Membership, Node, Pending
 
 
-def joined(ledger: Ledger, event: NodeJoined) -> None:
+def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     """A node joins or re-joins: H = 1 from now on; what it says about itself is noted."""
     known = ledger.nodes.get(event.node)
     if known is not None and known.pending is Pending.QUIT:
@@ -65,7 +65,7 @@ def _readmit(node: Node, time: int, rules: Rules) -> None:
     node.restarts = restarts_until(time, rules)
 
 
-def updated(ledger: Ledger, event: NodeUpdated) -> None:
+def updated(ledger: WorkingSet, event: NodeUpdated) -> None:
     """What changed about a node, a member or not."""
     _describe(ledger.node(event.node, event.time), event)
 
@@ -77,24 +77,24 @@ def _describe(node: Node, event: NodeJoined | NodeUpdated) -> None:
             setattr(node, name, value)
 
 
-def model_added(ledger: Ledger, event: ModelAdded) -> None:
+def model_added(ledger: WorkingSet, event: ModelAdded) -> None:
     """The node has one more model on disk."""
     node = ledger.node(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
-def paused(ledger: Ledger, event: NodePaused) -> None:
+def paused(ledger: WorkingSet, event: NodePaused) -> None:
     """A member asks for no more tasks."""
     _turn(ledger, event, paused=True)
 
 
-def resumed(ledger: Ledger, event: NodeResumed) -> None:
+def resumed(ledger: WorkingSet, event: NodeResumed) -> None:
     """A paused member is back."""
     _turn(ledger, event, paused=False)
 
 
-def _turn(ledger: Ledger, event: NodePaused | NodeResumed, *, paused: bool) -> None:
+def _turn(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
     known = ledger.nodes.get(event.node)
     if known is None or known.membership is not Membership.MEMBER:
         ledger.anomaly(event, Breach.NOT_A_MEMBER)
@@ -109,7 +109,7 @@ def _turn(ledger: Ledger, event: NodePaused | NodeResumed, *, paused: bool) -> N
         node.pending = None
 
 
-def asked(ledger: Ledger, event: NodePauseAsked | NodeQuitAsked) -> None:
+def asked(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """A member wants to pause or to quit, and does so when it runs no task."""
     wish = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
     breach = against_asking(ledger.nodes.get(event.node), wish)
@@ -122,7 +122,7 @@ def asked(ledger: Ledger, event: NodePauseAsked | NodeQuitAsked) -> None:
         settle(ledger, event.node, event.at, event.time)
 
 
-def settle(ledger: Ledger, address: Address, at: Position, time: int) -> None:
+def settle(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """Do what a node has asked for: it runs no task any more."""
     node = ledger.node(address, time)
     wish, node.pending = node.pending, None
@@ -139,7 +139,7 @@ def _still(
     return {node: place for node, place in just_quit.items() if place == (at.block, at.tx)}
 
 
-def left(ledger: Ledger, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
+def left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
     """Membership ends; the pool stays as evidence.
 
     Contracts say that a task ended before they say what they do to its node: a kickout and a
@@ -154,12 +154,12 @@ def left(ledger: Ledger, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
     _leave(ledger, node, _AFTERWARDS[type(event)], (event.at, event.time))
 
 
-def _has_just_quit(ledger: Ledger, event: NodeSlashed | NodeKickedOut) -> bool:
+def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
     """Tell whether a quit took effect in this very transaction, because a task ended."""
     return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
 
 
-def _leave(ledger: Ledger, node: Node, how: Membership, when: tuple[Position, int]) -> None:
+def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position, int]) -> None:
     at, time = when
     node.membership, node.paused, node.pending = how, False, None
     if how is not Membership.QUIT:

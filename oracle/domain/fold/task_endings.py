@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import Breach, against_ending, status_differs
-from oracle.domain.fold.working_set import Ledger, ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
 from oracle.domain.scoring.reliability import boosted, exclusion_after, healed, penalized
 from oracle.domain.state.node import Node
@@ -33,7 +33,7 @@ _CAUSES = {
 }
 
 
-def ended(ledger: Ledger, event: Terminal) -> None:
+def ended(ledger: WorkingSet, event: Terminal) -> None:
     """A task ends, or one node's part in it."""
     known = ledger.tasks.get(event.task)
     breach = against_ending(known, event)
@@ -53,7 +53,7 @@ def ended(ledger: Ledger, event: Terminal) -> None:
         group_validation.after_ending(ledger, event, task)
 
 
-def _compare(ledger: Ledger, event: Terminal, task: Task) -> None:
+def _compare(ledger: WorkingSet, event: Terminal, task: Task) -> None:
     """What a terminal says about node and status is information; our record is used."""
     if event.node is not None and event.node != task.node:
         ledger.anomaly(event, Breach.NODE_DIFFERS)
@@ -69,7 +69,7 @@ def _finish(event: Terminal, task: Task) -> None:
         task.abort_reason = event.reason
 
 
-def _end_runs(ledger: Ledger, event: Terminal, known: Task) -> None:
+def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
     """End the named node's part, or every part that is still open."""
     ending = task_runs.open_runs(known, event.node)
     if not ending:
@@ -88,7 +88,7 @@ def _end_runs(ledger: Ledger, event: Terminal, known: Task) -> None:
             group_validation.after_ending(ledger, event, task)
 
 
-def _release(ledger: Ledger, event: Terminal, address: Address) -> None:
+def _release(ledger: WorkingSet, event: Terminal, address: Address) -> None:
     """The node runs one task less, and its H answers for the end; a member or not."""
     node = ledger.node(address, event.time)
     node.running -= 1
@@ -97,7 +97,7 @@ def _release(ledger: Ledger, event: Terminal, address: Address) -> None:
         node_lifecycle.settle(ledger, address, event.at, event.time)
 
 
-def _answer(ledger: Ledger, event: Terminal, node: Node) -> None:
+def _answer(ledger: WorkingSet, event: Terminal, node: Node) -> None:
     """Bring the end into the node's H."""
     cause = _CAUSES.get(_ENDINGS[type(event)])
     if cause is None:

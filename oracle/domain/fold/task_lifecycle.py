@@ -17,11 +17,11 @@ from oracle.domain.fold.preconditions import (
     against_start,
     against_validation,
 )
-from oracle.domain.fold.working_set import Ledger
+from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.scoring.reliability import healed
 
 
-def created(ledger: Ledger, event: TaskCreated) -> None:
+def created(ledger: WorkingSet, event: TaskCreated) -> None:
     """A task is there, with what its creator asks for."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else against_creation(known)
@@ -45,7 +45,7 @@ def created(ledger: Ledger, event: TaskCreated) -> None:
         group_validation.enrolled(ledger, event)
 
 
-def queued(ledger: Ledger, event: TaskQueued) -> None:
+def queued(ledger: WorkingSet, event: TaskQueued) -> None:
     """No node was free."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else against_queueing(known)
@@ -55,7 +55,7 @@ def queued(ledger: Ledger, event: TaskQueued) -> None:
     ledger.task(event.task).queued = True
 
 
-def started(ledger: Ledger, event: TaskStarted) -> None:
+def started(ledger: WorkingSet, event: TaskStarted) -> None:
     """A node has the task; its execution clock starts."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else against_start(known, event)
@@ -76,14 +76,14 @@ def started(ledger: Ledger, event: TaskStarted) -> None:
         _look_again(ledger, event)
 
 
-def _look_again(ledger: Ledger, event: TaskStarted) -> None:
+def _look_again(ledger: WorkingSet, event: TaskStarted) -> None:
     """A node that has healed past the exit is no longer remembered as excluded."""
     node = ledger.node(event.node, event.time)
     reliability = healed(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
 
 
-def submitted(ledger: Ledger, event: TaskSubmitted) -> None:
+def submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
     """The result is in; the execution clock stops."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
@@ -92,7 +92,7 @@ def submitted(ledger: Ledger, event: TaskSubmitted) -> None:
     _stop(ledger, event, error=False)
 
 
-def error_reported(ledger: Ledger, event: TaskErrorReported) -> None:
+def error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
     """The node says that the task cannot be run; ranks like a submission."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
@@ -101,7 +101,7 @@ def error_reported(ledger: Ledger, event: TaskErrorReported) -> None:
     _stop(ledger, event, error=True)
 
 
-def _stop(ledger: Ledger, event: TaskSubmitted | TaskErrorReported, *, error: bool) -> None:
+def _stop(ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error: bool) -> None:
     breach = against_result(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.anomaly(event, breach)
@@ -112,7 +112,7 @@ def _stop(ledger: Ledger, event: TaskSubmitted | TaskErrorReported, *, error: bo
     task.error_reported = error
 
 
-def validated(ledger: Ledger, event: TaskValidated) -> None:
+def validated(ledger: WorkingSet, event: TaskValidated) -> None:
     """The result was accepted."""
     breach = against_validation(ledger.tasks.get(event.task))
     if breach is not None:

@@ -13,7 +13,7 @@ from oracle.domain.events.network_events import (
     TaskStarted,
 )
 from oracle.domain.fold.preconditions import Breach
-from oracle.domain.fold.working_set import Ledger
+from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address
 from oracle.domain.state.task import Ending, Run, Task
 
@@ -24,7 +24,9 @@ def start(task: Task, event: TaskStarted, place: int) -> None:
     task.runs = (*task.runs, run)
 
 
-def answered(ledger: Ledger, event: ResultCommitted | ResultDisclosed | TaskErrorReported) -> None:
+def answered(
+    ledger: WorkingSet, event: ResultCommitted | ResultDisclosed | TaskErrorReported
+) -> None:
     """A node commits, discloses or reports an error in its own part."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _run_of(task, event.node)

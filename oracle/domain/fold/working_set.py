@@ -110,7 +110,7 @@ class Changes:
     pre_images: list[PreImages] = field(default_factory=list)
 
 
-class Ledger:
+class WorkingSet:
     """The rows that the fold works on, and the book of what it did to them.
 
     An absent key means that there is no such row: whoever folds loads first. `block` is the

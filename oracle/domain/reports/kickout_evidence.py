@@ -11,7 +11,7 @@ from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import Tally
+from oracle.domain.scoring.legacy_tally import WindowTally
 from oracle.domain.scoring.rules import Rules
 
 # The arithmetic behind a score (scoring.md 1 to 8); raised with whatever changes a score.
@@ -19,7 +19,7 @@ FORMULA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class KickoutEvidence:
     """A file that anybody can check against the chain; its sha256 goes on chain with the kick."""
 
     text: str
@@ -45,7 +45,7 @@ class Accused:
 
 def evidence_of(
     spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
-) -> Evidence:
+) -> KickoutEvidence:
     """Write down why the node is to be kicked out (scoring.md 5, decision 10).
 
     Every reporter writes the same bytes: nothing is in it but what the chain and the rules say.
@@ -85,12 +85,12 @@ def evidence_of(
         "rules_version": rules.version,
         "sum": total,
     }
-    return Evidence(json.dumps(content, sort_keys=True, indent=1) + "\n")
+    return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n")
 
 
 def _proves(total: int, count: int, legacy: LegacyRules) -> bool:
     """Tell whether these scores of a window are enough for a kickout under legacy rules."""
-    return Tally(0, total, count, 0).is_too_low(legacy)
+    return WindowTally(0, total, count, 0).is_too_low(legacy)
 
 
 def _line(rules: Rules) -> str:

@@ -6,7 +6,7 @@ A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in step
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.legacy_factors import Peers
+from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
@@ -38,7 +38,9 @@ class Bands(NamedTuple):
         return 2 if lane < self.kick_below else 3
 
 
-def lane_of(node: Node | None, time: int, rules: Rules, peers: Peers | None = None) -> int:
+def lane_of(
+    node: Node | None, time: int, rules: Rules, peers: PopulationMaxima | None = None
+) -> int:
     """Return what a report as of `time` says about a registered node: 1 to 10002.
 
     A node that is no member, is paused or is excluded is not to be selected. None stands for a

@@ -38,7 +38,7 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ScheduleMoment:
     """How far the chain has come, and on top of which round the next one is due.
 
     `anchor_window`: how many blocks under the head the contract can still check.
@@ -64,7 +64,7 @@ def shift_length(settings: ReportSettings) -> int:
 
 
 def turn_at(
-    cuts: Sequence[Cut], complete_from: int, moment: Moment, settings: ReportSettings
+    cuts: Sequence[Cut], complete_from: int, moment: ScheduleMoment, settings: ReportSettings
 ) -> Cut | None:
     """Return the report that is signed at this moment; None: none is.
 
@@ -104,7 +104,7 @@ def _is_whole(held: Sequence[Cut], complete_from: int, start: int, head_round: i
     )
 
 
-def _turns(on_top: Sequence[Cut], moment: Moment) -> Iterable[Cut]:
+def _turns(on_top: Sequence[Cut], moment: ScheduleMoment) -> Iterable[Cut]:
     """Yield the reports of one shift that are signed one after the other."""
     free_from = -1
     for cut in on_top:

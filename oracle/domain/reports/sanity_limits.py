@@ -40,7 +40,7 @@ class Move(NamedTuple):
     after: int
 
 
-class Counted(NamedTuple):
+class EventCounts(NamedTuple):
     """Events of a period, and of the periods before it; `excused`: a count that a human passed."""
 
     now: int
@@ -92,7 +92,7 @@ def why_too_much(
     return None
 
 
-def why_too_quiet(counted: Counted, members: int, sanity: Sanity) -> str | None:
+def why_too_quiet(counted: EventCounts, members: int, sanity: Sanity) -> str | None:
     """Tell whether a period has so few events that the rest is likely to be missing; None: no."""
     if members < sanity.least_members or len(counted.before) < _LEAST_PERIODS:
         return None

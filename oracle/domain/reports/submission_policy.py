@@ -11,7 +11,7 @@ from oracle.domain.reports.lanes import Bands, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class SubmissionPolicy:
     """How long ordinary news may wait for a cheaper block.
 
     `cheap`: wei per gas that we pay at once; None: whatever the cap allows. Less than
@@ -32,7 +32,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ReportChange:
     """What a report would change on chain.
 
     `words` it writes; `change`: sum of the steps by which its lanes move; `is_urgent`: a lane
@@ -47,7 +47,7 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class SubmissionValue:
     """Whether to send `now`, `why` in words, and the most wei per gas to pay for it."""
 
     now: bool
@@ -76,7 +76,7 @@ def change_between(
     return total, crosses
 
 
-def willing(age: int, patience: Patience, bounds: Bounds) -> int:
+def willing(age: int, patience: SubmissionPolicy, bounds: Bounds) -> int:
     """Return the most wei per gas for ordinary news of this age: it grows up to the cap.
 
     At the heartbeat it is the cap, so that nothing waits longer for a cheaper block.
@@ -87,17 +87,17 @@ def willing(age: int, patience: Patience, bounds: Bounds) -> int:
     return cheap + (cap - cheap) * waited // heartbeat
 
 
-def worth_of(news: News, patience: Patience, bounds: Bounds) -> Worth:
+def worth_of(news: ReportChange, patience: SubmissionPolicy, bounds: Bounds) -> SubmissionValue:
     """Tell whether a report may go now and how much it may cost."""
     if news.is_urgent:
-        return Worth(now=True, why="a node crosses a band", most_per_gas=bounds.cap)
+        return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=bounds.cap)
     if news.age >= bounds.heartbeat:
-        return Worth(now=True, why="the heartbeat is reached", most_per_gas=bounds.cap)
+        return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=bounds.cap)
     most = willing(news.age, patience, bounds)
     is_enough = news.words >= patience.least_words or (
         patience.least_change is not None and news.change >= patience.least_change
     )
     if not is_enough:
         why = f"{news.words} words, {news.change} steps: too little before the heartbeat"
-        return Worth(now=False, why=why, most_per_gas=most)
-    return Worth(now=True, why="scores have moved", most_per_gas=most)
+        return SubmissionValue(now=False, why=why, most_per_gas=most)
+    return SubmissionValue(now=True, why="scores have moved", most_per_gas=most)

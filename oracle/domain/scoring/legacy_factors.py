@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from oracle.domain.fixed_point import UNIT, times
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import Tally, tally_at
+from oracle.domain.scoring.legacy_tally import WindowTally, tally_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class PopulationMaxima:
     """The greatest of every member as of a time; 0 where nobody has any.
 
     `max_vram` in GB, `max_timeout` in seconds, `max_node_score` (0 to 20) in units of 10^-18.
@@ -34,14 +34,14 @@ class Factors:
     `combined` Q.
     """
 
-    tally: Tally
+    tally: WindowTally
     size: int
     promptness: int
     speed: int | None
     combined: int
 
 
-def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> Peers | None:
+def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> PopulationMaxima | None:
     """Look at all nodes as of a time; None under rules that compare none with another.
 
     Those that are no members are passed over.
@@ -56,15 +56,15 @@ def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> Peers | None:
             max_timeout = max(max_timeout, node.timeout or 0)
             score = tally_at(node, time, legacy).node_score
             max_node_score = max(max_node_score, score or 0)
-    return Peers(max_vram, max_timeout, max_node_score)
+    return PopulationMaxima(max_vram, max_timeout, max_node_score)
 
 
-def size_of(vram: int | None, peers: Peers) -> int:
+def size_of(vram: int | None, peers: PopulationMaxima) -> int:
     """Return R, the share of the largest video memory; 0 where it is unknown or all have none."""
     return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
 
 
-def promptness_of(timeout: int | None, peers: Peers, legacy: LegacyRules) -> int:
+def promptness_of(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRules) -> int:
     """Return P: 1 for the shortest timeout allowed, 0 for the longest there is.
 
     1 too where all have the shortest, or one less; 0 for a node that never said its timeout.
@@ -77,7 +77,7 @@ def promptness_of(timeout: int | None, peers: Peers, legacy: LegacyRules) -> int
     return max(0, most - timeout) * UNIT // (most - least) if most > least else 0
 
 
-def speed_of(node_score: int | None, peers: Peers) -> int | None:
+def speed_of(node_score: int | None, peers: PopulationMaxima) -> int | None:
     """Return B, the share of the best node score; 0 where that is 0, None without a node score."""
     if node_score is None:
         return None
@@ -85,7 +85,7 @@ def speed_of(node_score: int | None, peers: Peers) -> int | None:
     return min(node_score, best) * UNIT // best if best else 0
 
 
-def factors_at(node: Node, time: int, legacy: LegacyRules, peers: Peers) -> Factors:
+def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxima) -> Factors:
     """Return the node's scores as of a time; `peers` as of the same."""
     tally = tally_at(node, time, legacy)
     size = size_of(node.gpu_vram, peers)

@@ -11,7 +11,7 @@ from oracle.domain.scoring.windows import start_of, window_of
 from oracle.domain.state.node import Membership, Node
 
 
-class Tally(NamedTuple):
+class WindowTally(NamedTuple):
     """The present window of a node as of a time.
 
     `total` of its task scores, `tasks`: how many they are; `online_seconds`: how long it has been
@@ -34,18 +34,18 @@ class Tally(NamedTuple):
         return enough and self.total * UNIT < legacy.kickout_below * self.tasks
 
 
-def tally_at(node: Node, time: int, legacy: LegacyRules) -> Tally:
+def tally_at(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
     """Read the window that `time` lies in, or the one that the node is in, if later."""
     window, since = window_of(time, legacy), node.online_since
     if window <= node.window:
         online = node.online_seconds + (0 if since is None else max(0, time - since))
-        return Tally(node.window, node.window_sum, node.window_count, online)
-    return Tally(window, 0, 0, 0 if since is None else time - start_of(window, legacy))
+        return WindowTally(node.window, node.window_sum, node.window_count, online)
+    return WindowTally(window, 0, 0, 0 if since is None else time - start_of(window, legacy))
 
 
-def tally_of(node: Node) -> Tally:
+def tally_of(node: Node) -> WindowTally:
     """Read the window as the last event of the node left it."""
-    return Tally(node.window, node.window_sum, node.window_count, node.online_seconds)
+    return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
 def turn(node: Node, time: int, legacy: LegacyRules) -> None:

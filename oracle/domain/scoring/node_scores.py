@@ -4,7 +4,7 @@ Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds
 """
 
 from oracle.domain.fixed_point import times
-from oracle.domain.scoring.legacy_factors import Factors, Peers, factors_at
+from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, factors_at
 from oracle.domain.scoring.legacy_tally import tally_at, tally_of
 from oracle.domain.scoring.reliability import healed
 from oracle.domain.scoring.rules import Rules
@@ -37,7 +37,9 @@ def long_term(node: Node, rules: Rules, time: int) -> int:
     return mean_of(pool_at(node, time, rules), node.prior, rules)
 
 
-def factors_of(node: Node, time: int, rules: Rules, peers: Peers | None) -> Factors | None:
+def factors_of(
+    node: Node, time: int, rules: Rules, peers: PopulationMaxima | None
+) -> Factors | None:
     """Return R, P, B and Q under legacy rules; None under others.
 
     Raises:
@@ -50,7 +52,9 @@ def factors_of(node: Node, time: int, rules: Rules, peers: Peers | None) -> Fact
     return factors_at(node, time, rules.legacy, peers)
 
 
-def qos_at(node: Node, time: int, rules: Rules, peers: Peers | None = None) -> int | None:
+def qos_at(
+    node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
+) -> int | None:
     """Return the QoS, or None for a node that is no member: it has none.
 
     Under legacy rules it is Q, among `peers` as of the same time.

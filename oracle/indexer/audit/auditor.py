@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
@@ -21,9 +21,9 @@ from oracle.indexer.audit.judgement import Audited, Task, judged
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner
+from oracle.indexer.rebuild import RebuildOptions
 from oracle.rpc.background import aside
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import integrity_metrics as metrics
 from oracle.telemetry.verify_metrics import MISSING_LOGS
@@ -68,7 +68,7 @@ class Auditor:
     suspect_ahead: int = 0
     patience: float | None = None
     # What an endpoint was asked, and has not answered yet.
-    _asked: tuple[Due, Future[Window]] | None = None
+    _asked: tuple[Due, Future[BlockWindow]] | None = None
     _turns: int = 0
     _sampled: int = -1
     _at_fault: dict[str, int] = field(default_factory=dict)
@@ -84,13 +84,13 @@ class Auditor:
         """Whether an endpoint was asked, and it was not yet looked what it said."""
         return self._asked is not None
 
-    def ask(self, due: Due, question: Callable[[], Window]) -> None:
+    def ask(self, due: Due, question: Callable[[], BlockWindow]) -> None:
         """Let an endpoint be asked, and wait a little for what it says."""
         future = aside(question, f"audit {due.blocks.first}")
         self._asked = due, future
         wait([future], self.patience)
 
-    def answered(self) -> tuple[Due, Window] | None:
+    def answered(self) -> tuple[Due, BlockWindow] | None:
         """Return what was asked and the answer, once; None: there is none yet.
 
         Raises:
@@ -134,7 +134,7 @@ class Auditor:
 
 
 def audit_next(
-    chain: Chain, store: Store, folder: Folder, auditor: Auditor, manner: Manner
+    chain: ChainReader, store: Store, folder: Folder, auditor: Auditor, manner: RebuildOptions
 ) -> Audited | None:
     """Ask about the next window that is due; None: none is, or there is no second endpoint.
 
@@ -158,11 +158,11 @@ def audit_next(
     return _compared(Task(chain, store, folder, manner), auditor, *answered)
 
 
-def _question(chain: Chain, due: Due) -> Callable[[], Window]:
+def _question(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
     return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
 
 
-def _compared(task: Task, auditor: Auditor, due: Due, window: Window) -> Audited:
+def _compared(task: Task, auditor: Auditor, due: Due, window: BlockWindow) -> Audited:
     """Compare what an endpoint said with what we hold, and write down what came of it."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as unit:
@@ -191,7 +191,7 @@ def _compared(task: Task, auditor: Auditor, due: Due, window: Window) -> Audited
     return found
 
 
-def _suspect(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
+def _suspect(unit: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     """Return the oldest blocks that one proven wrong gave alone; None: there are none.
 
     However few they are, and up to our newest one: nothing rests on them until another was asked.
@@ -206,7 +206,7 @@ def _suspect(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
     return None if span is None else Due(span.blocks, span.endpoint, is_suspect=True)
 
 
-def _due(unit: Unit, folder: Folder, auditor: Auditor) -> Due | None:
+def _due(unit: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     """Return what to ask about now; None: nothing."""
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
@@ -245,7 +245,7 @@ def _blame(task: Task, auditor: Auditor, found: Audited) -> None:
         note_proven_wrong(chain, task.store, task.manner)
 
 
-def _cursor(unit: Unit) -> Cursor:
+def _cursor(unit: UnitOfWork) -> Cursor:
     cursor = unit.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

@@ -7,11 +7,11 @@ At our newest block, named by its hash, and only at the head: there every endpoi
 from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
-from oracle.chain.protocols import Chain
+from oracle.chain.protocols import ChainReader
 from oracle.domain.ids import Hash
 from oracle.domain.state.node import Membership
-from oracle.rpc.background import Errand
-from oracle.store.database import Store, Unit
+from oracle.rpc.background import BackgroundCall
+from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import integrity_metrics as metrics
 
 # Blocks under the newest one up to which endpoints without an archive know the state.
@@ -19,7 +19,7 @@ NEAR = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class CounterComparison:
     """What was counted at a block: by name, here and on chain."""
 
     block: int
@@ -37,14 +37,14 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Question:
+class CounterQuery:
     """What is asked of the contracts beside the work, and what we had counted then."""
 
-    errand: Errand[dict[str, int]] = field(default_factory=Errand)
+    errand: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
     block: int = 0
     here: dict[str, int] = field(default_factory=dict)
 
-    def ask(self, chain: Chain, store: Store, heads: Heads) -> None:
+    def ask(self, chain: ChainReader, store: Store, heads: Heads) -> None:
         """Count here at our newest block, and have it asked there; not far from the head."""
         with store.reading() as unit:
             cursor = unit.cursor.get()
@@ -56,8 +56,8 @@ class Question:
 
 
 def compare_counters(
-    chain: Chain, store: Store, heads: Heads, question: Question | None = None
-) -> Counts | None:
+    chain: ChainReader, store: Store, heads: Heads, question: CounterQuery | None = None
+) -> CounterComparison | None:
     """Compare all counters that the profile's contracts offer; None: not now, or none does.
 
     What `question` has asked and nobody has answered in its patience is looked for in later
@@ -66,7 +66,7 @@ def compare_counters(
     Raises:
         TransientError: no endpoint tells; our block may have left the chain.
     """
-    question = Question() if question is None else question
+    question = CounterQuery() if question is None else question
     if not question.errand.is_out:
         question.ask(chain, store, heads)
     ended = question.errand.take()
@@ -78,10 +78,10 @@ def compare_counters(
     for name, count in on_chain.items():
         if name in here:
             metrics.COUNTER_DIFFERENCE.labels(name).set(count - here[name])
-    return Counts(question.block, here, on_chain)
+    return CounterComparison(question.block, here, on_chain)
 
 
-def _counted(unit: Unit) -> dict[str, int]:
+def _counted(unit: UnitOfWork) -> dict[str, int]:
     """The names are those of oracle/chain/counters.py."""
     members = sum(
         count

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oracle.domain.logs import DeadLetter
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, Refolded, refold
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, refold
 from oracle.store.database import Store
 
 # Above every block.
@@ -13,12 +13,12 @@ _NEVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RetryResult:
     """What is readable now, and what is still not; `refolded` None: nothing changed."""
 
     readable: tuple[DeadLetter, ...]
     left: tuple[DeadLetter, ...]
-    refolded: Refolded | None
+    refolded: RebuildResult | None
 
 
 def open_letters(store: Store) -> list[DeadLetter]:
@@ -27,7 +27,7 @@ def open_letters(store: Store) -> list[DeadLetter]:
         return unit.dead_letters.open_between(0, _NEVER)
 
 
-def retry(store: Store, folder: Folder, manner: Manner) -> Retried:
+def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
     """Read the dead letters again; if any can be read now, fold everything anew.
 
     Then the state is as if they had been readable from the start.
@@ -40,7 +40,7 @@ def retry(store: Store, folder: Folder, manner: Manner) -> Retried:
     still = {_place(letter) for letter in left}
     readable = tuple(letter for letter in before if _place(letter) not in still)
     refolded = refold(store, folder, manner) if readable else None
-    return Retried(readable, tuple(left), refolded)
+    return RetryResult(readable, tuple(left), refolded)
 
 
 def _unreadable(store: Store, folder: Folder, letters: list[DeadLetter]) -> Iterator[DeadLetter]:

@@ -10,8 +10,8 @@ import msgspec
 
 from oracle.domain.blocks import BlockRange
 from oracle.indexer.audit.judgement import Audited
-from oracle.indexer.audit.row_diff import Difference
-from oracle.store.database import Unit
+from oracle.indexer.audit.row_diff import RowDiff
+from oracle.store.database import UnitOfWork
 
 # What is known of the chain, and not of an endpoint, stands under this name.
 _CHAIN = ""
@@ -38,27 +38,27 @@ class Dispute(msgspec.Struct, frozen=True):
         )
 
 
-def disputed(found: Audited, difference: Difference) -> Dispute:
+def disputed(found: Audited, difference: RowDiff) -> Dispute:
     """Return what an audit found as a dispute; `difference` is all of it, before it was judged."""
     blocks = difference.blocks
     return Dispute(blocks[0], blocks[-1], found.giver, found.auditor, difference.rows)
 
 
-def note_dispute(unit: Unit, told: Dispute) -> None:
+def note_dispute(unit: UnitOfWork, told: Dispute) -> None:
     """Write down what two endpoints differ about; the first word about the blocks stays."""
     if any(each.first <= told.first <= each.last for each in disputes_in(unit)):
         return
     unit.facts.set(_CHAIN, {f"{_NAME}{told.first}": msgspec.json.encode(told).decode()}, None)
 
 
-def disputes_in(unit: Unit) -> list[Dispute]:
+def disputes_in(unit: UnitOfWork) -> list[Dispute]:
     """Return what nobody has settled, by block."""
     known: Mapping[str, str] = unit.facts.of(_CHAIN, 0)
     told = [msgspec.json.decode(known[n], type=Dispute) for n in known if n.startswith(_NAME)]
     return sorted(told, key=lambda each: each.first)
 
 
-def settle(unit: Unit, blocks: BlockRange) -> None:
+def settle(unit: UnitOfWork, blocks: BlockRange) -> None:
     """Forget disputes inside these blocks: an operator had them verified."""
     for each in disputes_in(unit):
         if blocks.first <= each.first and each.last <= blocks.last:

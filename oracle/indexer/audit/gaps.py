@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from oracle.chain.protocols import Reader
+from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Scope
+from oracle.domain.coverage import Covered, IngestScope
 from oracle.domain.verification import Level
 from oracle.indexer.covering import scope_of
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
@@ -36,7 +36,7 @@ class Gaps:
         return sum(len(span.blocks) for span in self.spans if span.level == level)
 
 
-def gaps(unit: Unit, reader: Reader) -> Gaps | None:
+def gaps(unit: UnitOfWork, reader: LogReader) -> Gaps | None:
     """Look at one snapshot, without asking the chain; None: nothing is indexed yet."""
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
@@ -53,12 +53,12 @@ def gaps(unit: Unit, reader: Reader) -> Gaps | None:
     )
 
 
-def unread(unit: Unit, scope: Scope, blocks: BlockRange) -> list[BlockRange]:
+def unread(unit: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> list[BlockRange]:
     """Return the blocks that were not read for this scope."""
     return unit.coverage.holes(scope.id, blocks.first, blocks.last)
 
 
-def _broken_headers(unit: Unit, cursor: Cursor, blocks: BlockRange) -> list[int]:
+def _broken_headers(unit: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
     """Return the blocks above the final one that no header continues to."""
     final = cursor.final_number if cursor.final_number is not None else blocks.first - 1
     first = max(final + 1, blocks.first)
@@ -73,7 +73,7 @@ def _broken_headers(unit: Unit, cursor: Cursor, blocks: BlockRange) -> list[int]
     return broken
 
 
-def _homeless(unit: Unit, blocks: BlockRange) -> list[int]:
+def _homeless(unit: UnitOfWork, blocks: BlockRange) -> list[int]:
     """Return the blocks of canonical rows that are not of the canonical header there."""
     headers = {block.number: block.hash for block in unit.blocks.between(0, blocks.last)}
     found = set()
@@ -85,7 +85,7 @@ def _homeless(unit: Unit, blocks: BlockRange) -> list[int]:
     return sorted(found)
 
 
-def _misplaced(unit: Unit, cursor: Cursor) -> list[str]:
+def _misplaced(unit: UnitOfWork, cursor: Cursor) -> list[str]:
     words = []
     newest = unit.blocks.newest()
     if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):

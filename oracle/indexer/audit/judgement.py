@@ -7,17 +7,17 @@ what is missing comes in, what we have stays, and it is said to be unproven.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from oracle.indexer.audit.quarantine_liars import differs, lie_of, ours_differ
 from oracle.indexer.audit.repair import proven_in, put_right, settled
-from oracle.indexer.audit.row_diff import Difference, check_or_blame, compare
+from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, Refolded
-from oracle.store.database import Store, Unit
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Blocks of one window whose receipts are asked for to settle a difference.
@@ -38,9 +38,9 @@ class Audited:
     blocks: BlockRange
     giver: str
     auditor: str
-    difference: Difference
+    difference: RowDiff
     at_fault: str | None = None
-    repaired: Refolded | None = None
+    repaired: RebuildResult | None = None
     again: bool = False
     left: tuple[int, ...] = ()
     proven_wrong: str = ""
@@ -59,10 +59,10 @@ class Audited:
 class Task:
     """What an audit works with."""
 
-    chain: Chain
+    chain: ChainReader
     store: Store
     folder: Folder
-    manner: Manner
+    manner: RebuildOptions
 
 
 def judged(task: Task, found: Audited) -> Audited:
@@ -70,7 +70,7 @@ def judged(task: Task, found: Audited) -> Audited:
     chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
     proofs = _proofs(chain, found)
-    repair, refolded, lied = Difference(), None, list[int]()
+    repair, refolded, lied = RowDiff(), None, list[int]()
     with folder.following(None), manner.transaction(task.store) as unit:
         cursor = _cursor(unit)
         # What our side has proven stands, unless a newer proof says otherwise.
@@ -100,7 +100,7 @@ def judged(task: Task, found: Audited) -> Audited:
     return replace(found, at_fault=found.auditor, proven_wrong=_again(task, found, proofs))
 
 
-def _again(task: Task, found: Audited, proofs: Mapping[int, Window]) -> str:
+def _again(task: Task, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
     """Ask an auditor that denied what is proven once more; return what it lied about, if it did.
 
     One answer may have been cut short, and who lags at the head lies about nothing: nothing is
@@ -119,7 +119,7 @@ def _again(task: Task, found: Audited, proofs: Mapping[int, Window]) -> str:
     return lie_of([number]) if differs(proofs[number], said.logs, said.calls, by) else ""
 
 
-def _shortened(chain: Chain, found: Audited) -> Audited:
+def _shortened(chain: ChainReader, found: Audited) -> Audited:
     """Leave for the next turn what lies above the last block whose receipts are asked for now."""
     asked = found.difference.blocks[:_MOST_PROOFS]
     if chain.level_allowed() < Level.PROVEN or asked == found.difference.blocks:
@@ -128,7 +128,7 @@ def _shortened(chain: Chain, found: Audited) -> Audited:
     return replace(found, blocks=blocks, difference=found.difference.up_to(blocks.last))
 
 
-def _proofs(chain: Chain, found: Audited) -> dict[int, Window]:
+def _proofs(chain: ChainReader, found: Audited) -> dict[int, BlockWindow]:
     """Return the differing blocks as their receipts prove them, by whoever can."""
     if chain.level_allowed() < Level.PROVEN:
         return {}
@@ -136,7 +136,7 @@ def _proofs(chain: Chain, found: Audited) -> dict[int, Window]:
     return {number: window for number, window in proofs.items() if window is not None}
 
 
-def _proof(chain: Chain, number: int, found: Audited) -> Window | None:
+def _proof(chain: ChainReader, number: int, found: Audited) -> BlockWindow | None:
     names = [name for name in chain.endpoint_names() if name not in chain.proven_wrong()]
     # The giver may be out of the settings by now; whoever is not at odds may know as well.
     sides = [name for name in (found.auditor, found.giver) if name in names]
@@ -150,7 +150,7 @@ def _proof(chain: Chain, number: int, found: Audited) -> Window | None:
     return None
 
 
-def _cursor(unit: Unit) -> Cursor:
+def _cursor(unit: UnitOfWork) -> Cursor:
     cursor = unit.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

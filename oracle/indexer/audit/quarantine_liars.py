@@ -7,21 +7,23 @@ block: who had other logs or calls for it had lied. That something comes late pr
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.proven_lies import content
 from oracle.chain.watched_calls import is_watched
 from oracle.daemon.lease.lease_keeper import leased
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner
-from oracle.store.database import Store, Unit
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.store.database import Store, UnitOfWork
 
 Selectors = Mapping[Address, frozenset[str]]
 
 
-def differs(window: Window, logs: Iterable[Log], calls: Iterable[Call], by: Selectors) -> bool:
+def differs(
+    window: BlockWindow, logs: Iterable[Log], calls: Iterable[Call], by: Selectors
+) -> bool:
     """Tell whether logs and calls of a proven block contradict its proof.
 
     Where a log stands is no part of it, nor are calls that were not read with their whole block.
@@ -30,11 +32,11 @@ def differs(window: Window, logs: Iterable[Log], calls: Iterable[Call], by: Sele
     return is_other or _content_of(calls, by) != _content_of(window.calls, by)
 
 
-def ours_differ(unit: Unit, folder: Folder, number: int, window: Window) -> bool:
+def ours_differ(unit: UnitOfWork, folder: Folder, number: int, window: BlockWindow) -> bool:
     """Tell whether what we hold of a block contradicts the proof of it in this window."""
     logs = unit.logs.between(number, number)
     calls = unit.calls.between(number, number)
-    there = Window(
+    there = BlockWindow(
         window.range,
         window.first_parent,
         window.last,
@@ -53,7 +55,7 @@ def lie_of(blocks: Sequence[int]) -> str:
     return f"had other logs or calls than the receipts of block {min(blocks)}{more}"
 
 
-def note_proven_wrong(chain: Chain, store: Store, manner: Manner) -> list[str]:
+def note_proven_wrong(chain: ChainReader, store: Store, manner: RebuildOptions) -> list[str]:
     """Write down who was found out while blocks were read; return their names."""
     convicted = chain.proven_wrong()
     if not convicted:

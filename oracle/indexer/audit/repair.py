@@ -6,16 +6,16 @@ Who is right is decided before: what was proven by the receipts' root always is.
 from collections.abc import Collection
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Scope
+from oracle.domain.coverage import IngestScope
 from oracle.domain.verification import Level
-from oracle.indexer.audit.row_diff import Difference
+from oracle.indexer.audit.row_diff import RowDiff
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, Refolded, claim, refold_up_to
-from oracle.store.database import Unit
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
-def settled(difference: Difference, proven: Collection[int], ours: Collection[int]) -> Difference:
+def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int]) -> RowDiff:
     """Return what of a difference is to be put right.
 
     Of blocks that the endpoint's side has `proven`: all of it. Of blocks that are proven on our
@@ -26,7 +26,7 @@ def settled(difference: Difference, proven: Collection[int], ours: Collection[in
     def comes_in(block: int) -> bool:
         return block in proven or block not in ours
 
-    return Difference(
+    return RowDiff(
         missing_logs=[log for log in difference.missing_logs if comes_in(log.block)],
         missing_calls=[call for call in difference.missing_calls if comes_in(call.block)],
         extra_logs=[log for log in difference.extra_logs if log.block in proven],
@@ -37,8 +37,8 @@ def settled(difference: Difference, proven: Collection[int], ours: Collection[in
 
 
 def put_right(
-    unit: Unit, folder: Folder, cursor: Cursor, repair: Difference, manner: Manner
-) -> Refolded:
+    unit: UnitOfWork, folder: Folder, cursor: Cursor, repair: RowDiff, manner: RebuildOptions
+) -> RebuildResult:
     """Write the rows down and fold anew up to the cursor, in the caller's transaction.
 
     Raises:
@@ -54,7 +54,7 @@ def put_right(
     return refold_up_to(unit, folder, cursor.number, manner)
 
 
-def proven_in(unit: Unit, scope: Scope, blocks: BlockRange) -> set[int]:
+def proven_in(unit: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
     """Return which of these blocks are proven by their receipts, as far as we know."""
     single = unit.verified_blocks.between(blocks.first, blocks.last)
     proven = {number for number, level in single.items() if level >= Level.PROVEN}

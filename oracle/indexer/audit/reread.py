@@ -7,22 +7,22 @@ nothing is reported from any of them before.
 
 from dataclasses import dataclass
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered
 from oracle.domain.verification import Level
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.audit.reverify import Asked, verify
-from oracle.indexer.audit.row_diff import Difference, check_or_blame, compare
+from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
 from oracle.indexer.covering import note_proven
 from oracle.indexer.folder import Folder
-from oracle.indexer.fork_detection import Sight
-from oracle.indexer.rebuild import Manner, Refolded
+from oracle.indexer.fork_detection import ForkContext
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.indexer.refused_block import explained, remembered
 from oracle.indexer.window_witness import check_witness
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.verify_metrics import BELOW_LEVEL
 
@@ -39,7 +39,7 @@ class Reread:
     endpoint: str
     rows: int = 0
     left: int = 0
-    repaired: Refolded | None = None
+    repaired: RebuildResult | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Rereader:
     ahead: int = 0
     level: Level | None = None
 
-    def due(self, chain: Chain, unit: Unit, folder: Folder) -> Covered | None:
+    def due(self, chain: ChainReader, unit: UnitOfWork, folder: Folder) -> Covered | None:
         """Return the lowest blocks to be read again; None: there are none."""
         level, cursor = chain.level_of_history(), unit.cursor.get()
         if level != self.level:
@@ -68,7 +68,7 @@ class Rereader:
         self.ahead = max(self.ahead, final + 1 if span is None else span.first)
         return span
 
-    def count(self, unit: Unit, folder: Folder) -> int:
+    def count(self, unit: UnitOfWork, folder: Folder) -> int:
         """Count the blocks that are to be read again."""
         cursor = unit.cursor.get()
         final = None if cursor is None else cursor.final_number
@@ -79,15 +79,15 @@ class Rereader:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    chain: Chain
+    chain: ChainReader
     store: Store
     folder: Folder
     rereader: Rereader
-    manner: Manner
+    manner: RebuildOptions
 
 
 def reread_next(
-    chain: Chain, store: Store, folder: Folder, rereader: Rereader, manner: Manner
+    chain: ChainReader, store: Store, folder: Folder, rereader: Rereader, manner: RebuildOptions
 ) -> Reread | None:
     """Read the next blocks again that are below the level; None: there are none.
 
@@ -122,21 +122,21 @@ def reread_next(
     return Reread(window.range, window.level, window.endpoint, difference.rows, left, repaired)
 
 
-def _window(task: _Task, blocks: BlockRange) -> Window:
+def _window(task: _Task, blocks: BlockRange) -> BlockWindow:
     try:
         window = task.chain.window(blocks, with_headers=False)
     except RefusalError as error:
         raise remembered(task.store, error.refusal) from error
-    check_witness(Sight(task.chain, task.store), window)
+    check_witness(ForkContext(task.chain, task.store), window)
     return window
 
 
-def _put_right(task: _Task, difference: Difference) -> Refolded | None:
+def _put_right(task: _Task, difference: RowDiff) -> RebuildResult | None:
     """Have the blocks proven that differ, and our rows put right; None: they were not."""
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
     with task.store.reading() as unit:
         spans = unit.coverage.spans(task.folder.scope.id, blocks.first, blocks.last)
-    asked = Asked(blocks, Level.PROVEN, repair=True)
+    asked = ReverifyRequest(blocks, Level.PROVEN, repair=True)
     try:
         done = verify(task.chain, task.store, task.folder, asked, task.manner)
     except InputError:
@@ -151,7 +151,7 @@ def _put_right(task: _Task, difference: Difference) -> Refolded | None:
     return done.repaired
 
 
-def _cursor(unit: Unit) -> Cursor:
+def _cursor(unit: UnitOfWork) -> Cursor:
     cursor = unit.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.indexer.audit.disputes import settle
 from oracle.indexer.audit.quarantine_liars import lie_of, note_proven_wrong, ours_differ
 from oracle.indexer.audit.repair import proven_in, put_right, settled
-from oracle.indexer.audit.row_diff import Difference, check_same_chain, compare
+from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare
 from oracle.indexer.covering import note_proven
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, Refolded
-from oracle.store.database import Store, Unit
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Blocks that are read, compared and noted at a time.
@@ -32,7 +32,7 @@ SINGLE = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReverifyRequest:
     """What to verify: blocks, up to which level, by whom (None: by whoever is well).
 
     `repair`: put right what can be, and fold anew.
@@ -55,9 +55,9 @@ class Verified:
     blocks: BlockRange
     reached: Level
     endpoints: tuple[str, ...]
-    difference: Difference
+    difference: RowDiff
     resumed_at: int | None = None
-    repaired: Refolded | None = None
+    repaired: RebuildResult | None = None
     left: int = 0
 
 
@@ -70,7 +70,7 @@ class _Place:
     endpoints: list[str] = field(default_factory=list)
     unequal: list[tuple[int, int]] = field(default_factory=list)
 
-    def take(self, window: Window, difference: Difference) -> None:
+    def take(self, window: BlockWindow, difference: RowDiff) -> None:
         self.next = window.range.last + 1
         self.reached = min(self.reached, window.level.value)
         if window.endpoint not in self.endpoints:
@@ -79,7 +79,13 @@ class _Place:
             self.unequal.append((window.range.first, window.range.last))
 
 
-def verify(chain: Chain, store: Store, folder: Folder, asked: Asked, manner: Manner) -> Verified:
+def verify(
+    chain: ChainReader,
+    store: Store,
+    folder: Folder,
+    asked: ReverifyRequest,
+    manner: RebuildOptions,
+) -> Verified:
     """Read the blocks again and compare; where they are equal, raise the level of the coverage.
 
     A dry run writes nothing down at all, and needs no lease.
@@ -111,11 +117,11 @@ def verify(chain: Chain, store: Store, folder: Folder, asked: Asked, manner: Man
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    chain: Chain
+    chain: ChainReader
     store: Store
     folder: Folder
-    asked: Asked
-    manner: Manner
+    asked: ReverifyRequest
+    manner: RebuildOptions
 
     @property
     def _key(self) -> str:
@@ -133,7 +139,7 @@ class _Run:
         place = msgspec.json.decode(left, type=_Place)
         return place, place.next
 
-    def windows(self, place: _Place) -> Iterator[Window]:
+    def windows(self, place: _Place) -> Iterator[BlockWindow]:
         """Yield the windows that are left, each asked for when the one before is noted."""
         last = self.asked.blocks.last
         while place.next <= last:
@@ -142,7 +148,7 @@ class _Run:
             self.manner.keep_lease()
             self.manner.progress(place.next - 1, last)
 
-    def note(self, window: Window, place: _Place) -> None:
+    def note(self, window: BlockWindow, place: _Place) -> None:
         """Compare one window, and write down what came of it."""
         with self._transaction() as unit:
             difference = self._compared(unit, window)
@@ -153,9 +159,9 @@ class _Run:
                 self._raise(unit, window)
             unit.progress.set(self._key, msgspec.json.encode(place).decode())
 
-    def looked_again(self, place: _Place) -> tuple[Difference, list[Window]]:
+    def looked_again(self, place: _Place) -> tuple[RowDiff, list[BlockWindow]]:
         """Read again what was unequal: what is equal now was a passing fault."""
-        found, seen = Difference(), []
+        found, seen = RowDiff(), []
         for first, last in place.unequal:
             reached = first - 1
             while reached < last:
@@ -171,7 +177,9 @@ class _Run:
                     seen.append(window)
         return found, seen
 
-    def repaired(self, difference: Difference, seen: list[Window]) -> tuple[Refolded | None, int]:
+    def repaired(
+        self, difference: RowDiff, seen: list[BlockWindow]
+    ) -> tuple[RebuildResult | None, int]:
         """Put right what can be, in one transaction with the fold; None: there is nothing.
 
         Returns also how many rows differ still.
@@ -192,7 +200,7 @@ class _Run:
         self.folder.forget()
         return refolded, difference.rows - repair.rows
 
-    def _quarantine(self, unit: Unit, window: Window, final: int) -> None:
+    def _quarantine(self, unit: UnitOfWork, window: BlockWindow, final: int) -> None:
         """Write down who gave us what is proven wrong now, of blocks up to the final one."""
         for number in sorted(_proven(window)):
             if number > final or not ours_differ(unit, self.folder, number, window):
@@ -214,14 +222,14 @@ class _Run:
             if is_equal and self.asked.endpoint is not None:
                 settle(unit, self.asked.blocks)
 
-    def _transaction(self) -> AbstractContextManager[Unit]:
+    def _transaction(self) -> AbstractContextManager[UnitOfWork]:
         return self.store.reading() if self.manner.dry_run else self.manner.transaction(self.store)
 
-    def _compared(self, unit: Unit, window: Window) -> Difference:
+    def _compared(self, unit: UnitOfWork, window: BlockWindow) -> RowDiff:
         check_same_chain(unit, _cursor_over(unit, self.asked.blocks), window)
         return compare(unit, window)
 
-    def _raise(self, unit: Unit, window: Window) -> None:
+    def _raise(self, unit: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.folder.scope, window.level
         if len(window.range) < SINGLE and len(window.headers) == len(window.range):
             # A few blocks are noted one by one: the intervals stay few and long.
@@ -232,13 +240,13 @@ class _Run:
         note_proven(unit, window)
 
 
-def _proven(window: Window) -> set[int]:
+def _proven(window: BlockWindow) -> set[int]:
     if window.level >= Level.PROVEN:
         return set(range(window.range.first, window.range.last + 1))
     return set(window.proven)
 
 
-def _cursor_over(unit: Unit, blocks: BlockRange) -> Cursor:
+def _cursor_over(unit: UnitOfWork, blocks: BlockRange) -> Cursor:
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")

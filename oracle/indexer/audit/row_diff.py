@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError, TransientError
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
 @dataclass(slots=True)
-class Difference:
+class RowDiff:
     """How an endpoint's rows of some blocks differ from ours; nothing of it: they are the same.
 
     `missing`: only the endpoint has them. `extra`: only we have them. `other`: the endpoint's
@@ -55,7 +55,7 @@ class Difference:
         """Return the blocks that it is about, ascending."""
         return sorted({row.block for rows in self._all() for row in rows})
 
-    def add(self, more: "Difference") -> None:
+    def add(self, more: "RowDiff") -> None:
         """Take in how other blocks differ."""
         self.missing_logs += more.missing_logs
         self.missing_calls += more.missing_calls
@@ -64,9 +64,9 @@ class Difference:
         self.other_logs += more.other_logs
         self.other_calls += more.other_calls
 
-    def up_to(self, block: int) -> "Difference":
+    def up_to(self, block: int) -> "RowDiff":
         """Return how the blocks up to this one differ."""
-        return Difference(
+        return RowDiff(
             [log for log in self.missing_logs if log.block <= block],
             [call for call in self.missing_calls if call.block <= block],
             [log for log in self.extra_logs if log.block <= block],
@@ -86,14 +86,14 @@ class Difference:
         )
 
 
-def compare(unit: Unit, window: Window) -> Difference:
+def compare(unit: UnitOfWork, window: BlockWindow) -> RowDiff:
     """Compare a window with the canonical rows of its blocks, in every field that is stored."""
     first, last = window.range.first, window.range.last
     ours = {_log_key(log): log for log in unit.logs.between(first, last)}
     theirs = {_log_key(log): log for log in window.logs}
     our_calls = {_call_key(call): call for call in unit.calls.between(first, last)}
     their_calls = {_call_key(call): call for call in window.calls}
-    return Difference(
+    return RowDiff(
         missing_logs=[log for key, log in theirs.items() if key not in ours],
         missing_calls=[call for key, call in their_calls.items() if key not in our_calls],
         extra_logs=[log for key, log in ours.items() if key not in theirs],
@@ -103,7 +103,7 @@ def compare(unit: Unit, window: Window) -> Difference:
     )
 
 
-def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
+def check_same_chain(unit: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
     """Compare hashes wherever both sides know one: rows of another fork must not come in.
 
     Raises:
@@ -116,13 +116,13 @@ def check_same_chain(unit: Unit, cursor: Cursor, window: Window) -> None:
         raise _another(cursor, number, theirs[number], ours[number])
 
 
-def other_block(unit: Unit, window: Window) -> int | None:
+def other_block(unit: UnitOfWork, window: BlockWindow) -> int | None:
     """Return the lowest block that has another hash on each side; None: there is none."""
     ours, theirs = _hashes(unit, window)
     return min((n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]), default=None)
 
 
-def _hashes(unit: Unit, window: Window) -> tuple[dict[int, Hash], dict[int, Hash]]:
+def _hashes(unit: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
     """Return the hashes by block that we know, and those that the window tells."""
     first, last = window.range.first, window.range.last
     theirs = {block.number: block.hash for block in [*window.headers, window.last]}
@@ -132,7 +132,9 @@ def _hashes(unit: Unit, window: Window) -> tuple[dict[int, Hash], dict[int, Hash
     return ours, theirs
 
 
-def check_or_blame(chain: Chain, unit: Unit, cursor: Cursor, window: Window) -> None:
+def check_or_blame(
+    chain: ChainReader, unit: UnitOfWork, cursor: Cursor, window: BlockWindow
+) -> None:
     """Do the same in a daemon, where one endpoint's word about a final block is not the end.
 
     Whether the chain really left it is for those to judge who ask all endpoints (latching).

@@ -8,17 +8,17 @@ program made is made anew as well, without asking the chain.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.chain.fetch.fetcher import Window
-from oracle.chain.protocols import Chain
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Scope
+from oracle.domain.coverage import Covered, IngestScope
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import check_or_blame
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import Manner, Refolded, claim, refold_up_to
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
 from oracle.indexer.versioning import note_stale, why_refold
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Blocks that are asked for at most at a time; the chain may give less.
@@ -26,7 +26,7 @@ CHUNK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class ScopeBackfilled:
     """One step: `blocks` were read for what was new, or everything was folded anew, and why.
 
     `left` counts the blocks that are still to be read.
@@ -36,17 +36,17 @@ class Mended:
     blocks: BlockRange | None = None
     rows: int = 0
     left: int = 0
-    refolded: Refolded | None = None
+    refolded: RebuildResult | None = None
 
 
 @dataclass(slots=True)
-class Mender:
+class ScopeBackfill:
     """What is remembered between steps; `is_sound`: there is nothing to be mended."""
 
     is_sound: bool = False
-    _chains: dict[Scope, Chain] = field(default_factory=dict)
+    _chains: dict[IngestScope, ChainReader] = field(default_factory=dict)
 
-    def part(self, chain: Chain, scope: Scope) -> Chain:
+    def part(self, chain: ChainReader, scope: IngestScope) -> ChainReader:
         """Return the chain asked for this part only; it may read ahead from step to step."""
         if scope not in self._chains:
             self._chains[scope] = chain.narrowed(scope)
@@ -55,16 +55,16 @@ class Mender:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    chain: Chain
+    chain: ChainReader
     store: Store
     folder: Folder
-    mender: Mender
-    manner: Manner
+    mender: ScopeBackfill
+    manner: RebuildOptions
 
 
 def mend_next(
-    chain: Chain, store: Store, folder: Folder, mender: Mender, manner: Manner
-) -> Mended | None:
+    chain: ChainReader, store: Store, folder: Folder, mender: ScopeBackfill, manner: RebuildOptions
+) -> ScopeBackfilled | None:
     """Do the next step; None: there is nothing to be mended, and windows may come.
 
     Raises:
@@ -93,10 +93,10 @@ class _Hole:
     blocks: BlockRange
     left: int
     old: Covered | None
-    parts: tuple[Scope, ...]
+    parts: tuple[IngestScope, ...]
 
 
-def _first_hole(unit: Unit, scope: Scope) -> _Hole | None:
+def _first_hole(unit: UnitOfWork, scope: IngestScope) -> _Hole | None:
     cursor, identity = unit.cursor.get(), unit.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
@@ -117,7 +117,7 @@ def _first_hole(unit: Unit, scope: Scope) -> _Hole | None:
     return _Hole(BlockRange(first, last), left, None, (scope,))
 
 
-def missing_of(wanted: Scope, known: Scope) -> tuple[Scope, ...]:
+def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ...]:
     """Return what has to be read for `wanted` where all of `known` was read; none: nothing.
 
     New contracts, and those with new calls, with all their events; the others with new events.
@@ -128,11 +128,11 @@ def missing_of(wanted: Scope, known: Scope) -> tuple[Scope, ...]:
     calls = [each for each in wanted.selectors if each.partition(":")[0] in whole]
     rest = set(wanted.addresses) - whole
     topics = set(wanted.topics) - set(known.topics)
-    parts = [Scope.of(whole, wanted.topics, calls)] if whole else []
-    return (*parts, Scope.of(rest, topics)) if rest and topics else tuple(parts)
+    parts = [IngestScope.of(whole, wanted.topics, calls)] if whole else []
+    return (*parts, IngestScope.of(rest, topics)) if rest and topics else tuple(parts)
 
 
-def _fill(task: _Task, hole: _Hole) -> Mended:
+def _fill(task: _Task, hole: _Hole) -> ScopeBackfilled:
     """Read one piece of what is missing, and write it down; it is folded when all is there."""
     windows = list(_windows(task, hole))
     last = min((window.range.last for window in windows), default=hole.blocks.last)
@@ -149,10 +149,10 @@ def _fill(task: _Task, hole: _Hole) -> Mended:
         unit.coverage.put(task.folder.scope.id, _covered(hole, blocks, windows))
         if rows:
             note_stale(unit)
-    return Mended("contracts or events are new", blocks, rows, hole.left - len(blocks))
+    return ScopeBackfilled("contracts or events are new", blocks, rows, hole.left - len(blocks))
 
 
-def _windows(task: _Task, hole: _Hole) -> Iterator[Window]:
+def _windows(task: _Task, hole: _Hole) -> Iterator[BlockWindow]:
     """Yield a window of each missing part, all from the same block, each no longer than before."""
     first, last = hole.blocks.first, min(hole.blocks.last, hole.blocks.first + CHUNK - 1)
     for part in hole.parts:
@@ -163,7 +163,7 @@ def _windows(task: _Task, hole: _Hole) -> Iterator[Window]:
         yield window
 
 
-def _covered(hole: _Hole, blocks: BlockRange, windows: Sequence[Window]) -> Covered:
+def _covered(hole: _Hole, blocks: BlockRange, windows: Sequence[BlockWindow]) -> Covered:
     """Say of blocks that were read in parts what holds of all the parts."""
     old = [] if hole.old is None else [(hole.old.level, hole.old.endpoint)]
     told = [*old, *((window.level, window.endpoint) for window in windows)]
@@ -173,16 +173,16 @@ def _covered(hole: _Hole, blocks: BlockRange, windows: Sequence[Window]) -> Cove
     return Covered(blocks.first, blocks.last, level, endpoint)
 
 
-def _fold_anew(task: _Task, why: str) -> Mended:
+def _fold_anew(task: _Task, why: str) -> ScopeBackfilled:
     with task.folder.following(None), task.manner.transaction(task.store) as unit:
         cursor = _cursor(unit)
         claim(unit, cursor)
         refolded = refold_up_to(unit, task.folder, cursor.number, task.manner)
     task.folder.forget()
-    return Mended(why, refolded=refolded)
+    return ScopeBackfilled(why, refolded=refolded)
 
 
-def _cursor(unit: Unit) -> Cursor:
+def _cursor(unit: UnitOfWork) -> Cursor:
     cursor = unit.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

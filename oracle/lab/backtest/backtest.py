@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from oracle.domain.events.network_events import DomainEvent
 from oracle.lab.backtest.comparison import Comparison, side_of
 from oracle.lab.backtest.event_history import History, kept
-from oracle.lab.backtest.measurement import Asked
-from oracle.lab.backtest.system_columns import Column
+from oracle.lab.backtest.measurement import MeasurementPlan
+from oracle.lab.backtest.system_columns import SystemColumn
 from oracle.lab.backtest.task_distribution import chosen_starts
-from oracle.lab.backtest.worker_pool import Bench, measure_all
+from oracle.lab.backtest.worker_pool import WorkerPool, measure_all
 
 # Told what is done, how far it is, and how far it goes; None: nobody knows.
 Told = Callable[[str, int, int | None], None]
@@ -21,7 +21,7 @@ MOST_DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BacktestPlan:
     """What to count and to measure.
 
     `first`, `last`: blocks; what is before is folded and not counted, what is after is left out.
@@ -39,8 +39,8 @@ class Wanted:
 
 def compare(
     events: Iterable[DomainEvent],
-    columns: Sequence[Column],
-    wanted: Wanted,
+    columns: Sequence[SystemColumn],
+    wanted: BacktestPlan,
     told: Told = lambda *_: None,
 ) -> Comparison:
     """Fold a history under every system and return them side by side.
@@ -60,7 +60,7 @@ def compare(
         history = kept(
             events, path, wanted.first, wanted.last, lambda done: told("reading", done, None)
         )
-        asked = Asked(
+        asked = MeasurementPlan(
             judges=wanted.draws > 0,
             chosen=chosen_starts(history.starts, wanted.draws, wanted.seed),
             instants=_instants(history, wanted.instants),
@@ -68,7 +68,7 @@ def compare(
         total = history.folded * len(columns)
         measured = measure_all(
             columns,
-            Bench(history, asked, wanted.jobs),
+            WorkerPool(history, asked, wanted.jobs),
             lambda done: told("folding", done, total),
         )
     sides = [side_of(*both) for both in zip(columns, measured, strict=True)]

@@ -11,7 +11,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.policy import Follower, Policy, Scene
+from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 
 class Weighing(Protocol):
@@ -21,7 +21,7 @@ class Weighing(Protocol):
         """Take in a node that an event has just changed."""
         ...
 
-    def weights(self, task: Task, scene: Scene) -> list[tuple[Address, int]]:
+    def weights(self, task: Task, scene: PolicyInput) -> list[tuple[Address, int]]:
         """Return the candidates with their weights, ascending by address."""
         ...
 
@@ -35,7 +35,7 @@ class _Asked:
     def note(self, node: Node) -> None:
         """The policy sees the nodes themselves."""
 
-    def weights(self, task: Task, scene: Scene) -> list[tuple[Address, int]]:
+    def weights(self, task: Task, scene: PolicyInput) -> list[tuple[Address, int]]:
         return [
             (verdict.node, verdict.weight)
             for verdict in self._follower.verdicts(task, scene)
@@ -52,10 +52,10 @@ class _Ready:
     def note(self, node: Node) -> None:
         self._pool.put(node)
 
-    def weights(self, task: Task, scene: Scene) -> list[tuple[Address, int]]:
+    def weights(self, task: Task, scene: PolicyInput) -> list[tuple[Address, int]]:
         return self._pool.candidates(task, scene.time, scene.taken)
 
 
-def weighing_of(policy: Policy, follower: Follower, rules: Rules) -> Weighing:
+def weighing_of(policy: SelectionPolicy, follower: Follower, rules: Rules) -> Weighing:
     """Return the fastest way there is to the weights of this policy."""
     return _Ready(rules, policy) if isinstance(policy, CrynuxPolicy) else _Asked(follower)

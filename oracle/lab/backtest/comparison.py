@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.lab.backtest.event_history import History
-from oracle.lab.backtest.results import Kickout, Measured, Spell
+from oracle.lab.backtest.results import DueInterval, ExclusionInterval, Measured
 from oracle.lab.backtest.statistics import gini, rank_correlation, ranks_of
-from oracle.lab.backtest.system_columns import Column
+from oracle.lab.backtest.system_columns import SystemColumn
 from oracle.systems.rule_overrides import texts_of
 
 _ABSENT = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FinalRank:
     """A node's score at the end, in units of 10^-18, and its rank, 1 for the best."""
 
     score: int
@@ -34,7 +34,7 @@ class Exclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SystemResult:
     """One system of a comparison.
 
     `standings`: of those who are members at the end. The Gini coefficients are over everybody
@@ -42,9 +42,9 @@ class Side:
     where there was no task.
     """
 
-    column: Column
+    column: SystemColumn
     measured: Measured
-    standings: Mapping[Address, Standing]
+    standings: Mapping[Address, FinalRank]
     exclusion: Exclusion
     gini_actual: int | None
     gini_expected: int | None
@@ -68,11 +68,11 @@ class Side:
         """Return the same of the tasks that the policy could place."""
         return _share(self.expected(node), self.placed)
 
-    def spells_of(self, node: Address) -> list[Spell]:
+    def spells_of(self, node: Address) -> list[ExclusionInterval]:
         """Return the node's spells of exclusion, in order of time."""
         return [spell for spell in self.measured.spells if spell.node == node]
 
-    def kickouts_of(self, node: Address) -> list[Kickout]:
+    def kickouts_of(self, node: Address) -> list[DueInterval]:
         """Return the times in which the node's kickout was due, in order."""
         return [due for due in self.measured.kickouts if due.node == node]
 
@@ -86,7 +86,7 @@ class Comparison:
     """
 
     history: History
-    sides: Sequence[Side]
+    sides: Sequence[SystemResult]
     judged: int
     instants: Sequence[int]
 
@@ -95,7 +95,7 @@ class Comparison:
         """Everybody who was a member at any moment of what is counted, or had a task."""
         return self.sides[0].measured.present
 
-    def correlation(self, one: Side, other: Side) -> int | None:
+    def correlation(self, one: SystemResult, other: SystemResult) -> int | None:
         """Return Spearman's correlation of the scores at the end, in units of 10^-18.
 
         Of nodes that have a score under both; None where one system orders nobody.
@@ -111,10 +111,10 @@ def _share(part: int, total: int) -> int | None:
     return part * UNIT // total if total else None
 
 
-def side_of(column: Column, measured: Measured) -> Side:
+def side_of(column: SystemColumn, measured: Measured) -> SystemResult:
     """Sum up what one system made of a history."""
     spread, spells = measured.spread, measured.spells
-    return Side(
+    return SystemResult(
         column=column,
         measured=measured,
         standings=_standings(measured),
@@ -131,16 +131,16 @@ def side_of(column: Column, measured: Measured) -> Side:
     )
 
 
-def _standings(measured: Measured) -> dict[Address, Standing]:
+def _standings(measured: Measured) -> dict[Address, FinalRank]:
     scored = {end.node: end.score for end in measured.nodes if end.score is not None}
     ranks = ranks_of(list(scored.values()))
     return {
-        node: Standing(score, rank)
+        node: FinalRank(score, rank)
         for (node, score), rank in zip(scored.items(), ranks, strict=True)
     }
 
 
-def differing(columns: Sequence[Column]) -> dict[str, list[str]]:
+def differing(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
     """Return the rules, and the policies' own numbers, in which systems differ: a text for each.
 
     They are called and written as they are changed, `legacy.vram_weight` included; "-": it has
@@ -163,5 +163,5 @@ def _names(rows: Sequence[Mapping[str, str]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _rules_of(column: Column) -> dict[str, str]:
+def _rules_of(column: SystemColumn) -> dict[str, str]:
     return texts_of(json.loads(column.rules.to_json())) if column.has_rules else {}

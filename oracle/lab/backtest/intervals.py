@@ -11,14 +11,14 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.lab.backtest.results import Kick, Kickout, Spell
+from oracle.lab.backtest.results import DueInterval, ExclusionInterval, NetworkKick
 
 # After so many seconds H is one again, whatever the rules (scoring.md 1).
 _HEALED = 1 << DECAY_BITS
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class HistoryRange:
     """What is counted of a history: from a block on, and between two block times."""
 
     first_block: int
@@ -79,7 +79,7 @@ class Exclusions:
     def _close(self, address: Address, time: int) -> None:
         self._closed.append((address, self._open.pop(address), time))
 
-    def within(self, counted: Counted) -> tuple[Spell, ...]:
+    def within(self, counted: HistoryRange) -> tuple[ExclusionInterval, ...]:
         """Return the spells that lie in what is counted, at least in part, as they began."""
         ended = [(address, spell, spell.over) for address, spell in self._open.items()]
         spells = [
@@ -93,9 +93,9 @@ class Exclusions:
         )
 
 
-def _spell(address: Address, known: _Open, over: int, counted: Counted) -> Spell:
+def _spell(address: Address, known: _Open, over: int, counted: HistoryRange) -> ExclusionInterval:
     until = over if over <= counted.to_time else None
-    return Spell(
+    return ExclusionInterval(
         node=address,
         block=known.block,
         since=known.since,
@@ -109,9 +109,9 @@ class Kickouts:
     """Times in which kickouts were due, and what the history's own network did about them."""
 
     def __init__(self) -> None:
-        self._open: dict[Address, Kickout] = {}
-        self._closed: dict[Address, list[Kickout]] = {}
-        self._kicks: list[Kick] = []
+        self._open: dict[Address, DueInterval] = {}
+        self._closed: dict[Address, list[DueInterval]] = {}
+        self._kicks: list[NetworkKick] = []
 
     def note(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
         """Note what an event opened or closed; call it for every event that did, or kicks out."""
@@ -122,7 +122,7 @@ class Kickouts:
             else:
                 self._close(change, event)
         if isinstance(event, NodeKickedOut):
-            kick = Kick(event.node, event.at.block, event.time, was_due)
+            kick = NetworkKick(event.node, event.at.block, event.time, was_due)
             self._kicks.append(kick)
             self._answer(kick)
 
@@ -131,7 +131,7 @@ class Kickouts:
         over = known._replace(closed_block=event.at.block, closed_time=event.time)
         self._closed.setdefault(change.node, []).append(over)
 
-    def _answer(self, kick: Kick) -> None:
+    def _answer(self, kick: NetworkKick) -> None:
         """The history's network kicks a node out: what was due for it has been done."""
         self._closed[kick.node] = [
             due._replace(kicked_block=kick.block, kicked_time=kick.time)
@@ -140,7 +140,7 @@ class Kickouts:
             for due in self._closed.get(kick.node, ())
         ]
 
-    def within(self, counted: Counted) -> tuple[Kickout, ...]:
+    def within(self, counted: HistoryRange) -> tuple[DueInterval, ...]:
         """Return what was due at any moment of what is counted, in the order of its opening."""
         first = counted.first_block
         due = [*chain.from_iterable(self._closed.values()), *self._open.values()]
@@ -155,13 +155,13 @@ class Kickouts:
             )
         )
 
-    def kicks(self, counted: Counted) -> tuple[Kick, ...]:
+    def kicks(self, counted: HistoryRange) -> tuple[NetworkKick, ...]:
         """Return whom the history's network kicked out in what is counted."""
         return tuple(kick for kick in self._kicks if kick.block >= counted.first_block)
 
 
-def _opened(change: KickoutDue, event: DomainEvent) -> Kickout:
-    return Kickout(
+def _opened(change: KickoutDue, event: DomainEvent) -> DueInterval:
+    return DueInterval(
         node=change.node,
         block=event.at.block,
         time=event.time,

@@ -11,16 +11,16 @@ from oracle.domain.scoring.node_scores import status_of
 from oracle.domain.state.node import Membership, Node
 from oracle.lab.backtest.candidate_weights import weighing_of
 from oracle.lab.backtest.event_history import History
-from oracle.lab.backtest.intervals import Counted, Exclusions, Kickouts
+from oracle.lab.backtest.intervals import Exclusions, HistoryRange, Kickouts
 from oracle.lab.backtest.results import Measured, NodeEnd
 from oracle.lab.backtest.score_series import scores_by_policy, scores_by_rules
-from oracle.lab.backtest.system_columns import Column
-from oracle.lab.backtest.task_distribution import Spreading
-from oracle.systems.policy import Follower, Policy, Scene
+from oracle.lab.backtest.system_columns import SystemColumn
+from oracle.lab.backtest.task_distribution import TaskSpreadMeter
+from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MeasurementPlan:
     """What is measured beside scores, spells and kickouts.
 
     `judges`: whether starts are judged by the policy; `chosen`: which of them by their numbers
@@ -33,10 +33,10 @@ class Asked:
 
 
 def measure(
-    column: Column,
-    policy: Policy,
+    column: SystemColumn,
+    policy: SelectionPolicy,
     history: History,
-    asked: Asked,
+    asked: MeasurementPlan,
     told: Callable[[int], None] = lambda _: None,
 ) -> Measured:
     """Fold the history from nothing under one system.
@@ -46,7 +46,7 @@ def measure(
     # Nobody has to follow where nobody asks the policy.
     follower = policy.follow() if asked.judges or not column.has_rules else None
     weighing = weighing_of(policy, follower, column.rules) if follower and asked.judges else None
-    spreading = Spreading(column.rules, weighing, asked.chosen)
+    spreading = TaskSpreadMeter(column.rules, weighing, asked.chosen)
     run = _Run(column, _Seen(history, asked), follower, spreading)
     done = 0
     for chunk in history.chunks():
@@ -61,14 +61,18 @@ class _Seen(NamedTuple):
     """What is folded, and what of it is measured."""
 
     history: History
-    asked: Asked
+    asked: MeasurementPlan
 
 
 class _Run:
     """One fold under way, and all that is noted of it."""
 
     def __init__(
-        self, column: Column, seen: _Seen, follower: Follower | None, spreading: Spreading
+        self,
+        column: SystemColumn,
+        seen: _Seen,
+        follower: Follower | None,
+        spreading: TaskSpreadMeter,
     ) -> None:
         self.column, self.history, self.asked = column, seen.history, seen.asked
         self.follower, self.spreading = follower, spreading
@@ -143,7 +147,7 @@ class _Run:
         # Pocket compares tasks of a kind: the kind that this network has most.
         kind = max(sorted(self.kinds), key=self.kinds.__getitem__, default=None)
         most = int(self.column.parameters["max_tickets"])
-        return scores_by_policy(self.follower, Scene(nodes, rules, time), kind, most)
+        return scores_by_policy(self.follower, PolicyInput(nodes, rules, time), kind, most)
 
     def result(self) -> Measured:
         """Return what has been noted, the history being over."""
@@ -151,7 +155,9 @@ class _Run:
             self.noted.append(self._scores(instant))
         spread = self.spreading.sum_up()
         present = tuple(sorted({*self.present, *spread.actual}))
-        counted = Counted(self.history.first_block, self.history.from_time, self.history.to_time)
+        counted = HistoryRange(
+            self.history.first_block, self.history.from_time, self.history.to_time
+        )
         is_judged = self.column.has_rules
         return Measured(
             nodes=self._nodes(),

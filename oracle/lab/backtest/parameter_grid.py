@@ -5,12 +5,12 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oracle.lab.backtest.system_columns import Basis, Grid
+from oracle.lab.backtest.system_columns import Grid, SystemBase
 
 _KEYS = {"rules", "set"}
 
 
-def read_grid(text: str, basis: Callable[[str], Basis], *, is_toml: bool) -> Grid:
+def read_grid(text: str, basis: Callable[[str], SystemBase], *, is_toml: bool) -> Grid:
     """Read `{"rules": "seed", "set": {"penalty": ["0.3", "0.5"], "tau_seconds": [900, 1800]}}`.
 
     `rules` may be a list of several. `basis` returns the system of a name.

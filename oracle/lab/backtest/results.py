@@ -17,7 +17,7 @@ class NodeEnd(NamedTuple):
     score: int | None
 
 
-class Spell(NamedTuple):
+class ExclusionInterval(NamedTuple):
     """A time in which a node was to get no tasks: from `since` up to, not including, `until`.
 
     `until` is the second at which it was over, healed between two events or not; None: it lasts
@@ -32,7 +32,7 @@ class Spell(NamedTuple):
     began_before: bool
 
 
-class Kickout(NamedTuple):
+class DueInterval(NamedTuple):
     """A time in which a node's kickout was due.
 
     `closed_*` None: still due when the history ends. `kicked_*`: when the history's own network
@@ -49,7 +49,7 @@ class Kickout(NamedTuple):
     began_before: bool
 
 
-class Kick(NamedTuple):
+class NetworkKick(NamedTuple):
     """The history's network kicked a node out; `due`: the system would have, too."""
 
     node: Address
@@ -59,7 +59,7 @@ class Kick(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TaskSpread:
     """How tasks went, and how a policy would have spread them, start by start.
 
     `actual`: starts of each node, all of those counted. `expected`: the policy's probabilities
@@ -83,8 +83,8 @@ class Measured:
 
     nodes: tuple[NodeEnd, ...]
     present: tuple[Address, ...]
-    spells: tuple[Spell, ...]
-    kickouts: tuple[Kickout, ...]
-    kicks: tuple[Kick, ...]
-    spread: Spread
+    spells: tuple[ExclusionInterval, ...]
+    kickouts: tuple[DueInterval, ...]
+    kicks: tuple[NetworkKick, ...]
+    spread: TaskSpread
     over_time: Mapping[Address, tuple[int | None, ...]]

@@ -11,7 +11,7 @@ from oracle.domain.scoring.node_scores import qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import new_task
-from oracle.systems.policy import Follower, Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput
 
 # What a policy without rules scores by (pocket.md 4.4: tickets / max_tickets).
 _TICKETS = "tickets"
@@ -30,7 +30,7 @@ def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> d
 
 
 def scores_by_policy(
-    follower: Follower, scene: Scene, kind: TaskKind | None, most: int
+    follower: Follower, scene: PolicyInput, kind: TaskKind | None, most: int
 ) -> dict[Address, int]:
     """Return each member's tickets over the `most` there can be, in units of 10^-18.
 
@@ -47,7 +47,7 @@ def scores_by_policy(
     return {each.node: _tickets(each) * UNIT // most for each in verdicts}
 
 
-def _tickets(verdict: Verdict) -> int:
+def _tickets(verdict: CandidateVerdict) -> int:
     """Return the tickets; a weight may be a chance that is left to who has none."""
     tickets = verdict.parts.get(_TICKETS)
     return (verdict.weight or 0) if tickets is None else int(tickets)

@@ -21,7 +21,7 @@ MOST_COLUMNS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SystemColumn:
     """One system to fold the history under.
 
     `name` is its own in the comparison. `has_rules`: scored by its rules; else the policy says
@@ -74,7 +74,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class SystemBase:
     """A system before what is changed in all or for a grid.
 
     `written`: the JSON object of a rule set of one's own. `own`: changes that belong to it, and
@@ -143,7 +143,7 @@ class Basis:
         """Return its name with the changes of its own: that of a column."""
         return " ".join((self.name, *(f"{key}={value}" for key, value in self.own.items())))
 
-    def column(self, name: str, changes: Mapping[str, str]) -> Column:
+    def column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
         """Return the column that it becomes by its own changes and these.
 
         Raises:
@@ -156,7 +156,7 @@ class Basis:
             policy = policy_named(self.policy, tuning)
         except ValueError as error:
             raise ValueError(f"{self.full_name}: {error}") from None
-        return Column(name, made, policy.name, self.has_rules, every, tuning)
+        return SystemColumn(name, made, policy.name, self.has_rules, every, tuning)
 
     def _rules(self, changes: Mapping[str, str]) -> Rules:
         if self.written is not None:
@@ -187,13 +187,13 @@ class Basis:
 class Grid:
     """Systems, and for some of their rules the values to try; every combination is a column."""
 
-    bases: Sequence[Basis]
+    bases: Sequence[SystemBase]
     values: Mapping[str, Sequence[str]]
 
 
 def columns_of(
-    bases: Sequence[Basis], settings: Sequence[Setting], grid: Grid | None = None
-) -> tuple[list[Column], list[str]]:
+    bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
+) -> tuple[list[SystemColumn], list[str]]:
     """Return the columns, and what a user should hear about settings that do not apply.
 
     Raises:
@@ -213,7 +213,9 @@ def columns_of(
     return columns, list(_left_alone(every, settings))
 
 
-def _check(bases: Sequence[Basis], every: Sequence[Basis], settings: Sequence[Setting]) -> None:
+def _check(
+    bases: Sequence[SystemBase], every: Sequence[SystemBase], settings: Sequence[Setting]
+) -> None:
     names = [basis.full_name for basis in bases]
     for name in names:
         if names.count(name) > 1:
@@ -230,20 +232,20 @@ def _check(bases: Sequence[Basis], every: Sequence[Basis], settings: Sequence[Se
             raise ValueError(_unknown(setting.key, aimed))
 
 
-def _unknown(key: str, bases: Sequence[Basis]) -> str:
+def _unknown(key: str, bases: Sequence[SystemBase]) -> str:
     where = " or ".join(dict.fromkeys(basis.name for basis in bases))
     listed = ", ".join(dict.fromkeys(known for basis in bases for known in basis.keys))
     return f"{key}: no such rule in {where} (there is {listed})"
 
 
-def _left_alone(every: Iterable[Basis], settings: Sequence[Setting]) -> Iterable[str]:
+def _left_alone(every: Iterable[SystemBase], settings: Sequence[Setting]) -> Iterable[str]:
     for name, basis in {basis.name: basis for basis in every}.items():
         for setting in settings:
             if setting.target is None and not basis.has(setting.key):
                 yield f"{name} has no rule {setting.key}: it is compared without that change"
 
 
-def _changes_for(basis: Basis, settings: Iterable[Setting]) -> dict[str, str]:
+def _changes_for(basis: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
     """Return what is changed in a system beside its own changes, which win.
 
     What is said of this system alone wins over what is said of all.
@@ -257,12 +259,12 @@ def _changes_for(basis: Basis, settings: Iterable[Setting]) -> dict[str, str]:
     }
 
 
-def _column(basis: Basis, settings: Sequence[Setting]) -> Column:
+def _column(basis: SystemBase, settings: Sequence[Setting]) -> SystemColumn:
     changes = _changes_for(basis, settings)
     return basis.column(basis.full_name + (_CHANGED if changes else ""), changes)
 
 
-def _columns_of_grid(grid: Grid, settings: Sequence[Setting]) -> list[Column]:
+def _columns_of_grid(grid: Grid, settings: Sequence[Setting]) -> list[SystemColumn]:
     columns = []
     for basis in grid.bases:
         for key in grid.values:

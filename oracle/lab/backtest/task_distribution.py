@@ -15,8 +15,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task, new_task
 from oracle.lab.backtest.candidate_weights import Weighing
-from oracle.lab.backtest.results import Spread
-from oracle.systems.policy import Scene
+from oracle.lab.backtest.results import TaskSpread
+from oracle.systems.policy import PolicyInput
 
 # Chances are added up in units of 10^-27, so that a million of them keep 18 digits.
 CHANCE = 10**27
@@ -37,7 +37,7 @@ def _lot(seed: int, number: int) -> bytes:
 
 
 @dataclass(slots=True)
-class Spreading:
+class TaskSpreadMeter:
     """Adds up starts and chances. `weighing` None: only the starts are counted."""
 
     rules: Rules
@@ -68,7 +68,7 @@ class Spreading:
         task = new_task(event.task) if task is None else task
         self._actual[event.node] = self._actual.get(event.node, 0) + 1
         if self.weighing is not None and (self.chosen is None or number in self.chosen):
-            scene = Scene(nodes, self.rules, event.time, self._taken(task))
+            scene = PolicyInput(nodes, self.rules, event.time, self._taken(task))
             self._judged += 1
             self._add(self.weighing.weights(task, scene))
         self._give(task, event)
@@ -99,6 +99,6 @@ class Spreading:
         if task.group is not None and self.weighing is not None:
             self._given.setdefault(task.group, set()).add(event.node)
 
-    def sum_up(self) -> Spread:
+    def sum_up(self) -> TaskSpread:
         """Return what has been added up."""
-        return Spread(self._actual, self._expected, self._judged, self._unplaced)
+        return TaskSpread(self._actual, self._expected, self._judged, self._unplaced)

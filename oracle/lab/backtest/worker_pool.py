@@ -12,9 +12,9 @@ from typing import Any
 
 from oracle.errors import FatalError
 from oracle.lab.backtest.event_history import History
-from oracle.lab.backtest.measurement import Asked, measure
+from oracle.lab.backtest.measurement import MeasurementPlan, measure
 from oracle.lab.backtest.results import Measured
-from oracle.lab.backtest.system_columns import Column
+from oracle.lab.backtest.system_columns import SystemColumn
 from oracle.systems.registry import policy_named
 
 # A process takes a second or two to begin; shorter histories are folded sooner without.
@@ -24,16 +24,18 @@ _GLANCE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class WorkerPool:
     """What is common to all columns, and how many processes there may be."""
 
     history: History
-    asked: Asked
+    asked: MeasurementPlan
     jobs: int = 1
 
 
 def measure_all(
-    columns: Sequence[Column], bench: Bench, told: Callable[[int], None] = lambda _: None
+    columns: Sequence[SystemColumn],
+    bench: WorkerPool,
+    told: Callable[[int], None] = lambda _: None,
 ) -> list[Measured]:
     """Measure every column; the results stand in their order, and know nothing of processes.
 
@@ -48,14 +50,16 @@ def measure_all(
     return _together(columns, bench, told)
 
 
-def _alone(column: Column, bench: Bench, told: Callable[[int], None], before: int) -> Measured:
+def _alone(
+    column: SystemColumn, bench: WorkerPool, told: Callable[[int], None], before: int
+) -> Measured:
     base = before * bench.history.folded
     policy = policy_named(column.policy, column.tuning)
     return measure(column, policy, bench.history, bench.asked, lambda done: told(base + done))
 
 
 def _together(
-    columns: Sequence[Column], bench: Bench, told: Callable[[int], None]
+    columns: Sequence[SystemColumn], bench: WorkerPool, told: Callable[[int], None]
 ) -> list[Measured]:
     # Not forked: nothing of this process is to be found in the others, on any platform.
     context = get_context("spawn")
@@ -113,18 +117,18 @@ class _Post:
     """What a process was given when it began."""
 
     folded: Any
-    bench: Bench
+    bench: WorkerPool
 
 
 _posts: list[_Post] = []
 
 
-def _begin(folded: Any, bench: Bench) -> None:  # noqa: ANN401 - ctypes' array has no type
+def _begin(folded: Any, bench: WorkerPool) -> None:  # noqa: ANN401 - ctypes' array has no type
     """Begin a process."""
     _posts.append(_Post(folded, bench))
 
 
-def _measured(place: int, column: Column) -> Measured:
+def _measured(place: int, column: SystemColumn) -> Measured:
     """Measure one column in a process of its own."""
     post = _posts[-1]
 

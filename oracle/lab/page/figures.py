@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Side
+from oracle.lab.backtest.comparison import SystemResult
 from oracle.lab.page.html import Axis, fraction, label, line, moment, plot, short, tag, tip
 
 _WIDTH = 1040.0
@@ -14,7 +14,7 @@ _ACROSS = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
 
 
-def bars(sides: Sequence[Side], nodes: Sequence[Address]) -> str:
+def bars(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> str:
     """Draw every node's score at the end, a bar for each system."""
     axis = Axis(0, UNIT, _NAMES, _WIDTH - 20)
     row = _BAR * len(sides) + _BETWEEN
@@ -31,7 +31,7 @@ def bars(sides: Sequence[Side], nodes: Sequence[Address]) -> str:
     return plot(_WIDTH, height, "Score of each node at the end, by system", parts)
 
 
-def _bar(side: Side, node: Address, number: int, top: float, axis: Axis) -> str:
+def _bar(side: SystemResult, node: Address, number: int, top: float, axis: Axis) -> str:
     standing = side.standings.get(node)
     if standing is None:
         return ""
@@ -48,7 +48,7 @@ def _bar(side: Side, node: Address, number: int, top: float, axis: Axis) -> str:
     )
 
 
-def lines(sides: Sequence[Side], nodes: Sequence[Address], instants: Sequence[int]) -> str:
+def lines(sides: Sequence[SystemResult], nodes: Sequence[Address], instants: Sequence[int]) -> str:
     """Draw a panel for each node with its score over time, a line for each system."""
     rows = -(-len(nodes) // _ACROSS)
     parts = [
@@ -59,7 +59,7 @@ def lines(sides: Sequence[Side], nodes: Sequence[Address], instants: Sequence[in
 
 
 def _panel(
-    sides: Sequence[Side], node: Address, instants: Sequence[int], place: tuple[int, int]
+    sides: Sequence[SystemResult], node: Address, instants: Sequence[int], place: tuple[int, int]
 ) -> str:
     left, top = place[0] * (_PANEL_WIDTH + 10), place[1] * _PANEL_HEIGHT
     across = Axis(instants[0], instants[-1], left + 26, left + _PANEL_WIDTH - 6)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Comparison, Side
+from oracle.lab.backtest.comparison import Comparison, SystemResult
 from oracle.lab.page import figures, page_tables, shares, spans
 from oracle.lab.page.html import tag, text
 from oracle.lab.page.style import PLOTTED, STYLE
@@ -70,7 +70,7 @@ def _numbers(compared: Comparison) -> Iterable[str]:
         yield page_tables.of_correlations(compared)
 
 
-def _plots_of_scores(compared: Comparison, sides: Sequence[Side]) -> Iterable[str]:
+def _plots_of_scores(compared: Comparison, sides: Sequence[SystemResult]) -> Iterable[str]:
     nodes = _most_disputed(compared)
     yield tag("h2", "Scores at the end")
     yield tag(
@@ -93,7 +93,7 @@ def _plots_of_scores(compared: Comparison, sides: Sequence[Side]) -> Iterable[st
         yield figures.lines(sides, _in_order(compared, nodes[:_IN_PANELS]), compared.instants)
 
 
-def _plot_of_spells(compared: Comparison, sides: Sequence[Side]) -> Iterable[str]:
+def _plot_of_spells(compared: Comparison, sides: Sequence[SystemResult]) -> Iterable[str]:
     touched = _most_excluded(sides)
     yield tag("h2", "Exclusion and kickouts over time")
     yield tag(
@@ -110,7 +110,7 @@ def _plot_of_spells(compared: Comparison, sides: Sequence[Side]) -> Iterable[str
     yield spans.timeline(sides, touched[:_IN_LANES], compared.history)
 
 
-def _plots_of_shares(compared: Comparison, sides: Sequence[Side]) -> Iterable[str]:
+def _plots_of_shares(compared: Comparison, sides: Sequence[SystemResult]) -> Iterable[str]:
     if not compared.judged:
         return
     nodes = _most_shifted(compared, sides)
@@ -152,7 +152,7 @@ def _shown(nodes: Sequence[Address], count: int, which: str) -> Iterable[str]:
         yield tag("p", f"Shown are {len(nodes)} of {count} nodes: those {which}.", class_="soft")
 
 
-def _legend(sides: Sequence[Side], actual: str | None = None) -> str:
+def _legend(sides: Sequence[SystemResult], actual: str | None = None) -> str:
     keys = [
         tag("span", tag("i", class_=f"b{number}") + text(side.column.name))
         for number, side in enumerate(sides)
@@ -183,7 +183,7 @@ def _in_order(compared: Comparison, nodes: Iterable[Address]) -> list[Address]:
     )
 
 
-def _most_excluded(sides: Sequence[Side]) -> list[Address]:
+def _most_excluded(sides: Sequence[SystemResult]) -> list[Address]:
     """Return who was excluded or due for a kickout under any system, the longest first."""
     totals: dict[Address, int] = {}
     for side in sides:
@@ -194,7 +194,7 @@ def _most_excluded(sides: Sequence[Side]) -> list[Address]:
     return sorted(sorted(totals), key=lambda node: -totals[node])
 
 
-def _most_shifted(compared: Comparison, sides: Sequence[Side]) -> list[Address]:
+def _most_shifted(compared: Comparison, sides: Sequence[SystemResult]) -> list[Address]:
     """Return who had or would have had tasks, those first whose share differs most."""
 
     def shift(node: Address) -> int:

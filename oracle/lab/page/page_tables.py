@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Comparison, Side, differing
+from oracle.lab.backtest.comparison import Comparison, SystemResult, differing
 from oracle.lab.backtest.event_history import History
 from oracle.lab.page.html import NOTHING, fraction, lasting, table, tag, text, whole_moment
 
@@ -74,7 +74,7 @@ def of_totals(compared: Comparison) -> str:
     return tag("p", said) + table(head, rows)
 
 
-def _totals(side: Side) -> Iterator[str]:
+def _totals(side: SystemResult) -> Iterator[str]:
     if side.column.has_rules:
         sums = side.exclusion
         yield from (f"{sums.nodes:,}", f"{sums.spells:,}", lasting(sums.total))
@@ -178,7 +178,7 @@ def of_nodes(compared: Comparison) -> str:
     return table(head, rows, left=3)
 
 
-def _standing(side: Side, node: Address) -> str:
+def _standing(side: SystemResult, node: Address) -> str:
     standing = side.standings.get(node)
     if standing is None:
         return NOTHING

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Comparison, Side
+from oracle.lab.backtest.comparison import Comparison, SystemResult
 from oracle.lab.backtest.statistics import lorenz
 from oracle.lab.page.html import Axis, fraction, label, line, plot, short, tag, tip
 
@@ -16,7 +16,7 @@ _SQUARE = 460.0
 _POINTS = 200
 
 
-def shares(sides: Sequence[Side], nodes: Sequence[Address]) -> str:
+def shares(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> str:
     """Draw what each node got as a bar, and what each system would have given it as dots."""
     most = max((_largest(sides, node) for node in nodes), default=0)
     axis = Axis(0, most or UNIT, _NAMES, _WIDTH - 30)
@@ -30,11 +30,11 @@ def shares(sides: Sequence[Side], nodes: Sequence[Address]) -> str:
     return plot(_WIDTH, height, "Share of tasks of each node, actual and by system", parts)
 
 
-def _largest(sides: Sequence[Side], node: Address) -> int:
+def _largest(sides: Sequence[SystemResult], node: Address) -> int:
     return max(sides[0].actual_share(node) or 0, *(s.expected_share(node) or 0 for s in sides))
 
 
-def _row(sides: Sequence[Side], node: Address, top: float, axis: Axis) -> list[str]:
+def _row(sides: Sequence[SystemResult], node: Address, top: float, axis: Axis) -> list[str]:
     actual = sides[0].actual_share(node) or 0
     said = f"{node}: got {sides[0].actual(node)} tasks, a share of {fraction(actual, 6)}"
     parts = [
@@ -61,7 +61,7 @@ def _row(sides: Sequence[Side], node: Address, top: float, axis: Axis) -> list[s
     return parts
 
 
-def lorenz_curves(compared: Comparison, sides: Sequence[Side]) -> str:
+def lorenz_curves(compared: Comparison, sides: Sequence[SystemResult]) -> str:
     """Draw which share of tasks the poorest part of the nodes has, actual and by system."""
     across, up = Axis(0, UNIT, 40, _SQUARE - 24), Axis(0, UNIT, _SQUARE - 40, 24)
     parts = []

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from oracle.domain.ids import Address
-from oracle.lab.backtest.comparison import Side
+from oracle.lab.backtest.comparison import SystemResult
 from oracle.lab.backtest.event_history import History
-from oracle.lab.backtest.results import Kickout, Spell
+from oracle.lab.backtest.results import DueInterval, ExclusionInterval
 from oracle.lab.page.html import (
     Axis,
     label,
@@ -26,7 +26,7 @@ _LEAST = 1.5
 _MARKS = 5
 
 
-def timeline(sides: Sequence[Side], nodes: Sequence[Address], history: History) -> str:
+def timeline(sides: Sequence[SystemResult], nodes: Sequence[Address], history: History) -> str:
     """Draw a lane for each node and system with rules: bars for exclusion, marks for kickouts."""
     axis = Axis(history.from_time, history.to_time, _NAMES, _WIDTH - 52)
     # A system keeps its colour, whatever stands beside it.
@@ -46,13 +46,15 @@ def timeline(sides: Sequence[Side], nodes: Sequence[Address], history: History) 
     return plot(_WIDTH, height, "Exclusions and kickouts due over time, by node and system", parts)
 
 
-def _lane(side: Side, node: Address, number: int, top: float, axis: Axis) -> list[str]:
+def _lane(side: SystemResult, node: Address, number: int, top: float, axis: Axis) -> list[str]:
     spells = [_spell(each, side, number, top, axis) for each in side.spells_of(node)]
     due = [_kickout(each, side, number, top, axis) for each in side.kickouts_of(node)]
     return [*spells, *due]
 
 
-def _spell(spell: Spell, side: Side, number: int, top: float, axis: Axis) -> str:
+def _spell(
+    spell: ExclusionInterval, side: SystemResult, number: int, top: float, axis: Axis
+) -> str:
     end = "the end" if spell.until is None else whole_moment(spell.until)
     said = (
         f"{spell.node}, {side.column.name}: excluded from {whole_moment(spell.since)} "
@@ -71,7 +73,7 @@ def _spell(spell: Spell, side: Side, number: int, top: float, axis: Axis) -> str
     )
 
 
-def _kickout(due: Kickout, side: Side, number: int, top: float, axis: Axis) -> str:
+def _kickout(due: DueInterval, side: SystemResult, number: int, top: float, axis: Axis) -> str:
     x, y, half = axis.at(due.time), top + (_LANE - 2) / 2, 5.5
     said = (
         f"{due.node}, {side.column.name}: kickout due from block {due.block}, "

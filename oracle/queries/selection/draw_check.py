@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.chain.protocols import Chain, Reader
+from oracle.chain.protocols import ChainReader, LogReader
 from oracle.dispatch.assigner import refuse_other_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.redraw import Headers, Redrawing, Start
@@ -12,7 +12,7 @@ from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
-from oracle.store.database import Store, Unit
+from oracle.store.database import Store, UnitOfWork
 from oracle.systems.assignment import Drawing
 
 
@@ -30,7 +30,7 @@ class DrawVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedDraw:
     """What the daemon wrote down in `draw`; `over_block` None: the draw stands."""
 
     seed_block: int
@@ -56,7 +56,7 @@ class DrawCheck:
     standing: bool
     started_by: Address | None
     started_block: int | None
-    recorded: tuple[Recorded, ...]
+    recorded: tuple[RecordedDraw, ...]
     as_of: BlockRef
 
 
@@ -82,7 +82,7 @@ class AllDraws:
 
 
 def verify_draw(
-    chain: Chain, store: Store, reader: Reader, settings: DispatchSettings, task: TaskKey
+    chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings, task: TaskKey
 ) -> DrawCheck:
     """Fold the stored events from the start, draw from `settings.start_block` on, and compare.
 
@@ -102,7 +102,7 @@ def verify_draw(
         if found is None or found.created_at is None:
             raise InputError(f"no task {task} was created up to block {cursor.number}")
         recorded = tuple(
-            Recorded(one.seed_block, one.seed_hash, one.node, one.void_block)
+            RecordedDraw(one.seed_block, one.seed_hash, one.node, one.void_block)
             for one in unit.draws.of_task(task)
         )
         over = found.started_at or found.ended_at
@@ -128,7 +128,9 @@ def verify_draw(
     )
 
 
-def verify_all(chain: Chain, store: Store, reader: Reader, settings: DispatchSettings) -> AllDraws:
+def verify_all(
+    chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings
+) -> AllDraws:
     """Do the same for every task that started after `settings.start_block`, in one pass.
 
     Raises:
@@ -153,7 +155,7 @@ def verify_all(chain: Chain, store: Store, reader: Reader, settings: DispatchSet
     return AllDraws(len(starts), differing, settings.start_block, headers.at(last))
 
 
-def _stored(unit: Unit, first: int, last: int) -> list[BlockRef]:
+def _stored(unit: UnitOfWork, first: int, last: int) -> list[BlockRef]:
     return unit.blocks.between(first, last) if first <= last else []
 
 

@@ -10,7 +10,7 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.draw_repository import StoredDraw
 
 
-class Outcome(StrEnum):
+class DrawOutcome(StrEnum):
     """Why a draw stands no more."""
 
     STARTED = "started"
@@ -21,7 +21,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DrawRow:
     """One draw; `since`: the seed block's time in seconds, None where its header is not kept.
 
     `outcome` None: it stands.
@@ -29,19 +29,19 @@ class Told:
 
     draw: StoredDraw
     since: int | None
-    outcome: Outcome | None
+    outcome: DrawOutcome | None
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class DrawHistory:
     """As of the cursor, None: nothing is indexed. `standing`: the oldest first; `over`: newest."""
 
     as_of: Cursor | None
-    standing: Sequence[Told]
-    over: Sequence[Told]
+    standing: Sequence[DrawRow]
+    over: Sequence[DrawRow]
 
 
-def recent_draws(store: Store, last: int) -> Draws:
+def recent_draws(store: Store, last: int) -> DrawHistory:
     """Return all draws that stand, and the last ones that stand no more."""
     with store.reading() as unit:
         standing, over = unit.draws.standing(), unit.draws.over(last)
@@ -49,20 +49,20 @@ def recent_draws(store: Store, last: int) -> Draws:
         seeds = {draw.seed_block for draw in (*standing, *over)}
         found = {number: unit.blocks.at(number) for number in seeds}
         times = {number: None if ref is None else ref.time for number, ref in found.items()}
-        return Draws(
+        return DrawHistory(
             unit.cursor.get(),
-            [Told(draw, times[draw.seed_block], None) for draw in standing],
+            [DrawRow(draw, times[draw.seed_block], None) for draw in standing],
             [
-                Told(draw, times[draw.seed_block], _outcome(draw, tasks.get(draw.task)))
+                DrawRow(draw, times[draw.seed_block], _outcome(draw, tasks.get(draw.task)))
                 for draw in over
             ],
         )
 
 
-def _outcome(draw: StoredDraw, task: Task | None) -> Outcome:
+def _outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:
     if task is None:
-        return Outcome.UNDONE
+        return DrawOutcome.UNDONE
     if task.started_at is not None and task.started_at.block == draw.void_block:
-        return Outcome.STARTED if task.node == draw.node else Outcome.STARTED_ELSEWHERE
+        return DrawOutcome.STARTED if task.node == draw.node else DrawOutcome.STARTED_ELSEWHERE
     is_ended = task.ended_at is not None and task.ended_at.block == draw.void_block
-    return Outcome.TASK_ENDED if is_ended else Outcome.UNDONE
+    return DrawOutcome.TASK_ENDED if is_ended else DrawOutcome.UNDONE

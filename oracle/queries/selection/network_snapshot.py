@@ -17,7 +17,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
-from oracle.queries.explain import Archive
+from oracle.queries.explain import EventArchive
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.policy import Follower
 
@@ -26,7 +26,7 @@ _AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class NetworkSnapshot:
     """The network after `block` (None: before any event) at `time`, in seconds.
 
     `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
@@ -54,7 +54,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SnapshotQuery:
     """What a survey is for.
 
     `at`: the time in seconds; later events are left out; None: the last event's, or the
@@ -68,7 +68,7 @@ class Question:
     group: GroupKey | None = None
 
 
-def survey_events(events: Sequence[DomainEvent], asked: Question) -> Survey:
+def survey_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> NetworkSnapshot:
     """Fold events, sorted by position, from nothing.
 
     Raises:
@@ -80,7 +80,7 @@ def survey_events(events: Sequence[DomainEvent], asked: Question) -> Survey:
     return _folded(events, asked, time)
 
 
-def survey_store(archive: Archive, asked: Question) -> Survey:
+def survey_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot:
     """Read the network at the database's cursor, or fold what is stored up to a time.
 
     Folded again are other rules than the database's, an earlier time, and what has to be seen.
@@ -98,7 +98,7 @@ def survey_store(archive: Archive, asked: Question) -> Survey:
             blocks = BlockRange(0, cursor.number)
             return _folded(stored_events(unit, archive.reader, blocks), asked, time)
         waiting = sorted(unit.tasks.waiting(), key=_age)
-        return Survey(
+        return NetworkSnapshot(
             rules=asked.rules,
             block=cursor.number,
             time=time,
@@ -109,7 +109,7 @@ def survey_store(archive: Archive, asked: Question) -> Survey:
         )
 
 
-def _folded(events: Iterable[DomainEvent], asked: Question, time: int) -> Survey:
+def _folded(events: Iterable[DomainEvent], asked: SnapshotQuery, time: int) -> NetworkSnapshot:
     fold = Fold(asked.rules)
     for batch in _batches(event for event in events if event.time <= time):
         fold.many(batch)
@@ -121,7 +121,7 @@ def _folded(events: Iterable[DomainEvent], asked: Question, time: int) -> Survey
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_age)
     groups = _groups(waiting, asked)
-    return Survey(
+    return NetworkSnapshot(
         rules=asked.rules,
         block=None if fold.last is None else fold.last.at.block,
         time=time,
@@ -136,7 +136,7 @@ def _age(task: Task) -> tuple[Position | tuple[()], TaskKey]:
     return task.created_at or (), task.key
 
 
-def _groups(waiting: Iterable[Task], asked: Question) -> set[GroupKey]:
+def _groups(waiting: Iterable[Task], asked: SnapshotQuery) -> set[GroupKey]:
     groups = {task.group for task in waiting} | {asked.group}
     return {group for group in groups if group is not None}
 

@@ -10,19 +10,19 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
-from oracle.queries.selection.network_snapshot import Survey
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.requirements import unavailable
 from oracle.systems.legacy.grading import TRIO
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.legacy.trio_selection import Choice
-from oracle.systems.policy import Follower, Policy, Scene, Verdict
+from oracle.systems.legacy.trio_selection import TrioChoice
+from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from oracle.systems.weighted_draw import Drawn, draw
 
 
 @dataclass(frozen=True, slots=True)
-class Lots:
+class DrawTickets:
     """How to draw: the seed of 32 bytes, and how many nodes.
 
     `draws` None: as many as the system gives a task to, three in the legacy one and else one.
@@ -33,18 +33,18 @@ class Lots:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CandidateChance:
     """A verdict, and the probability of the first draw that follows from it.
 
     `chance` in units of 10^-18, rounded down; None: it is no candidate.
     """
 
-    verdict: Verdict
+    verdict: CandidateVerdict
     chance: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Scarce:
+class ScarceModel:
     """A model of the task that too few available nodes have, and who would be asked for it."""
 
     model: str
@@ -65,12 +65,12 @@ class Selection:
     policy: str
     version: int
     task: Task
-    judged: Sequence[Judged]
+    judged: Sequence[CandidateChance]
     total: int
-    lots: Lots | None
+    lots: DrawTickets | None
     drawn: Sequence[Drawn]
-    trio: Choice | None
-    scarce: Sequence[Scarce] | None
+    trio: TrioChoice | None
+    scarce: Sequence[ScarceModel] | None
 
     @property
     def all_equal(self) -> bool:
@@ -79,7 +79,11 @@ class Selection:
 
 
 def select(
-    survey: Survey, policy: Policy, follower: Follower, task: Task, lots: Lots | None = None
+    survey: NetworkSnapshot,
+    policy: SelectionPolicy,
+    follower: Follower,
+    task: Task,
+    lots: DrawTickets | None = None,
 ) -> Selection:
     """Judge every member for the task, and draw where there are lots to draw by.
 
@@ -89,7 +93,7 @@ def select(
     Raises:
         InputError: another number of draws than the system can make.
     """
-    scene = Scene(survey.nodes, survey.rules, survey.time, survey.taken_from(task))
+    scene = PolicyInput(survey.nodes, survey.rules, survey.time, survey.taken_from(task))
     verdicts = follower.verdicts(task, scene)
     weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
     total = sum(weight for _, weight in weights)
@@ -98,7 +102,7 @@ def select(
         policy=policy.name,
         version=policy.version,
         task=task,
-        judged=[Judged(each, _chance(each, total, len(weights))) for each in verdicts],
+        judged=[CandidateChance(each, _chance(each, total, len(weights))) for each in verdicts],
         total=total or len(weights),
         lots=lots,
         drawn=drawn,
@@ -115,12 +119,12 @@ def wanted_task(said: TaskCreated, rules: Rules) -> Task:
 
 
 def _draws(
-    policy: Policy,
+    policy: SelectionPolicy,
     task: Task,
-    scene: Scene,
-    lots: Lots | None,
+    scene: PolicyInput,
+    lots: DrawTickets | None,
     weights: Sequence[tuple[Address, int]],
-) -> tuple[Sequence[Drawn], Choice | None]:
+) -> tuple[Sequence[Drawn], TrioChoice | None]:
     if lots is None:
         return [], None
     if not isinstance(policy, LegacyPolicy):
@@ -131,7 +135,7 @@ def _draws(
     return ([], None) if trio is None else (trio.nodes, trio)
 
 
-def _chance(verdict: Verdict, total: int, candidates: int) -> int | None:
+def _chance(verdict: CandidateVerdict, total: int, candidates: int) -> int | None:
     """Where nobody has any weight, all count the same (scoring.md 7)."""
     if verdict.weight is None:
         return None
@@ -139,8 +143,8 @@ def _chance(verdict: Verdict, total: int, candidates: int) -> int | None:
 
 
 def _scarce(
-    policy: Policy, task: Task, scene: Scene, drawn: Sequence[Drawn]
-) -> list[Scarce] | None:
+    policy: SelectionPolicy, task: Task, scene: PolicyInput, drawn: Sequence[Drawn]
+) -> list[ScarceModel] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
     busy = {each.node: replace(scene.nodes[each.node], running=1) for each in drawn}
@@ -149,6 +153,6 @@ def _scarce(
         node for node in after.nodes.values() if unavailable(node, scene.time, scene.rules) is None
     ]
     return [
-        Scarce(model, sum(model in node.models for node in free), asked)
+        ScarceModel(model, sum(model in node.models for node in free), asked)
         for model, asked in predownloads(task, after, policy.weighting)
     ]

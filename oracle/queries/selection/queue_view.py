@@ -7,18 +7,18 @@ from fractions import Fraction
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.errors import InputError
-from oracle.queries.selection.network_snapshot import Survey
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, Waiting, room_for
+from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup, TaskQueue, room_for
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.legacy.legacy_queue import LegacyQueue, Offer as LegacyOffer
-from oracle.systems.policy import Policy
+from oracle.systems.legacy.legacy_queue import LegacyQueue, TrioTask as LegacyOffer
+from oracle.systems.policy import SelectionPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QueueSnapshot:
     """The waiting tasks in the groups of one system, and by what they are valued."""
 
     queue: TaskQueue | LegacyQueue
@@ -34,7 +34,7 @@ class Room:
 
     members: int
     most: int
-    dropped: Sequence[Waiting]
+    dropped: Sequence[QueuedTask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Head:
     """
 
     group: QueueGroup
-    waiting: Waiting
+    waiting: QueuedTask
     why_not: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class NodeOffer:
     """What a node would take if it were freed now; `unfit`: why it would get nothing at all."""
 
     node: Address
@@ -84,20 +84,20 @@ class TrioOffer:
     offers: Sequence[LegacyOffer]
 
 
-def line_up(survey: Survey, policy: Policy, pricing: Pricing) -> Line:
+def line_up(survey: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing) -> QueueSnapshot:
     """Put the waiting tasks into the groups of a policy's system.
 
     Raises:
         InputError: the policy's system has no queue.
     """
     if isinstance(policy, LegacyPolicy):
-        return Line(LegacyQueue(pricing.value_of, survey.waiting), pricing)
+        return QueueSnapshot(LegacyQueue(pricing.value_of, survey.waiting), pricing)
     if isinstance(policy, CrynuxPolicy):
-        return Line(TaskQueue(pricing, policy.weighting, survey.waiting), pricing)
+        return QueueSnapshot(TaskQueue(pricing, policy.weighting, survey.waiting), pricing)
     raise InputError(f"--policy: {policy.name} has no queue")
 
 
-def room_in(line: Line, survey: Survey, alpha: Fraction) -> Room:
+def room_in(line: QueueSnapshot, survey: NetworkSnapshot, alpha: Fraction) -> Room:
     """Say how many tasks may wait: floor(alpha * members), at least 1 (scoring.md 7).
 
     Raises:
@@ -109,7 +109,9 @@ def room_in(line: Line, survey: Survey, alpha: Fraction) -> Room:
     return Room(members, most, line.queue.overflow(most - 1))
 
 
-def offer_to(line: Line, survey: Survey, address: Address) -> Offer | TrioOffer:
+def offer_to(
+    line: QueueSnapshot, survey: NetworkSnapshot, address: Address
+) -> NodeOffer | TrioOffer:
     """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
 
     Tasks of a group of which it had one already, and tasks drawn for another, are not for it.
@@ -123,7 +125,7 @@ def offer_to(line: Line, survey: Survey, address: Address) -> Offer | TrioOffer:
     return _alone(line.queue, survey, node)
 
 
-def _alone(queue: TaskQueue, survey: Survey, node: Node) -> Offer:
+def _alone(queue: TaskQueue, survey: NetworkSnapshot, node: Node) -> NodeOffer:
     address = node.address
     open_to_it = [
         task
@@ -140,10 +142,10 @@ def _alone(queue: TaskQueue, survey: Survey, node: Node) -> Offer:
             heads.append(Head(group, entries[0], _why_not(queue, survey, node, entries[0])))
         else:
             heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
-    return Offer(address, unavailable(node, survey.time, survey.rules), heads)
+    return NodeOffer(address, unavailable(node, survey.time, survey.rules), heads)
 
 
-def _trio_with(queue: LegacyQueue, survey: Survey, node: Node) -> TrioOffer:
+def _trio_with(queue: LegacyQueue, survey: NetworkSnapshot, node: Node) -> TrioOffer:
     available = [
         each
         for each in survey.nodes.values()
@@ -153,14 +155,14 @@ def _trio_with(queue: LegacyQueue, survey: Survey, node: Node) -> TrioOffer:
     return TrioOffer(node.address, unfit, [] if unfit else queue.offers_for(node, available))
 
 
-def _freed(survey: Survey, address: Address) -> Node:
+def _freed(survey: NetworkSnapshot, address: Address) -> Node:
     known = survey.nodes.get(address)
     if known is None:
         raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
     return replace(known, running=0)
 
 
-def _why_not(queue: TaskQueue, survey: Survey, node: Node, waiting: Waiting) -> str:
+def _why_not(queue: TaskQueue, survey: NetworkSnapshot, node: Node, waiting: QueuedTask) -> str:
     if survey.drawn.get(waiting.key, node.address) != node.address:
         return DRAWN_FOR_ANOTHER
     if queue.can_run(node, waiting.task):

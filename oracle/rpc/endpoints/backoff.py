@@ -11,7 +11,7 @@ _LONGEST_SECONDS = 300.0
 _MOST_DOUBLINGS = 10
 
 
-class Rest:
+class Backoff:
     """The rest of one endpoint; `clock` tells seconds, `jitter` draws from 0 to 1."""
 
     def __init__(

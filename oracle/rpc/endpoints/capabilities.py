@@ -6,7 +6,7 @@ from oracle.domain.blocks import BlockRef
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointFacts:
+class Capabilities:
     """One probe of one endpoint; None or False where it does not answer that.
 
     `tags` are those of safe and finalized that it knows; `batch` is the largest batch that it

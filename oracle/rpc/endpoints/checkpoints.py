@@ -10,7 +10,7 @@ from oracle.rpc.headers import headers
 from oracle.rpc.responses import Quantity, number
 
 
-class Anchor(NamedTuple):
+class Checkpoint(NamedTuple):
     """A block that every endpoint must show with this hash; `source` says who says so."""
 
     number: int
@@ -19,7 +19,7 @@ class Anchor(NamedTuple):
 
 
 def fault_in_chain(
-    endpoint: Endpoint, chain_id: int, anchors: Sequence[Anchor], *, within: float | None
+    endpoint: Endpoint, chain_id: int, anchors: Sequence[Checkpoint], *, within: float | None
 ) -> str | None:
     """Return why the endpoint is not of our chain, in a sentence; None: it is.
 
@@ -40,7 +40,7 @@ def fault_in_chain(
     return next((fault for fault in faults if fault), None)
 
 
-def fault_in(block: BlockRef | None, anchor: Anchor) -> str | None:
+def fault_in(block: BlockRef | None, anchor: Checkpoint) -> str | None:
     """Return why this is not the anchor's block, in a sentence; None: it is, or is not known."""
     if block is None or block.hash == anchor.hash:
         return None

@@ -24,7 +24,7 @@ class State(IntEnum):
 
 
 @dataclass(slots=True)
-class Breaker:
+class CircuitBreaker:
     """Counts successes and failures; times are seconds of any clock."""
 
     _ended: deque[bool] = field(default_factory=lambda: deque(maxlen=_LAST))

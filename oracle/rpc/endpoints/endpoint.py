@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import structlog
 
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.checkpoints import Anchor, fault_in_chain
-from oracle.rpc.endpoints.endpoint_status import Standing
+from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in_chain
+from oracle.rpc.endpoints.endpoint_status import EndpointStatus
 from oracle.rpc.endpoints.health import Health
-from oracle.rpc.endpoints.rate_limiter import Bucket
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.endpoints.rate_limiter import RateLimiter
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.verify_metrics import MISSING_LOGS, WRONG_LOG_TIMES
 
@@ -18,22 +18,22 @@ Clock = Callable[[], float]
 
 
 @dataclass(eq=False, slots=True)
-class Member:
+class PoolMember:
     """One endpoint and all we know of how it is."""
 
     endpoint: Endpoint
     health: Health
-    standing: Standing
+    standing: EndpointStatus
 
-    def refusal(self) -> EndpointError | None:
+    def refusal(self) -> RpcError | None:
         """Return why nothing is asked of it now; None: it may be."""
         name = self.endpoint.name
         if self.standing.quarantined is not None:
-            return EndpointError(name, Kind.QUARANTINED, self.standing.quarantined)
+            return RpcError(name, ErrorKind.QUARANTINED, self.standing.quarantined)
         wait = self.health.bucket.wait()
         if wait > 0:
             words = f"asked us to wait, {wait:.1f} s more"
-            return EndpointError(name, Kind.THROTTLED, words, retry_after=wait)
+            return RpcError(name, ErrorKind.THROTTLED, words, retry_after=wait)
         return None
 
     def is_usable(self) -> bool:
@@ -41,18 +41,18 @@ class Member:
         return self.standing.quarantined is None and self.standing.failures == 0
 
     def fault_in_chain(
-        self, chain_id: int, anchors: Sequence[Anchor], *, within: float | None
+        self, chain_id: int, anchors: Sequence[Checkpoint], *, within: float | None
     ) -> str | None:
         """Return why it is not of our chain; see `anchors`. Raises EndpointError."""
         return fault_in_chain(self.endpoint, chain_id, anchors, within=within)
 
 
-class Roll:
+class EndpointRoll:
     """Every endpoint, by name unlike the others."""
 
     def __init__(self, endpoints: Sequence[Endpoint], clock: Clock) -> None:
         self._clock = clock
-        self._members: dict[Endpoint, Member] = {}
+        self._members: dict[Endpoint, PoolMember] = {}
         # Who was proven wrong, by name, and of what.
         self._convicted: dict[str, str] = {}
         names: set[str] = set()
@@ -63,10 +63,10 @@ class Roll:
                 # Two keys at one provider.
                 endpoint.name = f"{endpoint.name}#{position}"
             names.add(endpoint.name)
-            health = Health(endpoint.name, endpoint.label, clock, Bucket(clock))
+            health = Health(endpoint.name, endpoint.label, clock, RateLimiter(clock))
             health.is_alone = len(endpoints) == 1
             endpoint.watch = health
-            self._members[endpoint] = Member(endpoint, health, Standing())
+            self._members[endpoint] = PoolMember(endpoint, health, EndpointStatus())
             metrics.know(endpoint.label)
             MISSING_LOGS.labels(endpoint.name)
             WRONG_LOG_TIMES.labels(endpoint.name)
@@ -77,17 +77,17 @@ class Roll:
     def __len__(self) -> int:
         return len(self._members)
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[PoolMember]:
         """Return all of them, in the order of the settings."""
         return list(self._members.values())
 
-    def of(self, endpoint: Endpoint | str) -> Member:
+    def of(self, endpoint: Endpoint | str) -> PoolMember:
         """Return what we know of one; a name must be one of ours."""
         if isinstance(endpoint, Endpoint):
             return self._members[endpoint]
         return next(m for m in self._members.values() if m.endpoint.name == endpoint)
 
-    def by_preference(self, members: Sequence[Member]) -> list[Member]:
+    def by_preference(self, members: Sequence[PoolMember]) -> list[PoolMember]:
         """Return them in the order in which they are to be asked.
 
         First those that stand where the settings put them; then those that lost their place, and
@@ -95,7 +95,7 @@ class Roll:
         """
         now = self._clock()
 
-        def place(member: Member) -> tuple[int, float]:
+        def place(member: PoolMember) -> tuple[int, float]:
             standing = member.standing
             if standing.is_resting(now):
                 return 3, standing.rests_until
@@ -142,9 +142,9 @@ class Roll:
         metrics.PROVEN_WRONG.labels(label).set(is_out)
         self.count_usable()
 
-    def seconds_left(self, failures: Iterable[EndpointError]) -> float | None:
+    def seconds_left(self, failures: Iterable[RpcError]) -> float | None:
         """Return after how long one of these may be asked who wanted to be left alone; or None."""
-        names = {error.endpoint for error in failures if error.kind is Kind.THROTTLED}
+        names = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
         members = [one for one in self.members() if one.endpoint.name in names]
         return min((one.health.bucket.wait() for one in members), default=None)
 

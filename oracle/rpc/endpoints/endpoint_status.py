@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from oracle.rpc.endpoints.checkpoints import Anchor
-from oracle.rpc.rpc_errors import BLAMELESS, EndpointError, Kind
+from oracle.rpc.endpoints.checkpoints import Checkpoint
+from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 
 # After a failure others are asked first for so long; doubling from one to the other, in seconds.
 _FIRST_REST = 1.0
@@ -26,7 +26,7 @@ _REFUSALS = 3
 
 
 @dataclass(slots=True)
-class Standing:
+class EndpointStatus:
     """Times are seconds of any clock; the reason of a quarantine is a sentence."""
 
     rests_until: float = 0.0
@@ -44,7 +44,7 @@ class Standing:
     until_readmitted: bool = False
     look_again_at: float = 0.0
     # What it must show, besides the usual, to be released.
-    release: Anchor | None = None
+    release: Checkpoint | None = None
     # Until when others are preferred; and when to ask whether it is back, None: it said so.
     ailing_until: float = 0.0
     ask_at: float | None = None
@@ -94,7 +94,7 @@ class Standing:
         """Have its chain looked at before it is used again."""
         self.proven_at = -math.inf
 
-    def quarantine(self, reason: str, now: float, release: Anchor | None) -> None:
+    def quarantine(self, reason: str, now: float, release: Checkpoint | None) -> None:
         """Shut it out; who was proven wrong is out for that."""
         if self.until_readmitted:
             return
@@ -130,7 +130,7 @@ class Standing:
         self.ail(now)
         self.is_back()
 
-    def failed(self, error: EndpointError, now: float) -> bool:
+    def failed(self, error: RpcError, now: float) -> bool:
         """Note how work ended; tell whether it must be quarantined."""
         if error.kind in BLAMELESS:
             return False
@@ -139,13 +139,13 @@ class Standing:
         self.failures += 1
         self.trouble, self.failed_at = f"{error.kind}: {error.words}", now
         self.proven_at = -math.inf
-        if error.kind is Kind.THROTTLED:
+        if error.kind is ErrorKind.THROTTLED:
             # Its bucket knows for how long; it is not worse than others afterwards.
             return False
         rest = min(_FIRST_REST * 2 ** min(self.failures - 1, 10), _LONGEST_REST)
         self.rests_until = now + (rest if error.retry_after is None else error.retry_after)
         self.ail(now)
-        self.refusals += error.kind is Kind.REFUSED
+        self.refusals += error.kind is ErrorKind.REFUSED
         return self.refusals >= _REFUSALS
 
     def worked(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.capabilities import EndpointFacts
+from oracle.rpc.endpoints.capabilities import Capabilities
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -11,7 +11,7 @@ DAY = 24 * HOUR
 _LASTING = 2 * HOUR
 
 
-class FactKeeper(Protocol):
+class CapabilityStore(Protocol):
     """Keeps plain values by endpoint and key; `app` hands in the database's `rpc_fact`."""
 
     def recall(self, endpoint: str) -> dict[str, str]:
@@ -23,7 +23,7 @@ class FactKeeper(Protocol):
         ...
 
 
-def remember(keeper: FactKeeper, endpoint: Endpoint) -> None:
+def remember(keeper: CapabilityStore, endpoint: Endpoint) -> None:
     """Hand over what the last probe of this endpoint found, and its batches."""
     facts = endpoint.facts
     if facts is None:
@@ -36,7 +36,7 @@ def remember(keeper: FactKeeper, endpoint: Endpoint) -> None:
         keeper.keep(endpoint.label, "oldest_logs", str(facts.oldest_logs), DAY)
 
 
-def recall(keeper: FactKeeper, endpoint: Endpoint) -> None:
+def recall(keeper: CapabilityStore, endpoint: Endpoint) -> None:
     """Take up what was known of this endpoint; what is not in our form is passed over."""
     kept = keeper.recall(endpoint.label)
     if kept.get("batch", "").isdecimal():
@@ -44,7 +44,7 @@ def recall(keeper: FactKeeper, endpoint: Endpoint) -> None:
     if not {"tags", "logs_by_hash", "block_receipts"} <= kept.keys():
         return
     oldest = kept.get("oldest_logs", "")
-    endpoint.facts = EndpointFacts(
+    endpoint.facts = Capabilities(
         tags=tuple(tag for tag in kept["tags"].split(",") if tag),
         has_logs_by_hash=kept["logs_by_hash"] == "1",
         has_block_receipts=kept["block_receipts"] == "1",

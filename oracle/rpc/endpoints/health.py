@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from oracle.rpc.endpoints.circuit_breaker import Breaker, State
-from oracle.rpc.endpoints.rate_limiter import Bucket
+from oracle.rpc.endpoints.circuit_breaker import CircuitBreaker, State
+from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.endpoints.retry_budget import RetryBudget
-from oracle.rpc.rpc_errors import BLAMELESS, EndpointError, Kind
+from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
 T = TypeVar("T")
@@ -23,15 +23,15 @@ _NEWEST = 0.3
 _OFF_SECONDS = 3600.0
 # What counts against a method. Others are answers to a question that may be cut in two, again
 # and again, and must not end that.
-_BREAKING = {Kind.UNREACHABLE, Kind.SLOW, Kind.INVALID, Kind.REFUSED}
+_BREAKING = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
 # Who is asked alone, and wants to be left alone for no longer, is waited for in place; seconds.
 LONGEST_WAIT_IN_PLACE = 2.0
 # Where another endpoint may be asked, it is asked at once.
-_ALONE = {Kind.THROTTLED, Kind.NOT_THERE}
+_ALONE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
 @dataclass(slots=True)
-class Speed:
+class LatencyMean:
     """Running mean of what answers take, in seconds; None before the first."""
 
     seconds: float | None = None
@@ -49,9 +49,9 @@ class Health:
     name: str
     label: str
     clock: Callable[[], float]
-    bucket: Bucket
-    breakers: dict[str, Breaker] = field(default_factory=dict)
-    speeds: dict[str, Speed] = field(default_factory=dict)
+    bucket: RateLimiter
+    breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
+    speeds: dict[str, LatencyMean] = field(default_factory=dict)
     # What was said when a method failed last.
     last_words: dict[str, str] = field(default_factory=dict)
     # Until when a method counts as not there.
@@ -78,7 +78,7 @@ class Health:
             self.bucket.spend(calls)
             try:
                 answer = ask()
-            except EndpointError as error:
+            except RpcError as error:
                 metrics.CALLS.labels(self.label, method, error.kind.value).inc()
                 self._note_refusal(error)
                 pause = self._pause(error, tries, self.clock() - tried)
@@ -93,7 +93,7 @@ class Health:
                 self._answered(method, self.clock() - tried)
                 return answer
 
-    def _pause(self, error: EndpointError, tries: int, took: float) -> float | None:
+    def _pause(self, error: RpcError, tries: int, took: float) -> float | None:
         """Return after how many seconds to ask the same once more; None: not here and now."""
         pause = self.retries.pause(error, tries, took)
         if pause is None or error.kind not in _ALONE:
@@ -108,8 +108,8 @@ class Health:
         if self.is_alone and 0 < wait <= LONGEST_WAIT_IN_PLACE:
             self.pause(wait)
 
-    def _note_refusal(self, error: EndpointError) -> None:
-        if error.kind is Kind.THROTTLED:
+    def _note_refusal(self, error: RpcError) -> None:
+        if error.kind is ErrorKind.THROTTLED:
             self.bucket.refused(error.retry_after)
 
     def has(self, method: str) -> bool:
@@ -135,39 +135,39 @@ class Health:
 
     def _admit(self, method: str) -> None:
         if not self.has(method):
-            raise EndpointError(self.name, Kind.UNSUPPORTED, f"{method}: it said so before")
+            raise RpcError(self.name, ErrorKind.UNSUPPORTED, f"{method}: it said so before")
         breaker = self.breakers.get(method)
         if breaker is not None and not breaker.admit(self.clock()):
             last = self.last_words.get(method, "")
             words = f"{method} failed too often, the last time: {last}"
-            raise EndpointError(self.name, Kind.RESTING, words)
+            raise RpcError(self.name, ErrorKind.RESTING, words)
 
     def _answered(self, method: str, seconds: float) -> None:
         self._breaker(method).succeeded()
-        speed = self.speeds.setdefault(method, Speed())
+        speed = self.speeds.setdefault(method, LatencyMean())
         speed.took(seconds)
         metrics.CALLS.labels(self.label, method, "answered").inc()
         metrics.LATENCY.labels(self.label, method).set(speed.seconds or 0.0)
         self._show(method)
 
-    def _failed(self, method: str, error: EndpointError, seconds: float) -> None:
-        if error.of_batch or error.kind is Kind.THROTTLED:
+    def _failed(self, method: str, error: RpcError, seconds: float) -> None:
+        if error.of_batch or error.kind is ErrorKind.THROTTLED:
             # It minds the size of the batch, a smaller one follows; or it is for the bucket.
             pass
-        elif error.kind is Kind.UNSUPPORTED and method not in self.speeds:
+        elif error.kind is ErrorKind.UNSUPPORTED and method not in self.speeds:
             # What has answered before is there: then it is a parameter that is not known.
             self.off_until[method] = self.clock() + _OFF_SECONDS
         elif error.kind in _BREAKING:
             self._breaker(method).failed(self.clock())
             self.last_words[method] = error.words
-            if error.kind is Kind.SLOW:
-                self.speeds.setdefault(method, Speed()).took(seconds)
+            if error.kind is ErrorKind.SLOW:
+                self.speeds.setdefault(method, LatencyMean()).took(seconds)
         elif error.kind in BLAMELESS:
             self._breaker(method).succeeded()
         self._show(method)
 
-    def _breaker(self, method: str) -> Breaker:
-        return self.breakers.setdefault(method, Breaker())
+    def _breaker(self, method: str) -> CircuitBreaker:
+        return self.breakers.setdefault(method, CircuitBreaker())
 
     def _show(self, method: str) -> None:
         breaker = self.breakers.get(method)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from oracle.rpc.endpoints.range_sizer import Sizer
+from oracle.rpc.endpoints.range_sizer import RangeSizer
 
 # So often is asked for what is refused by an error that may mean anything.
 _TRIES = 3
@@ -19,7 +19,7 @@ _SAMPLED = 8
 
 
 @dataclass(slots=True)
-class Habits:
+class LearnedLimits:
     """One endpoint's; used by several threads. None: not known yet.
 
     `pins`: serves logs by the hash of their block (EIP-234). `admits`: answers with an error for
@@ -28,7 +28,7 @@ class Habits:
     without a word. `omits`: its ranges left logs out that it gave by the hash of their block.
     """
 
-    sizer: Sizer = field(default_factory=Sizer)
+    sizer: RangeSizer = field(default_factory=RangeSizer)
     pins: bool | None = None
     admits: bool | None = None
     gives_receipts: bool | None = None
@@ -77,15 +77,15 @@ class Habits:
             return self._windows % _SAMPLED == 1
 
 
-class EveryHabit:
+class LimitsByEndpoint:
     """The habits of every endpoint, by its shown name; `made` starts a new one's."""
 
-    def __init__(self, made: Callable[[str], Habits] = lambda _: Habits()) -> None:
+    def __init__(self, made: Callable[[str], LearnedLimits] = lambda _: LearnedLimits()) -> None:
         self._made = made
         self._lock = Lock()
-        self._of: dict[str, Habits] = {}
+        self._of: dict[str, LearnedLimits] = {}
 
-    def of(self, endpoint: str) -> Habits:
+    def of(self, endpoint: str) -> LearnedLimits:
         """Return the habits of this endpoint."""
         with self._lock:
             if endpoint not in self._of:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import TAGS, Endpoint
 from oracle.rpc.endpoints.batch_size import BATCH
-from oracle.rpc.endpoints.capabilities import EndpointFacts
-from oracle.rpc.endpoints.checkpoints import Anchor, fault_in
+from oracle.rpc.endpoints.capabilities import Capabilities
+from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in
 from oracle.rpc.headers import header
 from oracle.rpc.responses import Quantity, number
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 T = TypeVar("T")
 
@@ -19,23 +19,31 @@ _BATCHES = (BATCH, 50, 20)
 # Of no block: who gives logs by block hash must not say that it has none.
 _INVENTED = "0x" + "1234abcd" * 8
 # They say nothing about what was asked.
-_NO_ANSWER = {Kind.UNREACHABLE, Kind.SLOW, Kind.THROTTLED, Kind.REFUSED, Kind.RESTING}
+_NO_ANSWER = {
+    ErrorKind.UNREACHABLE,
+    ErrorKind.SLOW,
+    ErrorKind.THROTTLED,
+    ErrorKind.REFUSED,
+    ErrorKind.RESTING,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProbeRequirements:
     """What an endpoint must have to be of use: our chain, and logs like these from `first` on.
 
     `logs` are the members `address` and `topics` of a filter of `eth_getLogs`.
     """
 
     chain_id: int
-    anchors: Sequence[Anchor]
+    anchors: Sequence[Checkpoint]
     logs: dict[str, Any]
     first: int
 
 
-def probe(endpoint: Endpoint, wanted: Wanted, known: EndpointFacts | None = None) -> EndpointFacts:
+def probe(
+    endpoint: Endpoint, wanted: ProbeRequirements, known: Capabilities | None = None
+) -> Capabilities:
     """Ask the endpoint what it is and can; about twenty requests.
 
     `known` are facts of before: what is costly to find out, the size of batches and the oldest
@@ -47,13 +55,13 @@ def probe(endpoint: Endpoint, wanted: Wanted, known: EndpointFacts | None = None
     chain_id = number(endpoint.name, endpoint.call("eth_chainId", [], Quantity))
     if chain_id != wanted.chain_id:
         words = f"is on chain {chain_id}, [chain] id says {wanted.chain_id}"
-        return EndpointFacts(chain_id=chain_id, fault=words)
+        return Capabilities(chain_id=chain_id, fault=words)
     anchor, fault = _anchored(endpoint, wanted.anchors)
     head = header(endpoint, "latest")
     if head is None:
-        raise EndpointError(endpoint.name, Kind.NOT_THERE, "no latest block")
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
     has_receipts = _is_list(endpoint, "eth_getBlockReceipts", [head.hash])
-    return EndpointFacts(
+    return Capabilities(
         chain_id=chain_id,
         client=_told(lambda: endpoint.call("web3_clientVersion", [], str)),
         head=head,
@@ -67,7 +75,7 @@ def probe(endpoint: Endpoint, wanted: Wanted, known: EndpointFacts | None = None
     )
 
 
-def _anchored(endpoint: Endpoint, anchors: Sequence[Anchor]) -> tuple[bool | None, str | None]:
+def _anchored(endpoint: Endpoint, anchors: Sequence[Checkpoint]) -> tuple[bool | None, str | None]:
     """Return whether it shows our anchors (None: it reaches none), and why it must not be used."""
     blocks = [(header(endpoint, anchor.number), anchor) for anchor in anchors]
     fault = next((fault for block, anchor in blocks if (fault := fault_in(block, anchor))), None)
@@ -76,7 +84,7 @@ def _anchored(endpoint: Endpoint, anchors: Sequence[Anchor]) -> tuple[bool | Non
     return (True if any(block is not None for block, _ in blocks) else None), None
 
 
-def _gives_logs_by_hash(endpoint: Endpoint, wanted: Wanted, head: BlockRef) -> bool:
+def _gives_logs_by_hash(endpoint: Endpoint, wanted: ProbeRequirements, head: BlockRef) -> bool:
     """An endpoint that has no logs of a block that nobody has would hide those of real ones."""
     asked = [{**wanted.logs, "blockHash": block_hash} for block_hash in (head.hash, _INVENTED)]
     if not _is_list(endpoint, "eth_getLogs", [asked[0]]):
@@ -98,7 +106,7 @@ def _batch(endpoint: Endpoint) -> int:
     return endpoint.batch_limit
 
 
-def _oldest(endpoint: Endpoint, wanted: Wanted, head: BlockRef) -> int | None:
+def _oldest(endpoint: Endpoint, wanted: ProbeRequirements, head: BlockRef) -> int | None:
     """Return the oldest block from `first` on whose logs it gives; None: it gives none.
 
     One question where it has all we want, else one for each halving of the chain.
@@ -117,7 +125,7 @@ def _oldest(endpoint: Endpoint, wanted: Wanted, head: BlockRef) -> int | None:
     return there
 
 
-def _has_logs(endpoint: Endpoint, wanted: Wanted, block: int) -> bool:
+def _has_logs(endpoint: Endpoint, wanted: ProbeRequirements, block: int) -> bool:
     asked = {**wanted.logs, "fromBlock": hex(block), "toBlock": hex(block)}
     return header(endpoint, block) is not None and _is_list(endpoint, "eth_getLogs", [asked])
 
@@ -126,7 +134,7 @@ def _told(ask: Callable[[], T]) -> T | None:
     """Return the answer; None where the endpoint says that it has none."""
     try:
         return ask()
-    except EndpointError as error:
+    except RpcError as error:
         if error.kind in _NO_ANSWER:
             raise
         return None

@@ -3,7 +3,7 @@
 from threading import Lock
 
 from oracle.domain.blocks import BlockRange
-from oracle.rpc.rpc_errors import EndpointError, Kind
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
 WANTED_LOGS = 6_000
@@ -23,7 +23,7 @@ _NEWEST = 0.5
 _STEP = 50
 
 
-class Sizer:
+class RangeSizer:
     """Learns from every answer of one endpoint; may be used by several threads at once.
 
     Grows while answers come quickly, shrinks at once where one is refused or late, and keeps
@@ -61,10 +61,10 @@ class Sizer:
             elif seconds < _QUICK_SECONDS and len(blocks) >= self._blocks:
                 self._blocks = min(MOST_BLOCKS, self._blocks + max(_STEP, self._blocks // 10))
 
-    def refused(self, blocks: BlockRange, error: EndpointError) -> int:
+    def refused(self, blocks: BlockRange, error: RpcError) -> int:
         """Learn from a refusal; return how many blocks to ask for instead, fewer than before."""
         less = max(1, len(blocks) // 2)
-        stated = error.blocks if error.kind is Kind.TOO_LARGE else None
+        stated = error.blocks if error.kind is ErrorKind.TOO_LARGE else None
         proposed = _sound(blocks, error.suggested)
         with self._lock:
             if stated is not None and stated < len(blocks):

@@ -28,7 +28,7 @@ _LONGEST_WAIT = 30.0
 
 
 @dataclass(slots=True)
-class Bucket:
+class RateLimiter:
     """May be used by several threads at once; `jitter` draws from 0 to 1."""
 
     clock: Callable[[], float]

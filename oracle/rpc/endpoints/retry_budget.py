@@ -7,17 +7,17 @@ address is busy: what is asked again passes. Of an endpoint that is away nothing
 from dataclasses import dataclass, field
 from threading import Lock
 
-from oracle.rpc.rpc_errors import BLAMELESS, EndpointError, Kind
+from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 
 # Pauses before the second, third and fourth try, in seconds.
 PAUSES = (0.05, 0.2, 0.5)
 # What may pass by itself at once; an answer that was cut off may also be too long.
 _TRIES = {
-    Kind.UNREACHABLE: 3,
-    Kind.INVALID: 3,
-    Kind.THROTTLED: 3,
-    Kind.NOT_THERE: 2,
-    Kind.CUT: 1,
+    ErrorKind.UNREACHABLE: 3,
+    ErrorKind.INVALID: 3,
+    ErrorKind.THROTTLED: 3,
+    ErrorKind.NOT_THERE: 2,
+    ErrorKind.CUT: 1,
 }
 # Each failure costs one, each answer gives one back; above half of it questions are asked again.
 _MOST = 10
@@ -37,7 +37,7 @@ class RetryBudget:
         with self._lock:
             self._left = min(_MOST, self._left + 1)
 
-    def pause(self, error: EndpointError, tries: int, took: float) -> float | None:
+    def pause(self, error: RpcError, tries: int, took: float) -> float | None:
         """Note a failure after so many tries again, which took so many seconds.
 
         Returns after how many seconds to ask the same once more; None: not at once.

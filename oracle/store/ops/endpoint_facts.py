@@ -12,7 +12,7 @@ from oracle.store.ops.quarantine import QuarantineRoom
 from oracle.store.tables.integrity_tables import rpc_fact
 
 
-class FactRoom:
+class EndpointFactsRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         # Of endpoints: who was proven wrong, which no time makes old.

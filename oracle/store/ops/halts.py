@@ -11,7 +11,7 @@ from oracle.store.tables.integrity_tables import latch
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class HaltEvidence:
     """The block that is told in two ways; a hash is None where that side has no such block."""
 
     block: int
@@ -29,7 +29,7 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
-class Latch:
+class Halt:
     """One latch, closed at our block `since_block`, of time `since_time`.
 
     `cleared` None: outbound work stands still.
@@ -40,16 +40,16 @@ class Latch:
     since_block: int
     since_time: int
     reason: str
-    evidence: Evidence | None
+    evidence: HaltEvidence | None
     cleared: Cleared | None
 
 
-class LatchRoom:
+class HaltRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def close(
-        self, name: str, at: tuple[int, int], reason: str, evidence: Evidence | None = None
+        self, name: str, at: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
     ) -> bool:
         """Close a latch; `at` is our newest block and its time. False: it is closed already."""
         if self.closed(name) is not None:
@@ -81,15 +81,15 @@ class LatchRoom:
         )
         return self._connection.execute(opened).rowcount == 1
 
-    def closed(self, name: str) -> Latch | None:
+    def closed(self, name: str) -> Halt | None:
         """Return the latch of this name if it is closed now."""
         return next((each for each in self.all_closed() if each.name == name), None)
 
-    def all_closed(self) -> list[Latch]:
+    def all_closed(self) -> list[Halt]:
         """Return the latches that are closed now, the oldest first."""
         return [_latch_of(row) for row in self._connection.execute(_CLOSED)]
 
-    def history(self, limit: int) -> list[Latch]:
+    def history(self, limit: int) -> list[Halt]:
         """Return up to `limit` latches, closed and cleared, the newest first."""
         chosen = select(latch).order_by(latch.c.id.desc()).limit(limit)
         return [_latch_of(row) for row in self._connection.execute(chosen)]
@@ -99,16 +99,16 @@ class LatchRoom:
 _CLOSED = select(latch).where(latch.c.cleared_time.is_(None)).order_by(latch.c.id)
 
 
-def _latch_of(row: Any) -> Latch:  # noqa: ANN401  a row of any driver
+def _latch_of(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
     ours, theirs = hexed_or_none(row.our_hash), hexed_or_none(row.their_hash)
-    evidence = Evidence(
+    evidence = HaltEvidence(
         row.block, None if ours is None else Hash(ours), None if theirs is None else Hash(theirs)
     )
     cleared = None
     if row.cleared_time is not None:
         by, why = as_said(row.cleared_by) or "", as_said(row.cleared_reason) or ""
         cleared = Cleared(row.cleared_time, by, why)
-    return Latch(
+    return Halt(
         id=row.id,
         name=row.name,
         since_block=row.since_block,

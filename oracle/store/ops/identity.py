@@ -36,7 +36,7 @@ class Identity:
     start_block: int
 
 
-class IdentityRoom:
+class IdentityRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -32,7 +32,7 @@ _END_STALLED = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeaseState:
     """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative."""
 
     holder: str | None
@@ -46,11 +46,15 @@ class Lease:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def current(self) -> Held:
+    def current(self) -> LeaseState:
         """Return who holds it; an epoch of 0 means that nobody ever did."""
         columns = select(lease.c.holder, lease.c.epoch, lease.c.until_ms - self._now())
         row = self._connection.execute(columns).one_or_none()
-        return Held(None, 0, 0.0) if row is None else Held(row[0], row[1], row[2] / _SECOND)
+        return (
+            LeaseState(None, 0, 0.0)
+            if row is None
+            else LeaseState(row[0], row[1], row[2] / _SECOND)
+        )
 
     def take(self, holder: str, seconds: float, *, gone: int | None = None) -> int | None:
         """Take the lease where it is free or over; return its epoch, None: another holds it.

@@ -9,7 +9,7 @@ from oracle.store.tables.chain_tables import mark
 UNDO_FLOOR = "undo_floor"
 
 
-class Marks:
+class Bookmarks:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

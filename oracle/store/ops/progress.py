@@ -6,7 +6,7 @@ from oracle.store.bulk import upsert
 from oracle.store.tables.chain_tables import progress
 
 
-class ProgressRoom:
+class ProgressRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

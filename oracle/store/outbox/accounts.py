@@ -7,11 +7,11 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, insert, 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.records import About, Account, Pause, PauseKind, Stamp
+from oracle.store.outbox.records import Account, JournalSubject, Pause, PauseKind, Stamp
 from oracle.store.tables.outbox_tables import pub_sender
 
 
-class Senders:
+class AccountRepository:
     """The table pub_sender, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
@@ -33,7 +33,7 @@ class Senders:
                 paused=False,
             )
         )
-        self._journal.write("enrolled", stamp, About(nonce=next_nonce), account.address)
+        self._journal.write("enrolled", stamp, JournalSubject(nonce=next_nonce), account.address)
 
     def take_nonce(self, account: Account) -> int:
         """Take the next nonce; it belongs to whoever writes its slot in this transaction.
@@ -65,7 +65,7 @@ class Senders:
                 update(pub_sender).where(_is(account)).values(next_nonce=next_nonce)
             )
         detail = f"{account.address} from {known} to {next_nonce}"
-        self._journal.write("adopted", stamp, About(nonce=next_nonce), detail)
+        self._journal.write("adopted", stamp, JournalSubject(nonce=next_nonce), detail)
 
     def paused_because(self, account: Account) -> Pause | None:
         """Return why the account opens no new nonce; None: it does."""
@@ -92,7 +92,7 @@ class Senders:
             .where(_is(account))
             .values(paused=True, pause_class=kind.value, pause_reason=reason)
         )
-        self._journal.write("paused", stamp, About(), f"{kind.value}: {reason}")
+        self._journal.write("paused", stamp, JournalSubject(), f"{kind.value}: {reason}")
 
     def resume(self, account: Account, stamp: Stamp) -> None:
         """Let a paused account go on."""
@@ -101,7 +101,7 @@ class Senders:
             .where(_is(account))
             .values(paused=False, pause_class=None, pause_reason=None)
         )
-        self._journal.write("resumed", stamp, About(), account.address)
+        self._journal.write("resumed", stamp, JournalSubject(), account.address)
 
 
 # Made once: every tick asks it many times.

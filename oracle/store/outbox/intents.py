@@ -11,14 +11,14 @@ from oracle.store.outbox.records import (
     FAILED,
     ON_ITS_WAY,
     UNFINISHED,
-    About,
     Account,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
+    JournalSubject,
     PauseKind,
     Stamp,
-    Wish,
 )
 from oracle.store.outbox.row_mapping import intent_of, wish_row
 from oracle.store.tables.outbox_tables import pub_intent
@@ -38,7 +38,7 @@ class Intents:
         self._connection = connection
         self._journal = journal
 
-    def add(self, wish: Wish, stamp: Stamp) -> int | None:
+    def add(self, wish: CallRequest, stamp: Stamp) -> int | None:
         """Write a wish down as planned; None: one of this dedup key is there already."""
         same = and_(
             pub_intent.c.chain_id == wish.account.chain_id,
@@ -56,7 +56,7 @@ class Intents:
             insert(pub_intent).values(row).returning(pub_intent.c.id)
         )
         intent_id = int(written.scalar_one())
-        self._journal.write("planned", stamp, About(intent_id), wish.dedup_key)
+        self._journal.write("planned", stamp, JournalSubject(intent_id), wish.dedup_key)
         return intent_id
 
     def move(
@@ -70,7 +70,7 @@ class Intents:
         told = {name: value for name, value in values.items() if name != "nonce"}
         detail = " ".join(f"{name}={value}" for name, value in told.items() if value is not None)
         self._change(intent, to, stamp, values)
-        self._journal.write(to.value, stamp, About(intent.id, intent.nonce), detail)
+        self._journal.write(to.value, stamp, JournalSubject(intent.id, intent.nonce), detail)
 
     def note_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
         """Move it to mined, the outcome in the journal: a receipt is no reason to stop at.
@@ -82,7 +82,7 @@ class Intents:
         """
         no_more: Values = {"superseded_by": None, "error_class": None, "error_text": None}
         self._change(intent, IntentState.MINED, stamp, no_more)
-        about = About(intent.id, intent.nonce)
+        about = JournalSubject(intent.id, intent.nonce)
         self._journal.write(IntentState.MINED.value, stamp, about, outcome)
 
     def note(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
@@ -95,7 +95,7 @@ class Intents:
             return False
         values: Values = dict(zip(("error_class", "error_text"), why, strict=True))
         self._change(intent, intent.state, stamp, values)
-        self._journal.write(why[0], stamp, About(intent.id, intent.nonce), why[1])
+        self._journal.write(why[0], stamp, JournalSubject(intent.id, intent.nonce), why[1])
         return True
 
     def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:

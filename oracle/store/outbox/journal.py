@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, insert, select
 
-from oracle.store.outbox.records import About, JournalEntry, Stamp
+from oracle.store.outbox.records import JournalEntry, JournalSubject, Stamp
 from oracle.store.tables.outbox_tables import pub_journal
 
 
@@ -12,7 +12,7 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def write(self, event: str, stamp: Stamp, about: About, detail: str = "") -> None:
+    def write(self, event: str, stamp: Stamp, about: JournalSubject, detail: str = "") -> None:
         """Note what happened; `detail` never holds a secret."""
         row = {
             "at": stamp.at,

@@ -4,23 +4,23 @@ from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select
 
-from oracle.store.outbox.records import Account, Attempt, IntentState, Slot, SlotState
+from oracle.store.outbox.records import Account, Attempt, IntentState, NonceSlot, NonceState
 from oracle.store.outbox.row_mapping import attempt_of, slot_of
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_slot
 
-_WATCHED = (SlotState.OPEN, SlotState.LIVE, SlotState.MINED)
+_WATCHED = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
 # More seconds than any clock shows.
 _FOR_EVER = 2**62
-_MAY_COST = (SlotState.OPEN.value, SlotState.LIVE.value)
+_MAY_COST = (NonceState.OPEN.value, NonceState.LIVE.value)
 
 
-class SlotViews:
+class NonceQueries:
     """The tables pub_slot and pub_attempt, inside one transaction, without a change."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def watched(self, account: Account) -> list[Slot]:
+    def watched(self, account: Account) -> list[NonceSlot]:
         """Return every slot that is not final, by nonce."""
         chosen = (
             select(pub_slot)
@@ -35,7 +35,7 @@ class SlotViews:
     def lost(self, account: Account) -> list[int]:
         """Return the nonces that somebody else used, and nobody has adopted."""
         chosen = select(pub_slot.c.nonce).where(
-            of_account(account), pub_slot.c.state == SlotState.FOREIGN.value
+            of_account(account), pub_slot.c.state == NonceState.FOREIGN.value
         )
         return list(self._connection.execute(chosen.order_by(pub_slot.c.nonce)).scalars())
 
@@ -63,13 +63,13 @@ class SlotViews:
         )
         return list(self._connection.execute(chosen).scalars())
 
-    def at(self, account: Account, nonce: int) -> Slot | None:
+    def at(self, account: Account, nonce: int) -> NonceSlot | None:
         """Return the slot of one nonce, final ones too."""
         chosen = select(pub_slot).where(of_account(account), pub_slot.c.nonce == nonce)
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else slot_of(row)
 
-    def attempts(self, slot: Slot) -> list[Attempt]:
+    def attempts(self, slot: NonceSlot) -> list[Attempt]:
         """Return the bytes signed for a nonce, in the order of signing."""
         chosen = (
             select(pub_attempt)
@@ -82,7 +82,7 @@ class SlotViews:
         )
         return [attempt_of(row) for row in self._connection.execute(chosen)]
 
-    def vacant(self, account: Account) -> Slot | None:
+    def vacant(self, account: Account) -> NonceSlot | None:
         """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
         signed = exists().where(
             pub_attempt.c.chain_id == pub_slot.c.chain_id,
@@ -94,7 +94,7 @@ class SlotViews:
             .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
             .where(
                 of_account(account),
-                pub_slot.c.state == SlotState.OPEN.value,
+                pub_slot.c.state == NonceState.OPEN.value,
                 (pub_intent.c.state != IntentState.ASSIGNED.value)
                 | (pub_intent.c.nonce != pub_slot.c.nonce),
                 ~signed,
@@ -123,7 +123,7 @@ class SlotViews:
         )
         return sum(self._costs(of_account(account) & recent))
 
-    def cost_of(self, slot: Slot) -> int:
+    def cost_of(self, slot: NonceSlot) -> int:
         """Return what a nonce has cost, in wei, or the most that it may still cost.
 
         That is the largest of what its intents reserved and of what its bytes allow. A vacant
@@ -131,7 +131,7 @@ class SlotViews:
         """
         return sum(self._costs(of_account(slot.account) & (pub_slot.c.nonce == slot.nonce)))
 
-    def reserved_at_most(self, slot: Slot) -> int:
+    def reserved_at_most(self, slot: NonceSlot) -> int:
         """Return the most that a nonce was allowed to cost before it was mined, in wei."""
         bound = select(pub_intent.c.max_cost_wei).where(
             pub_intent.c.chain_id == slot.account.chain_id,
@@ -146,7 +146,7 @@ class SlotViews:
         """Return (gas, wei) of everything that is final."""
         rows = self._connection.execute(
             select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei, pub_slot.c.l1_fee_wei).where(
-                pub_slot.c.state == SlotState.FINAL.value, pub_slot.c.gas_used.is_not(None)
+                pub_slot.c.state == NonceState.FINAL.value, pub_slot.c.gas_used.is_not(None)
             )
         )
         spent = [(row[0], row[0] * (row[1] or 0) + (row[2] or 0)) for row in rows]

@@ -10,23 +10,23 @@ from oracle.errors import FatalError
 from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_queries import of_account
-from oracle.store.outbox.outbox_watched import WatchedViews
+from oracle.store.outbox.outbox_watched import WatchedNonceQueries
 from oracle.store.outbox.records import (
-    About,
     Account,
     Attempt,
     AttemptReason,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
+    JournalSubject,
     Mined,
+    NonceSlot,
+    NonceState,
     Paid,
     PauseKind,
     SignedCall,
-    Slot,
-    SlotState,
     Stamp,
-    Wish,
 )
 from oracle.store.tables.outbox_tables import pub_attempt, pub_slot
 
@@ -46,7 +46,7 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
 _RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
-class Slots(WatchedViews):
+class NonceSlots(WatchedNonceQueries):
     """The tables pub_slot and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
@@ -72,14 +72,14 @@ class Slots(WatchedViews):
                     sender=account.address,
                     nonce=nonce,
                     intent_id=intent.id,
-                    state=SlotState.OPEN.value,
+                    state=NonceState.OPEN.value,
                     opened_at=stamp.at,
                     opened_block=block,
                 )
             )
         self._intents.move(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
-    def retarget(self, slot: Slot, intent: Intent, block: int, stamp: Stamp) -> None:
+    def retarget(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
         """Put a ready intent on the nonce of another, which may still land: one of them will.
 
         The other one stays what it is until a receipt tells which (publishing.md 3.3).
@@ -87,7 +87,7 @@ class Slots(WatchedViews):
         Raises:
             FatalError: the slot is mined or over, or is not as it was read.
         """
-        if slot.state not in {SlotState.OPEN, SlotState.LIVE}:
+        if slot.state not in {NonceState.OPEN, NonceState.LIVE}:
             raise FatalError(f"outbox nonce {slot.nonce} is {slot.state}: it is taken")
         self._set(
             slot,
@@ -99,7 +99,9 @@ class Slots(WatchedViews):
         values = {"nonce": slot.nonce, "replaces": slot.intent_id}
         self._intents.move(intent, IntentState.ASSIGNED, stamp, values)
 
-    def sign(self, slot: Slot, signed: SignedCall, reason: AttemptReason, stamp: Stamp) -> int:
+    def sign(
+        self, slot: NonceSlot, signed: SignedCall, reason: AttemptReason, stamp: Stamp
+    ) -> int:
         """Store signed bytes before anything is sent; return the attempt's id.
 
         They are for the intent that the slot serves now.
@@ -127,14 +129,14 @@ class Slots(WatchedViews):
             .returning(pub_attempt.c.id)
         )
         attempt_id = int(written.scalar_one())
-        about = About(slot.intent_id, slot.nonce, attempt_id)
+        about = JournalSubject(slot.intent_id, slot.nonce, attempt_id)
         if reason is not AttemptReason.FIRST:
             self._set(slot, slot.state, last_bump_at=stamp.at)
         self._journal.write("signed", stamp, about, f"{signed.tx_hash} {reason.value}")
         return attempt_id
 
     def sent(
-        self, slot: Slot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
+        self, slot: NonceSlot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
         """Note that the bytes were sent at head `block`, and how the endpoints took it.
 
@@ -160,21 +162,21 @@ class Slots(WatchedViews):
                 }
             )
         )
-        about = About(attempt.intent_id, slot.nonce, attempt.id)
+        about = JournalSubject(attempt.intent_id, slot.nonce, attempt.id)
         self._journal.write("sent", stamp, about, error or "")
         is_bump = is_first and attempt.reason is not AttemptReason.FIRST
         bumped: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
-        if slot.state is SlotState.OPEN:
-            self._set(slot, SlotState.LIVE, **bumped)
+        if slot.state is NonceState.OPEN:
+            self._set(slot, NonceState.LIVE, **bumped)
         elif bumped:
             self._set(slot, slot.state, **bumped)
         self._follow(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
 
-    def mined(self, slot: Slot, attempt: Attempt, mined: Mined, stamp: Stamp) -> None:
+    def mined(self, slot: NonceSlot, attempt: Attempt, mined: Mined, stamp: Stamp) -> None:
         """Note a receipt, or a new one after a reorg; another payload of the nonce has lost."""
         self._set(
             slot,
-            SlotState.MINED,
+            NonceState.MINED,
             intent_id=attempt.intent_id,
             won_attempt=attempt.id,
             block_number=mined.block_number,
@@ -197,32 +199,32 @@ class Slots(WatchedViews):
         outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
         self._intents.note_mined(won, outcome, stamp)
 
-    def unmined(self, slot: Slot, stamp: Stamp) -> None:
+    def unmined(self, slot: NonceSlot, stamp: Stamp) -> None:
         """Note that a reorg took the receipt away: the same bytes are sent again."""
-        self._set(slot, SlotState.LIVE, **_NO_RECEIPT)
+        self._set(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._named(slot.intent_id)
-        about = About(intent.id, slot.nonce)
+        about = JournalSubject(intent.id, slot.nonce)
         self._journal.write("reorged", stamp, about, f"block {slot.block_number}")
         self._intents.move(intent, IntentState.LIVE, stamp)
 
     def settle(
-        self, slot: Slot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
+        self, slot: NonceSlot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
     ) -> None:
         """Close a mined slot for good; `reason`: why the call failed, where it did.
 
         `paid`: what it cost, where that is surer now than when it was mined.
         """
         price = {} if paid is None else paid._asdict()
-        self._set(slot, SlotState.FINAL, finalised_at=stamp.at, **price)
+        self._set(slot, NonceState.FINAL, finalised_at=stamp.at, **price)
         to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
         # The contract's own word, without its arguments, is the class.
         why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
         self._intents.move(self._named(slot.intent_id), to, stamp, why)
 
-    def lose_to_foreign(self, slot: Slot, stamp: Stamp, reason: str | None = None) -> None:
+    def lose_to_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
         """Note that somebody else used this nonce of the key: a human has to look at it."""
         why = {"error_class": "foreign", "error_text": reason}
-        self._set(slot, SlotState.FOREIGN, finalised_at=stamp.at)
+        self._set(slot, NonceState.FOREIGN, finalised_at=stamp.at)
         for intent in self._intents.bound_to(slot.account, slot.nonce):
             if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
                 self._intents.move(intent, IntentState.HELD, stamp, why)
@@ -235,7 +237,9 @@ class Slots(WatchedViews):
         It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
         was not found, or waits in the pool. A call of ours that held the nonce has lost it.
         """
-        wish = Wish(account, account.address, IntentKind.ADOPTED, f"adopted:nonce={nonce}", "0x")
+        wish = CallRequest(
+            account, account.address, IntentKind.ADOPTED, f"adopted:nonce={nonce}", "0x"
+        )
         intent = self._named(self._intents.add(wish, stamp) or 0)
         found = f"{tx_hash}" if mined is None else f"{tx_hash} in block {mined.block_number}"
         values: dict[str, str | int | None] = {
@@ -257,7 +261,7 @@ class Slots(WatchedViews):
         mined, stamp = seen
         row: dict[str, str | int | None] = {
             "intent_id": intent_id,
-            "state": SlotState.FINAL.value,
+            "state": NonceState.FINAL.value,
             "finalised_at": stamp.at,
             "opened_at": stamp.at if mined is None or mined.time is None else mined.time,
         }
@@ -287,7 +291,7 @@ class Slots(WatchedViews):
             raise FatalError(f"outbox intent {intent_id} is missing")
         return intent
 
-    def _set(self, slot: Slot, state: SlotState, **values: str | int | None) -> None:
+    def _set(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
         mine = and_(
             of_account(slot.account),
             pub_slot.c.nonce == slot.nonce,

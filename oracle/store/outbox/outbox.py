@@ -2,13 +2,13 @@
 
 from sqlalchemy import Connection
 
-from oracle.store.outbox.accounts import Senders
+from oracle.store.outbox.accounts import AccountRepository
 from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.nonce_slots import Slots
-from oracle.store.outbox.outbox_holes import Holes
-from oracle.store.outbox.outbox_stats import Counts
-from oracle.store.reports.outbox_peers import Peers
+from oracle.store.outbox.nonce_slots import NonceSlots
+from oracle.store.outbox.outbox_holes import NonceGaps
+from oracle.store.outbox.outbox_stats import OutboxStats
+from oracle.store.reports.outbox_peers import PeerStatementRepository
 from oracle.store.reports.statement_repository import Signatures
 
 
@@ -17,10 +17,10 @@ class Outbox:
 
     def __init__(self, connection: Connection) -> None:
         self.journal = Journal(connection)
-        self.senders = Senders(connection, self.journal)
+        self.senders = AccountRepository(connection, self.journal)
         self.intents = Intents(connection, self.journal)
-        self.slots = Slots(connection, self.journal, self.intents)
-        self.holes = Holes(connection, self.journal)
+        self.slots = NonceSlots(connection, self.journal, self.intents)
+        self.holes = NonceGaps(connection, self.journal)
         self.signatures = Signatures(connection, self.journal)
-        self.peers = Peers(connection)
-        self.counts = Counts(connection)
+        self.peers = PeerStatementRepository(connection)
+        self.counts = OutboxStats(connection)

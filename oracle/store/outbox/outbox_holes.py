@@ -8,11 +8,11 @@ from sqlalchemy import ColumnElement, Connection, exists, select, update
 from oracle.errors import FatalError
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_queries import of_account
-from oracle.store.outbox.records import About, Account, SlotState, Stamp
+from oracle.store.outbox.records import Account, JournalSubject, NonceState, Stamp
 from oracle.store.tables.outbox_tables import pub_attempt, pub_slot
 
 
-class Holes:
+class NonceGaps:
     """Slots that are over without a block, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
@@ -41,13 +41,13 @@ class Holes:
         opened = (
             update(pub_slot)
             .where(_unseen(account), pub_slot.c.nonce == nonce)
-            .values(state=SlotState.OPEN.value, opened_at=stamp.at, finalised_at=None)
+            .values(state=NonceState.OPEN.value, opened_at=stamp.at, finalised_at=None)
             .returning(pub_slot.c.intent_id)
         )
         intent_id = self._connection.execute(opened).scalar_one_or_none()
         if intent_id is None:
             raise FatalError(f"outbox nonce {nonce} is no adopted one that waits for a block")
-        self._journal.write("reopened", stamp, About(int(intent_id), nonce))
+        self._journal.write("reopened", stamp, JournalSubject(int(intent_id), nonce))
 
 
 def _unseen(account: Account) -> ColumnElement[bool]:
@@ -56,5 +56,5 @@ def _unseen(account: Account) -> ColumnElement[bool]:
         pub_attempt.c.sender == pub_slot.c.sender,
         pub_attempt.c.nonce == pub_slot.c.nonce,
     )
-    is_over = pub_slot.c.state == SlotState.FINAL.value
+    is_over = pub_slot.c.state == NonceState.FINAL.value
     return of_account(account) & is_over & pub_slot.c.block_number.is_(None) & ~signed

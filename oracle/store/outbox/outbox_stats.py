@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from oracle.domain.ids import Address
-from oracle.store.outbox.records import Account, SlotState
+from oracle.store.outbox.records import Account, NonceState
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_sender, pub_slot
 
-_ENDED = (SlotState.FINAL.value, SlotState.FOREIGN.value)
+_ENDED = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Ended:
     bumps: int
 
 
-class Counts:
+class OutboxStats:
     """The tables pub_intent, pub_slot and pub_attempt, counted inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
@@ -103,7 +103,7 @@ class Counts:
             yield Ended(
                 kind=row.kind,
                 nonce=row.nonce,
-                outcome="foreign" if row.state == SlotState.FOREIGN.value else outcome,
+                outcome="foreign" if row.state == NonceState.FOREIGN.value else outcome,
                 gas_used=row.gas_used or 0,
                 cost_wei=(row.gas_used or 0) * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0),
                 opened_at=row.opened_at,

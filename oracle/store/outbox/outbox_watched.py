@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import bindparam, select
 
-from oracle.store.outbox.nonce_queries import SlotViews
-from oracle.store.outbox.records import Account, Attempt, Slot
+from oracle.store.outbox.nonce_queries import NonceQueries
+from oracle.store.outbox.records import Account, Attempt, NonceSlot
 from oracle.store.outbox.row_mapping import attempt_of
 from oracle.store.tables.outbox_tables import pub_attempt
 
@@ -21,14 +21,14 @@ _BETWEEN = (
 )
 
 
-class WatchedViews(SlotViews):
+class WatchedNonceQueries(NonceQueries):
     """What every tick asks of the tables pub_slot and pub_attempt."""
 
-    def watched_with_attempts(self, account: Account) -> list[tuple[Slot, list[Attempt]]]:
+    def watched_with_attempts(self, account: Account) -> list[tuple[NonceSlot, list[Attempt]]]:
         """Return every slot that is not final, by nonce, with its bytes in order of signing."""
         return self.with_attempts(self.watched(account))
 
-    def with_attempts(self, slots: Sequence[Slot]) -> list[tuple[Slot, list[Attempt]]]:
+    def with_attempts(self, slots: Sequence[NonceSlot]) -> list[tuple[NonceSlot, list[Attempt]]]:
         """Return slots of one account with the bytes signed for each, in order of signing."""
         if not slots:
             return []

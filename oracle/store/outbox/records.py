@@ -54,7 +54,7 @@ FAILED = (
 )
 
 
-class SlotState(StrEnum):
+class NonceState(StrEnum):
     OPEN = "open"
     LIVE = "live"
     MINED = "mined"
@@ -112,7 +112,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CallRequest:
     """What is wanted on chain. `not_before` and `deadline` in chain time, unix seconds.
 
     `dedup_key` names the wish for ever: a second one of the same key is refused. `subject` is
@@ -143,7 +143,7 @@ class Intent:
     """
 
     id: int
-    wish: Wish
+    wish: CallRequest
     state: IntentState
     nonce: int | None
     gas_limit: int | None
@@ -157,7 +157,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class NonceSlot:
     """A nonce, the intent that it serves, and the receipt once there is one.
 
     `opened_block`: the head when the intent got the nonce, 0 where that is not known.
@@ -168,7 +168,7 @@ class Slot:
     account: Account
     nonce: int
     intent_id: int
-    state: SlotState
+    state: NonceState
     won_attempt: int | None
     block_number: int | None
     block_hash: Hash | None
@@ -259,7 +259,7 @@ class SignedStatement:
     dead_why: str | None = None
 
 
-class About(NamedTuple):
+class JournalSubject(NamedTuple):
     """What a line of the journal is about."""
 
     intent_id: int | None = None

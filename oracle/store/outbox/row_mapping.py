@@ -9,18 +9,18 @@ from oracle.store.outbox.records import (
     Account,
     Attempt,
     AttemptReason,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
+    NonceSlot,
+    NonceState,
     SignedCall,
     SignedStatement,
-    Slot,
-    SlotState,
-    Wish,
 )
 
 
-def wish_row(wish: Wish) -> dict[str, str | int | None]:
+def wish_row(wish: CallRequest) -> dict[str, str | int | None]:
     return {
         "chain_id": wish.account.chain_id,
         "sender": wish.account.address,
@@ -41,7 +41,7 @@ def wish_row(wish: Wish) -> dict[str, str | int | None]:
 
 
 def intent_of(row: Row[Any]) -> Intent:
-    wish = Wish(
+    wish = CallRequest(
         account=Account(row.chain_id, Address(row.sender)),
         contract=Address(row.contract),
         kind=IntentKind(row.kind),
@@ -73,12 +73,12 @@ def intent_of(row: Row[Any]) -> Intent:
     )
 
 
-def slot_of(row: Row[Any]) -> Slot:
-    return Slot(
+def slot_of(row: Row[Any]) -> NonceSlot:
+    return NonceSlot(
         account=Account(row.chain_id, Address(row.sender)),
         nonce=row.nonce,
         intent_id=row.intent_id,
-        state=SlotState(row.state),
+        state=NonceState(row.state),
         won_attempt=row.won_attempt,
         block_number=row.block_number,
         block_hash=None if row.block_hash is None else Hash(row.block_hash),

@@ -12,7 +12,7 @@ from oracle.store.encoding import hexed, raw
 from oracle.store.tables.chain_tables import block
 
 
-class BlockRoom:
+class BlockRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -9,11 +9,11 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call
 from oracle.store.bulk import Row
 from oracle.store.encoding import hexed, raw, wei
-from oracle.store.raw.raw_rows import RawRoom
+from oracle.store.raw.raw_rows import RawRowRepository
 from oracle.store.tables.chain_tables import call
 
 
-class CallRoom(RawRoom[Call]):
+class CallRepository(RawRowRepository[Call]):
     """A call's key is its block number, its transaction's index and its block's hash."""
 
     def __init__(self, connection: Connection) -> None:

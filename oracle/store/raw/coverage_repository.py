@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, func, select, update
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Scope, joined, outside
+from oracle.domain.coverage import Covered, IngestScope, joined, outside
 from oracle.domain.verification import Level
 from oracle.store.bulk import Row, upsert
 from oracle.store.tables.integrity_tables import coverage, scope
@@ -58,13 +58,13 @@ _HOLES = (
 )
 
 
-class CoverageRoom:
+class CoverageRepository:
     """Every method is about one scope, by its id; `current` names the one in use."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def adopt(self, wanted: Scope) -> None:
+    def adopt(self, wanted: IngestScope) -> None:
         """Make this the scope that windows are read for, and remember it.
 
         What came in before scopes were kept becomes its coverage; a scope that is new to a
@@ -82,16 +82,16 @@ class CoverageRoom:
                 update(coverage).where(coverage.c.scope == NAMELESS).values(scope=wanted.id)
             )
 
-    def current(self) -> Scope | None:
+    def current(self) -> IngestScope | None:
         """Return the scope that windows are read for; None before the first start."""
         newest = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
         text = self._connection.execute(newest).scalar_one_or_none()
-        return None if text is None else Scope.from_json(text)
+        return None if text is None else IngestScope.from_json(text)
 
-    def scopes(self) -> list[Scope]:
+    def scopes(self) -> list[IngestScope]:
         """Return every scope that was ever in use, the newest first."""
         texts = select(scope.c.text).order_by(scope.c.number.desc())
-        return [Scope.from_json(text) for text in self._connection.execute(texts).scalars()]
+        return [IngestScope.from_json(text) for text in self._connection.execute(texts).scalars()]
 
     def put(self, scope_id: bytes, covered: Covered) -> None:
         """Write an interval down in place of whatever was said of its blocks.

@@ -15,7 +15,7 @@ from oracle.store.encoding import as_said, hexed, plain, raw
 from oracle.store.tables.integrity_tables import dead_letter
 
 
-class DeadLetterRoom:
+class DeadLetterRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -9,11 +9,11 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
 from oracle.store.bulk import Row
 from oracle.store.encoding import raw, split
-from oracle.store.raw.raw_rows import RawRoom
+from oracle.store.raw.raw_rows import RawRowRepository
 from oracle.store.tables.chain_tables import log
 
 
-class LogRoom(RawRoom[Log]):
+class LogRepository(RawRowRepository[Log]):
     """A log's key is its block number, its index and its block's hash."""
 
     def __init__(self, connection: Connection) -> None:

@@ -15,7 +15,7 @@ PAGE = 2_000
 Raw = TypeVar("Raw")
 
 
-class RawRoom(Generic[Raw]):
+class RawRowRepository(Generic[Raw]):
     """Rows of one table, whose key is block number, index in the block, and the block's hash."""
 
     def __init__(

@@ -34,7 +34,7 @@ class Reorg:
         return self.old_tip - self.ancestor
 
 
-class ReorgRoom:
+class ReorgRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

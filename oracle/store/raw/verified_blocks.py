@@ -11,7 +11,7 @@ from oracle.store.encoding import raw
 from oracle.store.tables.integrity_tables import verified_block
 
 
-class VerifiedBlockRoom:
+class VerifiedBlockRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.records import About, Stamp
+from oracle.store.outbox.records import JournalSubject, Stamp
 from oracle.store.tables.statement_tables import report_gate
 
 # How the reason begins where no quorum can be had for a report.
@@ -16,7 +16,7 @@ DISPUTED = "disagreement: "
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class ReportHold:
     """One period's report that was held; `released_at` None: it still is. Unix seconds."""
 
     period: int
@@ -32,7 +32,7 @@ class Gate:
         return self.reason.startswith(DISPUTED)
 
 
-class GateRoom:
+class HoldRepository:
     """The table report_gate, inside one transaction; its changes are in the outbox's journal."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
@@ -49,15 +49,15 @@ class GateRoom:
         text = msgspec.json.encode(dict(facts)).decode()
         row = {"period": period, "reason": why, "facts": text, "held_at": stamp.at}
         self._connection.execute(insert(report_gate).values(row))
-        self._journal.write("gated", stamp, About(), f"period {period}: {why}")
+        self._journal.write("gated", stamp, JournalSubject(), f"period {period}: {why}")
         return True
 
-    def held(self) -> list[Gate]:
+    def held(self) -> list[ReportHold]:
         """Return what waits for a human, by period."""
         chosen = select(report_gate).where(report_gate.c.released_at.is_(None))
         return [_gate(row) for row in self._connection.execute(chosen.order_by("period"))]
 
-    def at(self, period: int) -> Gate | None:
+    def at(self, period: int) -> ReportHold | None:
         """Return the gate of a period, opened ones too."""
         chosen = select(report_gate).where(report_gate.c.period == period)
         row = self._connection.execute(chosen).one_or_none()
@@ -72,10 +72,10 @@ class GateRoom:
         )
         if opened.rowcount == 0:
             return False
-        self._journal.write("gate opened", stamp, About(), f"period {period}")
+        self._journal.write("gate opened", stamp, JournalSubject(), f"period {period}")
         return True
 
 
-def _gate(row: Row[Any]) -> Gate:
+def _gate(row: Row[Any]) -> ReportHold:
     facts = msgspec.json.decode(row.facts, type=dict[str, Any])
-    return Gate(row.period, row.reason, facts, row.held_at, row.released_at, row.released_by)
+    return ReportHold(row.period, row.reason, facts, row.held_at, row.released_at, row.released_by)

@@ -8,7 +8,7 @@ from oracle.store.outbox.row_mapping import statement_of, statement_row
 from oracle.store.tables.statement_tables import pub_peer_statement
 
 
-class Peers:
+class PeerStatementRepository:
     """The table pub_peer_statement, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:

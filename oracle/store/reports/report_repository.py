@@ -11,7 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.store.encoding import hexed, raw
-from oracle.store.ops.marks import Marks
+from oracle.store.ops.marks import Bookmarks
 from oracle.store.tables.round_tables import report
 
 # Every report from this period on was cut: none ended in history.
@@ -48,10 +48,10 @@ class StoredCut(NamedTuple):
     digest: Hash | None
 
 
-class ReportRoom:
+class ReportRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._marks = Marks(connection)
+        self._marks = Bookmarks(connection)
 
     def add(self, new: Report) -> None:
         """Write a new report down: due, or skipped where it has nothing to send."""

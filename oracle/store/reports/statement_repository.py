@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from oracle.domain.ids import Address, Hash
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.records import About, SignedStatement, Stamp
+from oracle.store.outbox.records import JournalSubject, SignedStatement, Stamp
 from oracle.store.outbox.row_mapping import statement_of, statement_row
 from oracle.store.tables.statement_tables import pub_quiet, pub_signature
 
@@ -71,7 +71,10 @@ class Signatures:
                 insert(pub_signature).values(statement_row(statement) | {"signed_at": stamp.at})
             )
         self._journal.write(
-            "stated", stamp, About(), f"{statement.kind} {statement.round} {statement.digest}"
+            "stated",
+            stamp,
+            JournalSubject(),
+            f"{statement.kind} {statement.round} {statement.digest}",
         )
 
     def bury(self, digest: Hash, why: str, stamp: Stamp) -> None:
@@ -82,7 +85,7 @@ class Signatures:
         self._connection.execute(
             update(pub_signature).where(pub_signature.c.digest == digest).values(dead_why=why)
         )
-        self._journal.write("buried", stamp, About(), f"{digest} {why}")
+        self._journal.write("buried", stamp, JournalSubject(), f"{digest} {why}")
 
     def keep_quiet(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
@@ -98,7 +101,7 @@ class Signatures:
         elif standing < until:
             mine = _quiet(chain_id, contract, signer)
             self._connection.execute(update(pub_quiet).where(mine).values(until=until))
-        self._journal.write("quiet", stamp, About(), f"{signer} until {until}")
+        self._journal.write("quiet", stamp, JournalSubject(), f"{signer} until {until}")
 
     def quiet_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
         """Return the chain time before which this signer signs nothing; None: none was set."""

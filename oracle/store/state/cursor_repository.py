@@ -28,7 +28,7 @@ class Cursor:
     epoch: int
 
 
-class CursorRoom:
+class CursorRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -29,7 +29,7 @@ class StoredDraw:
     void_block: int | None
 
 
-class DrawRoom:
+class DrawRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -12,7 +12,7 @@ from oracle.store.encoding import hexed, joined, raw, split
 from oracle.store.tables.state_tables import open_group
 
 
-class GroupRoom:
+class GroupRepository:
     """The tasks created so far with each group."""
 
     def __init__(self, connection: Connection) -> None:

@@ -19,7 +19,7 @@ from oracle.store.tables.state_tables import anomaly, reliability_change, score
 Entry = TypeVar("Entry", Anomaly, ReliabilityChange)
 
 
-class ScoreRoom:
+class ScoreRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -79,7 +79,7 @@ class ScoreRoom:
         return [_score_of(row) for row in reversed(rows)]
 
 
-class ReliabilityRoom:
+class ReliabilityRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -116,7 +116,7 @@ class ReliabilityRoom:
         return [_change_of(row) for row in reversed(rows)]
 
 
-class AnomalyRoom:
+class AnomalyRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -16,7 +16,7 @@ _OPENED_AT = [kickout.c[name] for name in Position._fields]
 _STILL_OPEN = (None, None, None, None)
 
 
-class KickoutRoom:
+class KickoutRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -8,7 +8,7 @@ from oracle.store.bulk import Row, upsert
 from oracle.store.tables.state_tables import last_event
 
 
-class LastEventRoom:
+class LastEventRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

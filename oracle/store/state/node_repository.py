@@ -31,7 +31,7 @@ _WHOLE = 10**18
 _HEALED_AFTER = 2**21
 
 
-class NodeRoom:
+class NodeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

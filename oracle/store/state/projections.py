@@ -6,7 +6,7 @@ from hashlib import sha256
 from msgspec.json import Encoder
 from sqlalchemy import Connection, delete, select
 
-from oracle.store.state.undo_journal import UndoRoom
+from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
 from oracle.store.tables.rule_tables import rule_set
 from oracle.store.tables.state_tables import (
@@ -51,7 +51,7 @@ _PAGE = 2_000
 _JSON = Encoder()
 
 
-class ProjectionRoom:
+class ProjectionRepository:
     """Not in it: logs, calls, blocks, identity, cursor, reports, outbox, lease, progress."""
 
     def __init__(self, connection: Connection) -> None:
@@ -61,7 +61,7 @@ class ProjectionRoom:
         """Delete everything folded, and the undo journal."""
         for table in PROJECTIONS:
             self._connection.execute(delete(table))
-        UndoRoom(self._connection).clear()
+        UndoJournal(self._connection).clear()
 
     def dump(self) -> Iterator[str]:
         """Yield all projections as text, a line a row, equal on both databases."""

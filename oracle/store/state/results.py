@@ -19,7 +19,7 @@ _MEMBER_AT = [group_member.c[name] for name in Position._fields]
 _MEMBER = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
 
 
-class ResultRoom:
+class GroupResultRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

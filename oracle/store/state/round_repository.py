@@ -14,11 +14,11 @@ from oracle.domain.reports.rounds import Kick, KickState, RoundHead, Rounds, Rou
 from oracle.store.bulk import Row, append, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.state.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
-from oracle.store.state.undo_journal import UndoRoom
+from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
 
 
-class RoundRoom:
+class RoundRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -44,7 +44,7 @@ class RoundRoom:
             self._connection, accepted_round, [_accepted_row(each) for each in changes.accepted]
         )
         append(self._connection, vetoer, [_vetoer_row(each) for each in changes.vetoers])
-        UndoRoom(self._connection).write(changes.pre_images)
+        UndoJournal(self._connection).write(changes.pre_images)
 
     def accepted(self, last: int = 50, *, up_to_block: int | None = None) -> list[RoundAccepted]:
         """Return the newest accepted rounds with their words, oldest first."""

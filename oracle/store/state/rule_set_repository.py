@@ -27,7 +27,7 @@ def named_by(rules: Rules) -> RuleSet:
     return RuleSet(rules.name, rules.version, _digest(rules).hex())
 
 
-class RuleSetRoom:
+class RuleSetRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -40,7 +40,7 @@ IS_WAITING = (
 )
 
 
-class TaskRoom:
+class TaskRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

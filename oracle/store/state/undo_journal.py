@@ -11,7 +11,7 @@ from oracle.domain.reports.rounds import RoundsPreImages
 from oracle.errors import FatalError
 from oracle.store.bulk import Row, append_missing, upsert
 from oracle.store.encoding import raw
-from oracle.store.ops.marks import UNDO_FLOOR, Marks
+from oracle.store.ops.marks import UNDO_FLOOR, Bookmarks
 from oracle.store.state.group_repository import group_row
 from oracle.store.state.last_event import last_row
 from oracle.store.state.node_repository import node_row
@@ -60,10 +60,10 @@ _APPENDED = (
 _CLOSING = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 
-class UndoRoom:
+class UndoJournal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._marks = Marks(connection)
+        self._marks = Bookmarks(connection)
 
     def write(self, pre_images: Sequence[PreImages | RoundsPreImages]) -> None:
         """Write pre-images down; of one row in one block the first counts."""

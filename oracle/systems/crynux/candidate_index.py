@@ -18,7 +18,7 @@ _decay = lru_cache(maxsize=1 << 16)(decay)
 
 
 @dataclass(slots=True)
-class Standing:
+class IndexedCandidate:
     """What a node's weight for one kind of task is made of; fractions in units of 10^-18.
 
     `base` at `since` is its reliability (scoring.md 4), `boost` its M, `score` its S. It is
@@ -45,7 +45,7 @@ class Standing:
         return self.free and self.base == UNIT and self.barred_below <= UNIT
 
 
-class Offer(NamedTuple):
+class CandidateList(NamedTuple):
     """Places ascending by address, for `draw.picks`: the last two are the caller's to change."""
 
     addresses: list[Address]
@@ -53,7 +53,7 @@ class Offer(NamedTuple):
     offered: bytearray
 
 
-class Shelf:
+class CandidateIndex:
     """Standings in parallel lists, ascending by address; weights true at the last `settle`.
 
     Nodes that are busy, paused or excluded keep their place, with weight 0: most changes move
@@ -69,7 +69,7 @@ class Shelf:
         self,
         rules: Rules,
         weighting: Weighting,
-        standings: Iterable[tuple[Address, Standing]],
+        standings: Iterable[tuple[Address, IndexedCandidate]],
     ) -> None:
         self._rules = rules
         self._weighting = weighting
@@ -87,7 +87,7 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def put(self, address: Address, standing: Standing) -> None:
+    def put(self, address: Address, standing: IndexedCandidate) -> None:
         """Take a node in, or change it."""
         place = bisect_left(self._addresses, address)
         if not self._is_at(place, address):
@@ -117,7 +117,7 @@ class Shelf:
             self._heal_until(time)
             self._time = time
 
-    def offer(self, taken: AbstractSet[Address]) -> Offer | None:
+    def offer(self, taken: AbstractSet[Address]) -> CandidateList | None:
         """Return all candidates but those taken, as settled; None: there is none."""
         offered = self._offered.copy()
         places = [bisect_left(self._addresses, address) for address in taken]
@@ -133,7 +133,7 @@ class Shelf:
         weights = self._weights.copy()
         for place in hidden:
             weights[place] = 0
-        return Offer(self._addresses, weights, offered)
+        return CandidateList(self._addresses, weights, offered)
 
     def _is_at(self, place: int, address: Address) -> bool:
         return place < len(self._addresses) and self._addresses[place] == address
@@ -158,7 +158,7 @@ class Shelf:
         self._heal = bytearray(row.heals for row in self._rows)
         self._offered = bytearray(row.is_offered for row in self._rows)
 
-    def _settled_weight(self, row: Standing) -> int:
+    def _settled_weight(self, row: IndexedCandidate) -> int:
         """Return the weight of a candidate whose H is 1; 0 of all others."""
         if not row.is_offered:
             return 0

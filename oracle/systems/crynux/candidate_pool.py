@@ -12,11 +12,11 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import restarts_until
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.candidate_index import Offer, Shelf, Standing
+from oracle.systems.crynux.candidate_index import CandidateIndex, CandidateList, IndexedCandidate
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
 from oracle.systems.crynux.selection_weight import Weighting, largest_stake, locality_boost
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn, picks
 
 # Kinds of task kept ready, the latest, and the places of nodes in all of them, 250 bytes each:
@@ -34,8 +34,8 @@ class _View:
     """The members that fit one kind of task; `near` have every model that counts on disk."""
 
     counted: frozenset[str]
-    near: Shelf
-    far: Shelf
+    near: CandidateIndex
+    far: CandidateIndex
     # The rules' restarts that its long-term scores have been through.
     restarts: int
     # Whom to look at again.
@@ -114,7 +114,7 @@ class CandidatePool:
         found = picks(offer.weights, offer.offered, seed, draws)
         return [pick.of(offer.addresses) for pick in found]
 
-    def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> Offer | None:
+    def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
         """Return the nodes with all models, else, where the policy falls back, all that fit."""
         if self.rules.legacy is not None:
             return self._plainly(task, time, taken)
@@ -128,11 +128,15 @@ class CandidatePool:
             offer = view.far.offer(taken)
         return offer
 
-    def _plainly(self, task: Task, time: int, taken: AbstractSet[Address]) -> Offer | None:
-        scene = Scene(self._members, self.rules, time, taken)
+    def _plainly(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
+        scene = PolicyInput(self._members, self.rules, time, taken)
         verdicts = CrynuxFollower(self.weighting).verdicts(task, scene)
         found = {each.node: each.weight for each in verdicts if each.weight is not None}
-        return Offer([*found], [*found.values()], bytearray(b"\1" * len(found))) if found else None
+        return (
+            CandidateList([*found], [*found.values()], bytearray(b"\1" * len(found)))
+            if found
+            else None
+        )
 
     def _view(self, wanted: Requirement, restarts: int, time: int) -> _View:
         view = self._views.pop(wanted, None)
@@ -157,16 +161,16 @@ class CandidatePool:
 
     def _new_view(self, wanted: Requirement, restarts: int, time: int) -> _View:
         counted = self.weighting.counted(wanted.models)
-        near: list[tuple[Address, Standing]] = []
-        far: list[tuple[Address, Standing]] = []
+        near: list[tuple[Address, IndexedCandidate]] = []
+        far: list[tuple[Address, IndexedCandidate]] = []
         for node in self._members.values():
             if misfit(node, wanted) is None:
                 side = near if counted.issubset(node.models) else far
                 side.append((node.address, self._standing(node, counted, time)))
         return _View(
             counted=counted,
-            near=Shelf(self.rules, self.weighting, near),
-            far=Shelf(self.rules, self.weighting, far),
+            near=CandidateIndex(self.rules, self.weighting, near),
+            far=CandidateIndex(self.rules, self.weighting, far),
             restarts=restarts,
             changed=set(),
         )
@@ -181,13 +185,13 @@ class CandidatePool:
             if other is not shelf:
                 other.drop(address)
 
-    def _standing(self, node: Node, counted: frozenset[str], time: int) -> Standing:
+    def _standing(self, node: Node, counted: frozenset[str], time: int) -> IndexedCandidate:
         rules = self.rules
         if not rules.remembers_exclusion:
             barred_below = rules.exclude_enter
         else:
             barred_below = rules.exclude_exit if node.excluded else 0
-        return Standing(
+        return IndexedCandidate(
             free=not node.paused and not node.running,
             stake=node.stake or 0,
             boost=locality_boost(node, counted, self.weighting),

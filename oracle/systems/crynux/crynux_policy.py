@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import Peers, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import qos_at
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
@@ -25,7 +25,7 @@ from oracle.systems.crynux.selection_weight import (
     stake_score,
     weight_of,
 )
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class CrynuxFollower:
     def take(self, event: DomainEvent) -> None:
         """See one event; the fold has put it into the nodes' rows."""
 
-    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member, ascending by address; parts are S, QoS, M and W."""
         wanted = requirement_of(task)
         members = _members(scene)
@@ -66,7 +66,7 @@ class CrynuxFollower:
         return [_verdict(node, reasons[node.address], measure) for node in members]
 
 
-def why_not(node: Node, wanted: Requirement, scene: Scene) -> Out | None:
+def why_not(node: Node, wanted: Requirement, scene: PolicyInput) -> Out | None:
     """Return why a node may not have a task whatever models it has; None: it is eligible."""
     reason = unavailable(node, scene.time, scene.rules)
     if reason is None and node.address in scene.taken:
@@ -75,7 +75,7 @@ def why_not(node: Node, wanted: Requirement, scene: Scene) -> Out | None:
 
 
 def eligible_weights(
-    wanted: Requirement, scene: Scene, weighting: Weighting
+    wanted: Requirement, scene: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
     """Return every eligible node with its weight, whatever models it has, ascending."""
     members = _members(scene)
@@ -88,7 +88,7 @@ def eligible_weights(
     ]
 
 
-def _members(scene: Scene) -> list[Node]:
+def _members(scene: PolicyInput) -> list[Node]:
     """Return the members of a scene, ascending by address."""
     member = Membership.MEMBER
     found = [node for node in scene.nodes.values() if node.membership is member]
@@ -101,9 +101,9 @@ class _Measure:
 
     counted: frozenset[str]
     largest: int
-    peers: Peers | None
+    peers: PopulationMaxima | None
     weighting: Weighting
-    scene: Scene
+    scene: PolicyInput
 
     def parts_of(self, node: Node) -> dict[str, int]:
         stake = stake_score(node.stake, self.largest)
@@ -114,16 +114,16 @@ class _Measure:
 
 
 def _measure(
-    members: list[Node], counted: frozenset[str], weighting: Weighting, scene: Scene
+    members: list[Node], counted: frozenset[str], weighting: Weighting, scene: PolicyInput
 ) -> _Measure:
     peers = peers_at(members, scene.time, scene.rules)
     return _Measure(counted, largest_stake(members), peers, weighting, scene)
 
 
-def _verdict(node: Node, out: Out | None, measure: _Measure) -> Verdict:
+def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict:
     parts = measure.parts_of(node)
     said = {name: decimal_text(value) for name, value in parts.items()}
-    return Verdict(node.address, None if out else parts["W"], out, said)
+    return CandidateVerdict(node.address, None if out else parts["W"], out, said)
 
 
 # seeds/002 to the letter, and the production relay of 2026-08 (crynux.md 3.3).

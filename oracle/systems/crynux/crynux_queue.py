@@ -29,7 +29,7 @@ class QueueGroup(NamedTuple):
     gpu: str | None
 
 
-class Waiting(NamedTuple):
+class QueuedTask(NamedTuple):
     """A task in the queue; in order: the most valuable first, then the older."""
 
     # Its value in wei a second, negative.
@@ -75,8 +75,8 @@ class TaskQueue:
     def __init__(self, pricing: Pricing, weighting: Weighting, tasks: Iterable[Task] = ()) -> None:
         self.pricing = pricing
         self.weighting = weighting
-        self._entries: dict[TaskKey, Waiting] = {}
-        self._groups: dict[QueueGroup, list[Waiting]] = {}
+        self._entries: dict[TaskKey, QueuedTask] = {}
+        self._groups: dict[QueueGroup, list[QueuedTask]] = {}
         for task in tasks:
             self.add(task)
 
@@ -87,7 +87,7 @@ class TaskQueue:
         """Put a task into its group; one that is there already is put anew."""
         self.discard(task.key)
         created = task.created_at or _LONG_AGO
-        entry = Waiting(-self.pricing.value_of(task), created, task.key, task)
+        entry = QueuedTask(-self.pricing.value_of(task), created, task.key, task)
         self._entries[task.key] = entry
         insort(self._groups.setdefault(group_of(task), []), entry, key=_order)
 
@@ -102,15 +102,15 @@ class TaskQueue:
         if not entries:
             del self._groups[group]
 
-    def groups(self) -> dict[QueueGroup, Sequence[Waiting]]:
+    def groups(self) -> dict[QueueGroup, Sequence[QueuedTask]]:
         """Return every group in order: the largest VRAM first, cards by name, then Any."""
         return {name: tuple(self._groups[name]) for name in sorted(self._groups, key=_group_order)}
 
-    def in_order(self) -> Iterator[Waiting]:
+    def in_order(self) -> Iterator[QueuedTask]:
         """Go through all groups at once, the most valuable task first, then the older."""
         return merge(*self._groups.values(), key=_order)
 
-    def heads_for(self, node: Node) -> dict[QueueGroup, Waiting]:
+    def heads_for(self, node: Node) -> dict[QueueGroup, QueuedTask]:
         """Return the candidate groups of a freed node, each with its head.
 
         Those of its own card and the Any groups with VRAM no larger than its own. A head is the
@@ -124,7 +124,7 @@ class TaskQueue:
                 found[group] = head
         return found
 
-    def next_for(self, node: Node) -> Waiting | None:
+    def next_for(self, node: Node) -> QueuedTask | None:
         """Return the best head for a node that is free; None: nothing waits that it can run."""
         return min(self.heads_for(node).values(), key=_order, default=None)
 
@@ -137,7 +137,7 @@ class TaskQueue:
             node.models
         )
 
-    def overflow(self, room: int) -> list[Waiting]:
+    def overflow(self, room: int) -> list[QueuedTask]:
         """Return what has to be dropped so that `room` are left: the least valuable first.
 
         Of equal ones the newest is dropped: call it once the new task has been added, for it may
@@ -148,7 +148,7 @@ class TaskQueue:
         return list(islice(merge(*tails, key=_order, reverse=True), excess))
 
 
-def _order(entry: Waiting) -> tuple[Fraction, Position, TaskKey]:
+def _order(entry: QueuedTask) -> tuple[Fraction, Position, TaskKey]:
     return entry[:3]
 
 

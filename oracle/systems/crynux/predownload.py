@@ -9,11 +9,11 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_policy import eligible_weights
 from oracle.systems.crynux.requirements import requirement_of, unavailable
 from oracle.systems.crynux.selection_weight import Weighting
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ModelSpread:
     """When and how wide a model is spread (crynux.md 1.8, Model distribution)."""
 
     # With fewer nodes than this that are available and have it.
@@ -30,7 +30,7 @@ class Predownload(NamedTuple):
 
 
 def predownloads(
-    task: Task, scene: Scene, weighting: Weighting, distribution: Distribution = Distribution()
+    task: Task, scene: PolicyInput, weighting: Weighting, distribution: ModelSpread = ModelSpread()
 ) -> list[Predownload]:
     """Say who should download what as a task starts; models in the task's order.
 

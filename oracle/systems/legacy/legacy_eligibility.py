@@ -15,7 +15,7 @@ from oracle.systems.crynux.requirements import (
     unavailable,
 )
 from oracle.systems.legacy.grading import TRIO, CardGroup, by_card, card_group_of, is_gpt
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 
 
 class TooFew(StrEnum):
@@ -44,7 +44,7 @@ class Candidacy:
         return sum(map(len, self.groups.values()))
 
 
-def candidacy_of(task: Task, scene: Scene) -> Candidacy:
+def candidacy_of(task: Task, scene: PolicyInput) -> Candidacy:
     """Look at every member of the scene."""
     is_member = Membership.MEMBER
     members = [node for node in scene.nodes.values() if node.membership is is_member]
@@ -68,7 +68,7 @@ def candidacy_of(task: Task, scene: Scene) -> Candidacy:
     return Candidacy(members, enough, out)
 
 
-def why_unable(node: Node, wanted: Requirement, scene: Scene, *, gpt: bool) -> Out | None:
+def why_unable(node: Node, wanted: Requirement, scene: PolicyInput, *, gpt: bool) -> Out | None:
     """Return why a node cannot run a part of the task, whoever runs the others."""
     reason = unavailable(node, scene.time, scene.rules)
     if reason is None and node.address in scene.taken:

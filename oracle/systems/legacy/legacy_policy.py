@@ -9,9 +9,9 @@ from oracle.domain.ids import Address
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.grading import CardGroup
 from oracle.systems.legacy.legacy_eligibility import candidacy_of
-from oracle.systems.legacy.submission_speed import Speed, speeds
-from oracle.systems.legacy.trio_selection import Choice, choose
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
+from oracle.systems.legacy.trio_selection import TrioChoice, choose
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class LegacyPolicy:
         """Return one that follows a history; it needs no memory of its own."""
         return LegacyFollower(self.equal)
 
-    def choose(self, task: Task, scene: Scene, seed: bytes) -> Choice | None:
+    def choose(self, task: Task, scene: PolicyInput, seed: bytes) -> TrioChoice | None:
         """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
         return choose(task, scene, seed, equal=self.equal)
 
@@ -40,7 +40,7 @@ class LegacyFollower:
     def take(self, event: DomainEvent) -> None:
         """See one event; the fold has put it into the nodes' rows."""
 
-    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member, ascending by address.
 
         The weight is the chance to be drawn first, in units of 10^-18: of a GPT task the chance
@@ -50,7 +50,7 @@ class LegacyFollower:
         found = candidacy_of(task, scene)
         weights = speeds(found.members, scene.time, scene.rules, equal=self.equal)
         verdicts = [
-            Verdict(address, None, out, _speed_parts(weights[address]))
+            CandidateVerdict(address, None, out, _speed_parts(weights[address]))
             for address, out in found.out.items()
         ]
         for group, nodes in found.groups.items():
@@ -60,8 +60,8 @@ class LegacyFollower:
 
 
 def _candidates(
-    group: CardGroup | None, speeds_of: Mapping[Address, Speed], candidates: int
-) -> Iterator[Verdict]:
+    group: CardGroup | None, speeds_of: Mapping[Address, SubmissionSpeed], candidates: int
+) -> Iterator[CandidateVerdict]:
     """Judge the candidates of one group, which is drawn by its size among all of them."""
     total = sum(speed.weight for speed in speeds_of.values())
     chance = len(speeds_of) * UNIT // candidates
@@ -77,10 +77,10 @@ def _candidates(
     for address, speed in speeds_of.items():
         # All weights zero: all count 1, as in the draw.
         share = chance * speed.weight // total if total else chance // len(speeds_of)
-        yield Verdict(address, share, None, drawn | _speed_parts(speed))
+        yield CandidateVerdict(address, share, None, drawn | _speed_parts(speed))
 
 
-def _speed_parts(speed: Speed) -> dict[str, str]:
+def _speed_parts(speed: SubmissionSpeed) -> dict[str, str]:
     share = "none" if speed.share is None else decimal_text(speed.share)
     return {"B": share, "weight": decimal_text(speed.weight)}
 

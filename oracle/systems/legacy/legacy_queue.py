@@ -15,7 +15,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import Waiting
+from oracle.systems.crynux.crynux_queue import QueuedTask
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.legacy.grading import TRIO, is_gpt
 from oracle.systems.legacy.legacy_eligibility import misfit_of
@@ -39,14 +39,14 @@ class TaskGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class TrioTask:
     """What a combination can take out of a group: its best task that three of the nodes can run.
 
     `partners`: those of the combination that can, two or more.
     """
 
     group: TaskGroup
-    waiting: Waiting
+    waiting: QueuedTask
     combination: Combination
     partners: Sequence[Node]
 
@@ -73,8 +73,8 @@ class LegacyQueue:
 
     def __init__(self, value_of: Callable[[Task], Fraction], tasks: Iterable[Task] = ()) -> None:
         self._value_of = value_of
-        self._entries: dict[TaskKey, Waiting] = {}
-        self._groups: dict[TaskGroup, list[Waiting]] = {}
+        self._entries: dict[TaskKey, QueuedTask] = {}
+        self._groups: dict[TaskGroup, list[QueuedTask]] = {}
         for task in tasks:
             self.add(task)
 
@@ -85,7 +85,7 @@ class LegacyQueue:
         """Put a task into its group; one that is there already is put anew."""
         self.discard(task.key)
         created = task.created_at or _LONG_AGO
-        entry = Waiting(-self._value_of(task), created, task.key, task)
+        entry = QueuedTask(-self._value_of(task), created, task.key, task)
         self._entries[task.key] = entry
         insort(self._groups.setdefault(group_of(task), []), entry, key=_order)
 
@@ -99,21 +99,21 @@ class LegacyQueue:
         if not entries:
             del self._groups[group_of(entry.task)]
 
-    def groups(self) -> dict[TaskGroup, Sequence[Waiting]]:
+    def groups(self) -> dict[TaskGroup, Sequence[QueuedTask]]:
         """Return every group with its tasks, the most valuable first; SD groups before GPT."""
         return {name: tuple(self._groups[name]) for name in sorted(self._groups)}
 
-    def in_order(self) -> Iterator[Waiting]:
+    def in_order(self) -> Iterator[QueuedTask]:
         """Go through all groups at once, the most valuable task first, then the older."""
         return merge(*self._groups.values(), key=_order)
 
-    def offers_for(self, freed: Node, available: Iterable[Node]) -> list[Offer]:
+    def offers_for(self, freed: Node, available: Iterable[Node]) -> list[TrioTask]:
         """Return what the freed node could run with others, best first, one for each group.
 
         A trio of one card takes any group up to its VRAM, another one SD groups only. Where both
         could take the same task, those of one card do.
         """
-        found: dict[TaskGroup, Offer] = {}
+        found: dict[TaskGroup, TrioTask] = {}
         for combination in combinations(freed, available):
             for group, entries in self._groups.items():
                 if group.vram > combination.vram or (group.gpt and combination.card is None):
@@ -124,11 +124,11 @@ class LegacyQueue:
                     found[group] = offer
         return sorted(found.values(), key=_by_task)
 
-    def next_for(self, freed: Node, available: Iterable[Node]) -> Offer | None:
+    def next_for(self, freed: Node, available: Iterable[Node]) -> TrioTask | None:
         """Return the most valuable offer, of equal ones the older; None: nothing can be run."""
         return next(iter(self.offers_for(freed, available)), None)
 
-    def overflow(self, room: int) -> list[Waiting]:
+    def overflow(self, room: int) -> list[QueuedTask]:
         """Return what has to be dropped so that `room` are left: the least valuable first.
 
         Of equal ones the newest. They stay in until discarded; the largest size is that of
@@ -140,8 +140,8 @@ class LegacyQueue:
 
 
 def _first_offer(
-    group: TaskGroup, entries: Sequence[Waiting], combination: Combination
-) -> Offer | None:
+    group: TaskGroup, entries: Sequence[QueuedTask], combination: Combination
+) -> TrioTask | None:
     for entry in entries:
         wanted = requirement_of(entry.task)
         if misfit_of(combination.freed, wanted, gpt=group.gpt) is not None:
@@ -150,13 +150,13 @@ def _first_offer(
             node for node in combination.partners if misfit_of(node, wanted, gpt=group.gpt) is None
         ]
         if len(able) >= TRIO - 1:
-            return Offer(group, entry, combination, able)
+            return TrioTask(group, entry, combination, able)
     return None
 
 
-def _order(entry: Waiting) -> tuple[Fraction, Position, TaskKey]:
+def _order(entry: QueuedTask) -> tuple[Fraction, Position, TaskKey]:
     return entry[:3]
 
 
-def _by_task(offer: Offer) -> tuple[Fraction, Position, TaskKey]:
+def _by_task(offer: TrioTask) -> tuple[Fraction, Position, TaskKey]:
     return _order(offer.waiting)

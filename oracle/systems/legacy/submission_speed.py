@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import Peers, speed_of
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, speed_of
 from oracle.domain.scoring.legacy_tally import tally_at
 from oracle.domain.scoring.node_scores import long_term, scores_counted
 from oracle.domain.scoring.rules import Rules
@@ -13,7 +13,7 @@ from oracle.domain.state.node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class SubmissionSpeed:
     """B and the weight that it gives, in units of 10^-18; B None: no task in the window."""
 
     share: int | None
@@ -22,7 +22,7 @@ class Speed:
 
 def speeds(
     members: Iterable[Node], time: int, rules: Rules, *, equal: bool
-) -> Mapping[Address, Speed]:
+) -> Mapping[Address, SubmissionSpeed]:
     """Return B and weight of each member as of a block time; `members`: all there are.
 
     Without B a node has the weight 1: one that nobody knows yet has to get tasks. `equal` gives
@@ -30,11 +30,11 @@ def speeds(
     """
     scores = {node.address: _node_score(node, time, rules) for node in members}
     best = max((score for score in scores.values() if score is not None), default=0)
-    peers = Peers(max_vram=0, max_timeout=0, max_node_score=best)
+    peers = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best)
     found = {}
     for address, score in scores.items():
         share = speed_of(score, peers)
-        found[address] = Speed(share, UNIT if share is None or equal else share)
+        found[address] = SubmissionSpeed(share, UNIT if share is None or equal else share)
     return found
 
 

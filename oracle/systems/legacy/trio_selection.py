@@ -8,8 +8,8 @@ from oracle.domain.ids import Address
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.grading import TRIO, CardGroup
 from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
-from oracle.systems.legacy.submission_speed import Speed, speeds
-from oracle.systems.policy import Scene
+from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
+from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn, Pick, draw, picks
 
 # The card group is drawn by sha256(seed || this), so that it says nothing of the nodes' draws.
@@ -17,7 +17,7 @@ _GROUP_SUFFIX = b"card group"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TrioChoice:
     """The nodes chosen, in order, with what explains each draw.
 
     `card` is the group that was drawn for a GPT task, `lot` how (its place counts the groups with
@@ -29,7 +29,7 @@ class Choice:
     nodes: Sequence[Drawn]
 
 
-def choose(task: Task, scene: Scene, seed: bytes, *, equal: bool) -> Choice | None:
+def choose(task: Task, scene: PolicyInput, seed: bytes, *, equal: bool) -> TrioChoice | None:
     """Draw three nodes for a task; None: there are not enough, it has to wait.
 
     Args:
@@ -46,7 +46,7 @@ def choose(task: Task, scene: Scene, seed: bytes, *, equal: bool) -> Choice | No
         return None
     weights = speeds(found.members, scene.time, scene.rules, equal=equal)
     card, lot = _drawn_group(found, seed)
-    return Choice(card, lot, _drawn_nodes(found, card, weights, seed))
+    return TrioChoice(card, lot, _drawn_nodes(found, card, weights, seed))
 
 
 def _drawn_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick | None]:
@@ -61,7 +61,10 @@ def _drawn_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick 
 
 
 def _drawn_nodes(
-    found: Candidacy, card: CardGroup | None, weights: Mapping[Address, Speed], seed: bytes
+    found: Candidacy,
+    card: CardGroup | None,
+    weights: Mapping[Address, SubmissionSpeed],
+    seed: bytes,
 ) -> list[Drawn]:
     candidates = [(node.address, weights[node.address].weight) for node in found.groups[card]]
     return draw(candidates, seed, TRIO)

@@ -63,7 +63,7 @@ class OpenTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """How a part ended. Seconds; `duration` None: it failed. `is_fault` False: nobody's fault."""
 
     node: Address
@@ -132,7 +132,7 @@ class Attribution:
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
 
-    def ended(self, event: Terminal) -> list[Outcome]:
+    def ended(self, event: Terminal) -> list[TaskOutcome]:
         """Return how the parts ended that this terminal ends."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
@@ -180,7 +180,7 @@ def _is_meant(part: Part, event: Terminal) -> bool:
     return part.place is None or event.node in (None, part.node)
 
 
-def _outcome(task: OpenTask, part: Part, event: Terminal) -> Outcome:
+def _outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
     stopped = event.time if part.answered is None else part.answered
     elapsed = max(0, stopped - part.started)
     well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
@@ -189,7 +189,7 @@ def _outcome(task: OpenTask, part: Part, event: Terminal) -> Outcome:
         # Its own end is not looked at: all answers that count came before.
         fault = task.waits_for(part)
     early_by = None if task.timeout is None else float(task.timeout - elapsed)
-    return Outcome(
+    return TaskOutcome(
         node=part.node,
         scope=part.scope,
         size=task.size or 1,

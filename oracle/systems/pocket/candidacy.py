@@ -6,10 +6,10 @@ is not Pocket's: it knows failure by its own flag.
 
 from oracle.domain.state.node import Node
 from oracle.systems.crynux.requirements import Out, Requirement, misfit
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 
 
-def why_out(node: Node, wanted: Requirement, scene: Scene) -> Out | None:
+def why_out(node: Node, wanted: Requirement, scene: PolicyInput) -> Out | None:
     """Return why a member cannot have the task, None where it can."""
     if node.paused:
         return Out.PAUSED

@@ -2,16 +2,16 @@
 
 from oracle.systems.pocket.js_arithmetic import to_fixed
 from oracle.systems.pocket.parameters import Benchmark
-from oracle.systems.pocket.ranking import Reason, Row
+from oracle.systems.pocket.ranking import RankedNode, Reason
 
 
-def explain_line(row: Row) -> str:
+def explain_line(row: RankedNode) -> str:
     """Say how many tickets a node has and what cost it the others."""
     most = row.params.max_tickets
     return f"{row.tickets} of {most} tickets: {_why(row)}"
 
 
-def _why(row: Row) -> str:
+def _why(row: RankedNode) -> str:
     standing, params = row.standing, row.params
     attempts = f"{standing.attempts} attempts"
     rate = f"success rate {standing.success_rate:.4f} of {attempts}"
@@ -27,7 +27,7 @@ def _why(row: Row) -> str:
     return said.get(row.reason) or _latency(row)
 
 
-def _latency(row: Row) -> str:
+def _latency(row: RankedNode) -> str:
     unit, standing = row.params.unit, row.standing
     weighted = f"weighted latency {to_fixed(standing.weighted)} {unit}"
     lost = row.params.max_tickets - row.factor_before
@@ -44,7 +44,7 @@ def _latency(row: Row) -> str:
     return f"{weighted} is {over}, which costs {row.lost}{'' if absolute else before}{bottom}"
 
 
-def parts_of(row: Row) -> dict[str, str]:
+def parts_of(row: RankedNode) -> dict[str, str]:
     """Return what the tickets were made of, by the names of pocket.md, in order.
 
     Rates have 18 digits, latencies 5, in the parameters' unit. What does not apply is not there.

@@ -15,13 +15,13 @@ from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.pocket.attribution import Attribution, Outcome
+from oracle.systems.pocket.attribution import Attribution, TaskOutcome
 from oracle.systems.pocket.candidacy import why_out
 from oracle.systems.pocket.explain_row import parts_of
 from oracle.systems.pocket.parameters import Parameters
 from oracle.systems.pocket.ranking import Ranking, evaluate
-from oracle.systems.pocket.record_scope import Scope
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.pocket.record_scope import RecordScope
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 # Removed for failing early, or busy to its cap: not a matter of the scene (parameters).
 LEFT_OUT = "left_out"
@@ -40,7 +40,7 @@ class PocketFollower:
         self._special = special
         self._tasks = Attribution(by_kind=by_kind)
         self._members: set[Address] = set()
-        self.scopes: dict[str, Scope] = {}
+        self.scopes: dict[str, RecordScope] = {}
         self._deeds: dict[type[DomainEvent], Callable[[Any], None]] = {
             said.NodeJoined: self._joined,
             said.NodeQuit: self._left,
@@ -68,7 +68,7 @@ class PocketFollower:
         if deed is not None:
             deed(event)
 
-    def verdicts(self, task: Task, scene: Scene) -> list[Verdict]:
+    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member of the scene for the task, ascending by address."""
         members = sorted(
             address
@@ -84,9 +84,9 @@ class PocketFollower:
         )
         rows = {row.node: row for row in ranking.rows}
         return [
-            Verdict(address, rows[address].chances, None, parts_of(rows[address]))
+            CandidateVerdict(address, rows[address].chances, None, parts_of(rows[address]))
             if address in rows
-            else Verdict(address, None, out[address] or LEFT_OUT)
+            else CandidateVerdict(address, None, out[address] or LEFT_OUT)
             for address in members
         ]
 
@@ -100,9 +100,9 @@ class PocketFollower:
     def _params_of(self, scope: str) -> Parameters:
         return self._special.get(scope, self._params)
 
-    def _scope(self, name: str) -> Scope:
+    def _scope(self, name: str) -> RecordScope:
         if name not in self.scopes:
-            self.scopes[name] = Scope(self._params_of(name))
+            self.scopes[name] = RecordScope(self._params_of(name))
         return self.scopes[name]
 
     def _joined(self, event: said.NodeJoined) -> None:
@@ -140,7 +140,7 @@ class PocketFollower:
         for outcome in self._tasks.ended(event):
             self._record(outcome, event.time)
 
-    def _record(self, outcome: Outcome, time: int) -> None:
+    def _record(self, outcome: TaskOutcome, time: int) -> None:
         scope = self._scope(outcome.scope)
         scope.released(outcome.node)
         if outcome.duration is not None:

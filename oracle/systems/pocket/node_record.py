@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import quantile, to_five_places
-from oracle.systems.pocket.parameters import Parameters, Window
+from oracle.systems.pocket.parameters import Parameters, SampleWindow
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Record:
         self.counts_until = now + params.counts_ttl
 
     def _age_samples(self, now: float, params: Parameters) -> None:
-        if params.window is Window.SLIDING:
+        if params.window is SampleWindow.SLIDING:
             kept = [entry for entry in self.samples if now < entry[1] + params.samples_ttl]
             self.samples = kept
         elif now >= self.samples_until:
@@ -113,7 +113,7 @@ class Record:
     def _bound_samples(self, params: Parameters) -> None:
         if len(self.samples) <= params.max_samples:
             return
-        if params.window is Window.SLIDING:
+        if params.window is SampleWindow.SLIDING:
             self.samples.remove(min(self.samples, key=lambda entry: entry[1]))
         else:
             self.samples = self.samples[::2]

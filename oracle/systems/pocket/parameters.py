@@ -17,7 +17,7 @@ class FlagSetAt(StrEnum):
     OUTCOME = "outcome"
 
 
-class Window(StrEnum):
+class SampleWindow(StrEnum):
     """How samples leave: all at once, `samples_ttl` after the first; or each by its own age."""
 
     TUMBLING = "tumbling"
@@ -58,7 +58,7 @@ class Parameters:
     # From the last outcome.
     counts_ttl: float = 300.0
     samples_ttl: float = 300.0
-    window: Window = Window.TUMBLING
+    window: SampleWindow = SampleWindow.TUMBLING
     max_samples: int = 500
     # Attempts at which a node without success, or flagged, has no ticket any more.
     shelve_failures: int = 50

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.parameters import AllShelved
-from oracle.systems.pocket.ranking import Ranking, Row, with_chances
+from oracle.systems.pocket.ranking import RankedNode, Ranking, with_chances
 
 
 def pick(ranking: Ranking, u: float) -> Address:
@@ -37,7 +37,7 @@ def pick_many(ranking: Ranking, us: Iterable[float]) -> list[Address]:
     return chosen
 
 
-def _in_order_of_tickets(ranking: Ranking) -> list[Row]:
+def _in_order_of_tickets(ranking: Ranking) -> list[RankedNode]:
     """Return the rows as ranked; chosen among all alike, in the order in which they were given."""
     rows = list(ranking.rows)
     if ranking.degraded and ranking.params.all_shelved is AllShelved.UNIFORM:
@@ -46,7 +46,7 @@ def _in_order_of_tickets(ranking: Ranking) -> list[Row]:
     return rows
 
 
-def _chosen(rows: list[Row], u: float) -> Row:
+def _chosen(rows: list[RankedNode], u: float) -> RankedNode:
     if not 0 <= u < 1:
         raise ValueError(f"u must be at least 0 and below 1, not {u}")
     if not rows:

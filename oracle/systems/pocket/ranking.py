@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import round_half_up
 from oracle.systems.pocket.node_record import Record, Records
 from oracle.systems.pocket.parameters import AllShelved, Benchmark, FlagSetAt, Parameters
-from oracle.systems.pocket.record_stats import Effect, Standing, looked_at, setting, standing_of
+from oracle.systems.pocket.record_stats import Effect, NodeStats, looked_at, setting, standing_of
 
 
 class Reason(StrEnum):
@@ -34,7 +34,7 @@ class Reason(StrEnum):
     SHELVED = "shelved"
 
 
-class Row(NamedTuple):
+class RankedNode(NamedTuple):
     """One node's place in a ranking, with the trace of how its tickets came about.
 
     `benchmark`: the latency it was compared with, None where it was not. `difference`: how far
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     any, the node's share in the choice all the same. `probability` and `score` are 0 to 1.
     """
 
-    standing: Standing
+    standing: NodeStats
     benchmark: float | None
     difference: float
     lost: int
@@ -76,7 +76,7 @@ class Ranking:
     records has to do to them for this evaluation to have happened.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RankedNode, ...]
     given: tuple[Address, ...]
     total: int
     degraded: bool
@@ -84,7 +84,7 @@ class Ranking:
     left_out: tuple[Address, ...] = ()
     effects: tuple[Effect, ...] = ()
 
-    def row_of(self, node: Address) -> Row | None:
+    def row_of(self, node: Address) -> RankedNode | None:
         """Return a node's row, None for one that is not ranked."""
         return next((row for row in self.rows if row.node == node), None)
 
@@ -94,7 +94,7 @@ def evaluate(
 ) -> Ranking:
     """Rank the candidates as their records stand at `now`; ties keep the candidates' order."""
     unknown = Record()
-    standings: list[Standing] = []
+    standings: list[NodeStats] = []
     left_out: list[Address] = []
     effects: list[Effect] = []
     for node in candidates:
@@ -109,7 +109,7 @@ def evaluate(
     return replace(ranked, left_out=tuple(left_out), effects=tuple(effects))
 
 
-def is_left_out(record: Record, standing: Standing, now: float, params: Parameters) -> bool:
+def is_left_out(record: Record, standing: NodeStats, now: float, params: Parameters) -> bool:
     """Tell whether the node is removed (1.5, archival), or has as many tasks as it may have."""
     if now < record.removed_until:
         return True
@@ -119,10 +119,10 @@ def is_left_out(record: Record, standing: Standing, now: float, params: Paramete
     return record.in_flight >= (cap if standing.attempts else 1)
 
 
-def rank(standings: Iterable[Standing], now: float, params: Parameters) -> Ranking:
+def rank(standings: Iterable[NodeStats], now: float, params: Parameters) -> Ranking:
     """Rank nodes of which the statistics are given."""
     standings = list(standings)
-    rows: list[Row] = []
+    rows: list[RankedNode] = []
     factor, previous = params.max_tickets, 0.0
     for standing in sorted(standings, key=lambda s: s.weighted):
         rows.append(_walked(standing, factor, previous, params))
@@ -141,7 +141,7 @@ def rank(standings: Iterable[Standing], now: float, params: Parameters) -> Ranki
     )
 
 
-def _walked(standing: Standing, factor: int, previous: float, params: Parameters) -> Row:
+def _walked(standing: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
     """Give one node its tickets, `factor` and `previous` being what the node before it left."""
     benchmark = _benchmark(standing, previous, params)
     difference = 0.0 if benchmark is None else standing.weighted - benchmark
@@ -154,10 +154,12 @@ def _walked(standing: Standing, factor: int, previous: float, params: Parameters
         if after <= 0:
             after = _at_bottom(standing, params)
     tickets, reason = _tickets(standing, after, params)
-    return Row(standing, benchmark, difference, lost, factor, after, tickets, reason, params)
+    return RankedNode(
+        standing, benchmark, difference, lost, factor, after, tickets, reason, params
+    )
 
 
-def _benchmark(standing: Standing, previous: float, params: Parameters) -> float | None:
+def _benchmark(standing: NodeStats, previous: float, params: Parameters) -> float | None:
     """Return what the node is compared with; at or below the expected median, with nothing."""
     # Not `<=`: a median that is not known must not be compared either.
     if not standing.median > params.top_tier:
@@ -167,12 +169,12 @@ def _benchmark(standing: Standing, previous: float, params: Parameters) -> float
     return max(previous, params.top_tier) if previous > 0 else None
 
 
-def _at_bottom(standing: Standing, params: Parameters) -> int:
+def _at_bottom(standing: NodeStats, params: Parameters) -> int:
     limit = params.zero_weight_attempts
     return 0 if limit is not None and standing.attempts >= limit else 1
 
 
-def _tickets(standing: Standing, factor: int, params: Parameters) -> tuple[int, Reason]:
+def _tickets(standing: NodeStats, factor: int, params: Parameters) -> tuple[int, Reason]:
     if not standing.failing and standing.success_rate > params.success_rate_full:
         return factor, _of_full_weight(standing, factor, params)
     if not standing.failing and standing.success_rate > 0:
@@ -182,7 +184,7 @@ def _tickets(standing: Standing, factor: int, params: Parameters) -> tuple[int, 
     return 0, Reason.FLAGGED if standing.failing else Reason.SHELVED
 
 
-def _of_full_weight(standing: Standing, factor: int, params: Parameters) -> Reason:
+def _of_full_weight(standing: NodeStats, factor: int, params: Parameters) -> Reason:
     if factor == 0:
         return Reason.ZEROED
     if factor < params.max_tickets:
@@ -190,7 +192,7 @@ def _of_full_weight(standing: Standing, factor: int, params: Parameters) -> Reas
     return Reason.TOP_TIER if standing.attempts else Reason.UNTESTED
 
 
-def with_chances(rows: Sequence[Row], params: Parameters) -> tuple[Row, ...]:
+def with_chances(rows: Sequence[RankedNode], params: Parameters) -> tuple[RankedNode, ...]:
     """Return the rows with their shares in the choice: by tickets, or as where all are shelved."""
     chances = [row.tickets for row in rows]
     if not any(chances):
@@ -202,14 +204,14 @@ def with_chances(rows: Sequence[Row], params: Parameters) -> tuple[Row, ...]:
     )
 
 
-def _where_all_are_shelved(rows: Sequence[Row], params: Parameters) -> list[int]:
+def _where_all_are_shelved(rows: Sequence[RankedNode], params: Parameters) -> list[int]:
     if params.all_shelved is AllShelved.UNIFORM:
         return [1] * len(rows)
     least = min((_badness(row) for row in rows), default=None)
     return [int(_badness(row) == least) for row in rows]
 
 
-def _badness(row: Row) -> tuple[bool, bool, float, int]:
+def _badness(row: RankedNode) -> tuple[bool, bool, float, int]:
     """Order nodes without a ticket: the slow before the failing, then by how much of it."""
     s = row.standing
     unreliable = s.success_rate <= row.params.success_rate_full

@@ -21,7 +21,7 @@ from oracle.systems.pocket.record_stats import (
 )
 
 
-class Scope:
+class RecordScope:
     """Times and durations are in seconds; `size` is a task's, in the network's own unit.
 
     `records` may be read by anybody and are written here alone.

@@ -11,7 +11,7 @@ from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import FlagSetAt, Parameters
 
 
-class Standing(NamedTuple):
+class NodeStats(NamedTuple):
     """A node as it is ranked. Latencies are in the parameters' unit, 0 where none is known.
 
     `failing`: flagged, or too many errors in a row, and without a success to make up for it.
@@ -51,16 +51,16 @@ def is_failing(record: Record, now: float, params: Parameters) -> bool:
     return record.is_flagged(now) or (limit is not None and record.errors_at(now) > limit)
 
 
-def standing_of(node: Address, record: Record, now: float, params: Parameters) -> Standing:
+def standing_of(node: Address, record: Record, now: float, params: Parameters) -> NodeStats:
     """Return what the node is ranked by."""
     failing = is_failing(record, now, params)
     if not record.has_counts(now):
-        return Standing(node, 0, 1.0, 0.0, 0.0, failing)
+        return NodeStats(node, 0, 1.0, 0.0, 0.0, failing)
     attempts = record.successes + record.failures
     if record.successes == 0:
-        return Standing(node, attempts, float(params.zero_success_rate), 0.0, 0.0, failing)
+        return NodeStats(node, attempts, float(params.zero_success_rate), 0.0, 0.0, failing)
     rate = record.successes / attempts
-    return Standing(
+    return NodeStats(
         node, attempts, rate, record.median, record.weighted, failing=False, p90=record.p90
     )
 
@@ -72,7 +72,7 @@ def clearing(node: Address, record: Record, now: float, params: Parameters) -> l
     return []
 
 
-def setting(standing: Standing, now: float, params: Parameters) -> list[Effect]:
+def setting(standing: NodeStats, now: float, params: Parameters) -> list[Effect]:
     """Return the flag for a node that has only failed, and often enough, if it has none yet."""
     if standing.success_rate > 0 or standing.failing:
         return []
@@ -81,7 +81,7 @@ def setting(standing: Standing, now: float, params: Parameters) -> list[Effect]:
     return [FlagSet(standing.node, now + params.flag_ttl)]
 
 
-def looked_at(standing: Standing, record: Record, now: float, params: Parameters) -> list[Effect]:
+def looked_at(standing: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
     """Return what an evaluation of the node does to its flag (1.3, 1.4)."""
     if params.flag_set_at is not FlagSetAt.EVALUATION:
         return []
@@ -95,7 +95,7 @@ def after_outcome(node: Address, record: Record, now: float, params: Parameters)
     return _changed(standing_of(node, record, now, params), record, now, params)
 
 
-def _changed(standing: Standing, record: Record, now: float, params: Parameters) -> list[Effect]:
+def _changed(standing: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
     if standing.attempts and record.successes:
         return clearing(standing.node, record, now, params)
     return setting(standing, now, params)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Json, Lines
+from oracle.rpc.fanout import Json, PoolView
 from oracle.rpc.understanding import number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
@@ -43,7 +43,7 @@ class Spent:
     l1_fee: int = 0
 
 
-def counts_of(lines: Lines, account: Address) -> list[Count]:
+def counts_of(lines: PoolView, account: Address) -> list[Count]:
     """Ask every endpoint; those that are silent are not in the answer.
 
     Raises:
@@ -74,7 +74,7 @@ def agreed(counts: Sequence[Count], quorum: int) -> Count | None:
 
 
 def spent_nonces(
-    lines: Lines, account: Address, nonces: range, most_blocks: int
+    lines: PoolView, account: Address, nonces: range, most_blocks: int
 ) -> Mapping[int, Spent]:
     """Walk back from the head and return what used these nonces, as far as it is found.
 
@@ -101,7 +101,7 @@ def spent_nonces(
     return {one.nonce: one for one in spent}
 
 
-def _back_from_head(lines: Lines, most_blocks: int) -> Iterator[Json]:
+def _back_from_head(lines: PoolView, most_blocks: int) -> Iterator[Json]:
     answer = lines.ask("eth_blockNumber")
     with understood("the number of the newest block"):
         head = number_of(answer)

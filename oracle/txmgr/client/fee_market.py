@@ -1,9 +1,9 @@
 """Asks every endpoint what the chain takes for gas, and believes none of them alone."""
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Json, Line, Lines, RefusedError
+from oracle.rpc.fanout import CallRefusedError, Json, JsonRpcClient, PoolView
 from oracle.telemetry.fee_metrics import BASE_FEE, FEE_CAP, TIP
-from oracle.txmgr.client.fee_quote import Caps, Market, market, most_likely
+from oracle.txmgr.client.fee_quote import Market, SendLimits, market, most_likely
 
 # How many blocks the tip is taken from, and which of their tips.
 _FEE_BLOCKS, _MEDIAN = 10, 50
@@ -11,7 +11,7 @@ _FEE_BLOCKS, _MEDIAN = 10, 50
 _ABSURD = 10**18
 
 
-def ask_market(lines: Lines, caps: Caps) -> Market:
+def ask_market(lines: PoolView, caps: SendLimits) -> Market:
     """Return base fee and tip of the next block.
 
     Raises:
@@ -33,10 +33,10 @@ def ask_market(lines: Lines, caps: Caps) -> Market:
     return found
 
 
-def _asked(line: Line, least_tip: int) -> Market:
+def _asked(line: JsonRpcClient, least_tip: int) -> Market:
     try:
         history = line.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
-    except RefusedError:
+    except CallRefusedError:
         # Endpoints without it have at least the newest block, and it the base fee.
         block = line.ask("eth_getBlockByNumber", "latest", False)
         history = {"baseFeePerGas": [_field(block, "baseFeePerGas")]}

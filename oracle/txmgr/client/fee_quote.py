@@ -34,7 +34,7 @@ _NOTHING = Fees(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
+class SendLimits:
     """Absolute limits in wei; nothing that we send goes beyond them, whatever it is for.
 
     `cost_per_hour` None: only the day's counts. `least_tip`: what is offered in any case.

@@ -14,7 +14,7 @@ from eth_abi.exceptions import DecodingError
 from eth_utils.abi import function_signature_to_4byte_selector
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Json, Line, Lines, RefusedError, Request, RevertedError
+from oracle.rpc.fanout import CallRefusedError, Json, JsonRpcClient, PoolView, Request, RevertError
 
 
 class L1Fee(StrEnum):
@@ -36,7 +36,7 @@ _MOST_WEI = 10**28
 _PRICES = ("transaction", "byte", "storage")
 
 
-def l1_fee(lines: Lines, kind: L1Fee, calldata: str, gas: int) -> int:
+def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
     """Return what a call of `gas` costs beside it now, rounded up rather than down.
 
     On Arbitrum the estimate of gas holds it already, at the price of that moment: counted once
@@ -55,7 +55,7 @@ def l1_fee(lines: Lines, kind: L1Fee, calldata: str, gas: int) -> int:
     return 0
 
 
-def operator_fee(lines: Lines, kind: L1Fee, gas_used: int) -> int:
+def operator_fee(lines: PoolView, kind: L1Fee, gas_used: int) -> int:
     """Return what the operator of an OP chain takes for gas that was used; elsewhere 0.
 
     By the chain's own contract: its forks do not count alike (Isthmus, Jovian), and receipts hold
@@ -88,7 +88,7 @@ def l1_fee_in(receipt: Mapping[str, Any]) -> int:
     return fee
 
 
-def _of_all(lines: Lines, read: Callable[[Line], int]) -> int:
+def _of_all(lines: PoolView, read: Callable[[JsonRpcClient], int]) -> int:
     """Return the middle one of what the endpoints tell, of two the lower."""
     told: list[int] = []
     silence = TransientError("no endpoint is configured")
@@ -102,23 +102,23 @@ def _of_all(lines: Lines, read: Callable[[Line], int]) -> int:
     return statistics.median_low(told)
 
 
-def _of_op_stack(told: Sequence[Json | RefusedError]) -> int:
+def _of_op_stack(told: Sequence[Json | CallRefusedError]) -> int:
     data, operator = told
-    if isinstance(data, RefusedError):
+    if isinstance(data, CallRefusedError):
         raise data
     return _number(data, GAS_PRICE_ORACLE, "getL1Fee") + _of_operator(operator)
 
 
-def _of_operator(told: Json | RefusedError) -> int:
+def _of_operator(told: Json | CallRefusedError) -> int:
     """Read the operator's fee; a contract of before Isthmus does not know of any."""
-    if isinstance(told, RevertedError):
+    if isinstance(told, RevertError):
         return 0
-    if isinstance(told, RefusedError):
+    if isinstance(told, CallRefusedError):
         raise told
     return 0 if told == "0x" else _number(told, GAS_PRICE_ORACLE, "getOperatorFee")
 
 
-def _per_byte(line: Line) -> int:
+def _per_byte(line: JsonRpcClient) -> int:
     method, given = _call(ARB_GAS_INFO, "getPricesInWei()", b"")
     answer = line.ask(method, *given)
     return _number(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))

@@ -15,9 +15,9 @@ from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines, RefusedError
+from oracle.rpc.fanout import CallRefusedError, JsonRpcClient, PoolView
 from oracle.rpc.understanding import number_of, understood
-from oracle.signing.signature_checks import Signature
+from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import witnesses_of_count
 
 # Whole blocks are large: so many in one batch, and so many in all under the oldest state.
@@ -58,7 +58,7 @@ class Evidence(NamedTuple):
     endpoints: frozenset[str] = frozenset()
 
 
-def use_of(lines: Lines, wanted: Wanted, final: BlockRef) -> Evidence:
+def use_of(lines: PoolView, wanted: Wanted, final: BlockRef) -> Evidence:
     """Look for the transaction that used a nonce by the end of a block.
 
     Asked are those that have this block by its hash: one that lags, or is silent, says nothing.
@@ -78,7 +78,7 @@ def use_of(lines: Lines, wanted: Wanted, final: BlockRef) -> Evidence:
     return Evidence(use, is_agreed, places)
 
 
-def _first(asked: Sequence[Line], wanted: Wanted, final: int) -> Use | None:
+def _first(asked: Sequence[JsonRpcClient], wanted: Wanted, final: int) -> Use | None:
     for line in asked:
         try:
             use = _search(line, wanted, final)
@@ -89,7 +89,7 @@ def _first(asked: Sequence[Line], wanted: Wanted, final: int) -> Use | None:
     return None
 
 
-def _told_again(line: Line, wanted: Wanted, number: int) -> list[Use | None]:
+def _told_again(line: JsonRpcClient, wanted: Wanted, number: int) -> list[Use | None]:
     """Return what an endpoint's own block has of the nonce; empty: it does not answer."""
     try:
         return [_use_in(line, wanted, [number])]
@@ -97,7 +97,7 @@ def _told_again(line: Line, wanted: Wanted, number: int) -> list[Use | None]:
         return []
 
 
-def _search(line: Line, wanted: Wanted, final: int) -> Use | None:
+def _search(line: JsonRpcClient, wanted: Wanted, final: int) -> Use | None:
     """Look into the block where the count rose, and below it where the state ends before that.
 
     Raises:
@@ -113,7 +113,7 @@ def _search(line: Line, wanted: Wanted, final: int) -> Use | None:
     return None
 
 
-def _rise(line: Line, wanted: Wanted, final: int) -> tuple[int, bool]:
+def _rise(line: JsonRpcClient, wanted: Wanted, final: int) -> tuple[int, bool]:
     """Return the lowest block that is known to count the nonce as used.
 
     And whether the block below it is known not to: an endpoint has no old state for ever. First
@@ -136,12 +136,12 @@ def _rise(line: Line, wanted: Wanted, final: int) -> tuple[int, bool]:
     return used, used == 0 or before is False
 
 
-def _counts_it(line: Line, wanted: Wanted, number: int) -> bool | None:
+def _counts_it(line: JsonRpcClient, wanted: Wanted, number: int) -> bool | None:
     """Tell whether the nonce is used by the end of a block; None: that state is gone."""
     try:
         told = line.ask("eth_getTransactionCount", wanted.sender, hex(number))
         return number_of(told) > wanted.nonce
-    except RefusedError as error:
+    except CallRefusedError as error:
         if error.asks_to_wait:
             raise
         return None
@@ -149,7 +149,7 @@ def _counts_it(line: Line, wanted: Wanted, number: int) -> bool | None:
         return None
 
 
-def _use_in(line: Line, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
+def _use_in(line: JsonRpcClient, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
     """Return the transaction of the account with this nonce that one of these blocks shows."""
     blocks = line.ask_all([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
     with understood("whole blocks"):
@@ -192,10 +192,10 @@ def _signed(leaf: bytes) -> tuple[int | None, int, Address | None]:
     if not is_legacy:
         digest = keccak(leaf[:1] + rlp.encode(content))
         chain_id, nonce = (int.from_bytes(part, "big") for part in content[:2])
-        return chain_id, nonce, Signature(r, s, v).account(digest)
+        return chain_id, nonce, EcdsaSignature(r, s, v).account(digest)
     named = v >= _V_OF_CHAIN
     chain = (v - _V_OF_CHAIN) // 2 if named else None
     parity = (v - _V_OF_CHAIN) % 2 if named else v - _PLAIN_V
     ends = [] if chain is None else [chain, 0, 0]
     digest = keccak(rlp.encode([*content, *ends]))
-    return chain, int.from_bytes(content[0], "big"), Signature(r, s, parity).account(digest)
+    return chain, int.from_bytes(content[0], "big"), EcdsaSignature(r, s, parity).account(digest)

@@ -7,9 +7,9 @@ from enum import StrEnum
 from oracle.bindings.contract_errors import Refusal, refusal_of
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Json, Line, Lines, RefusedError, RevertedError
+from oracle.rpc.fanout import CallRefusedError, Json, JsonRpcClient, PoolView, RevertError
 from oracle.txmgr.client.fee_quote import gas_limit, least_gas
-from oracle.txmgr.client.receipts import Call
+from oracle.txmgr.client.receipts import SimulatedCall
 
 # What the contract says to a push whose round is there already, and to calls about a kickout that
 # is proposed, executed or cancelled already.
@@ -18,7 +18,7 @@ _TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "NoKick"})
 _FAR_APART = 2
 
 
-class Outcome(StrEnum):
+class PreflightOutcome(StrEnum):
     OK = "ok"
     REFUSED = "refused"
     # No endpoint answered, or they contradict each other.
@@ -26,16 +26,16 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PreflightResult:
     """What the endpoints say; `gas` is an estimate where the call works, else 0."""
 
-    outcome: Outcome
+    outcome: PreflightOutcome
     gas: int = 0
     refusal: Refusal | None = None
     reason: str = ""
 
 
-def preflight(lines: Lines, sender: Address, to: Address, calldata: str) -> Verdict:
+def preflight(lines: PoolView, sender: Address, to: Address, calldata: str) -> PreflightResult:
     """Ask every endpoint what the call would do now.
 
     It works when every endpoint that answers says so, and is refused when all of them do. Of
@@ -43,10 +43,10 @@ def preflight(lines: Lines, sender: Address, to: Address, calldata: str) -> Verd
     endpoint: a single one that tells an absurd figure keeps no call waiting.
     """
     verdicts = [_ask(line, sender, to, calldata) for line in lines.all]
-    return _settled(lines, Call(sender, to, calldata), verdicts)
+    return _settled(lines, SimulatedCall(sender, to, calldata), verdicts)
 
 
-def is_taken_in_pool(lines: Lines, sender: Address, to: Address, calldata: str) -> bool:
+def is_taken_in_pool(lines: PoolView, sender: Address, to: Address, calldata: str) -> bool:
     """Tell whether another's call does in the next block what this one is to do, as far as known.
 
     So says an endpoint whose pending block holds what is in its pool. One that has no such block,
@@ -56,7 +56,7 @@ def is_taken_in_pool(lines: Lines, sender: Address, to: Address, calldata: str) 
     for line in lines.all:
         try:
             line.ask("eth_call", call, "pending")
-        except RevertedError as error:
+        except RevertError as error:
             if refusal_of(error.output).name in _TAKEN:
                 return True
         except TransientError:
@@ -64,7 +64,7 @@ def is_taken_in_pool(lines: Lines, sender: Address, to: Address, calldata: str) 
     return False
 
 
-def preflight_all(lines: Lines, calls: Sequence[Call]) -> list[Verdict]:
+def preflight_all(lines: PoolView, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
     """Try several calls as `preflight` does each, by one batch for each endpoint.
 
     Each is tried on the newest block as it is: none sees what the others would do.
@@ -76,12 +76,14 @@ def preflight_all(lines: Lines, calls: Sequence[Call]) -> list[Verdict]:
     ]
 
 
-def _settled(lines: Lines, call: Call, verdicts: Sequence[Verdict]) -> Verdict:
+def _settled(
+    lines: PoolView, call: SimulatedCall, verdicts: Sequence[PreflightResult]
+) -> PreflightResult:
     """Make one of what the endpoints say, and ask again where their estimates are far apart."""
     common = _common(verdicts)
-    if common.outcome is not Outcome.OK:
+    if common.outcome is not PreflightOutcome.OK:
         return common
-    for gas in sorted(one.gas for one in verdicts if one.outcome is Outcome.OK):
+    for gas in sorted(one.gas for one in verdicts if one.outcome is PreflightOutcome.OK):
         if gas * _FAR_APART >= common.gas:
             break
         if _is_enough(lines, call, gas):
@@ -89,17 +91,23 @@ def _settled(lines: Lines, call: Call, verdicts: Sequence[Verdict]) -> Verdict:
     return common
 
 
-def _common(verdicts: Sequence[Verdict]) -> Verdict:
-    answered = [verdict for verdict in verdicts if verdict.outcome is not Outcome.UNKNOWN]
+def _common(verdicts: Sequence[PreflightResult]) -> PreflightResult:
+    answered = [verdict for verdict in verdicts if verdict.outcome is not PreflightOutcome.UNKNOWN]
     if not answered:
-        return verdicts[0] if verdicts else Verdict(Outcome.UNKNOWN, reason="no endpoint")
+        return (
+            verdicts[0]
+            if verdicts
+            else PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
+        )
     if len({verdict.outcome for verdict in answered}) > 1:
         reasons = "; ".join(verdict.reason for verdict in answered if verdict.reason)
-        return Verdict(Outcome.UNKNOWN, reason=f"the endpoints disagree: {reasons}")
+        return PreflightResult(
+            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {reasons}"
+        )
     return max(answered, key=lambda verdict: verdict.gas)
 
 
-def _is_enough(lines: Lines, call: Call, gas: int) -> bool:
+def _is_enough(lines: PoolView, call: SimulatedCall, gas: int) -> bool:
     """Tell whether the call works with the limit of such an estimate, wherever it is answered."""
     limit = max(gas_limit(gas), least_gas(call.calldata))
     asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
@@ -107,7 +115,7 @@ def _is_enough(lines: Lines, call: Call, gas: int) -> bool:
     for line in lines.all:
         try:
             line.ask("eth_call", {**asked, "gas": hex(limit)}, "latest")
-        except RefusedError:
+        except CallRefusedError:
             return False
         except TransientError:
             continue
@@ -115,19 +123,21 @@ def _is_enough(lines: Lines, call: Call, gas: int) -> bool:
     return works > 0
 
 
-def _ask(line: Line, sender: Address, to: Address, calldata: str) -> Verdict:
+def _ask(line: JsonRpcClient, sender: Address, to: Address, calldata: str) -> PreflightResult:
     call = {"from": sender, "to": to, "data": calldata, "value": "0x0"}
     try:
         line.ask("eth_call", call, "latest")
         # Of the same block: some endpoints would take what is in their pools for granted.
-        return Verdict(Outcome.OK, gas=int(line.ask("eth_estimateGas", call, "latest"), 16))
-    except RefusedError as error:
+        return PreflightResult(
+            PreflightOutcome.OK, gas=int(line.ask("eth_estimateGas", call, "latest"), 16)
+        )
+    except CallRefusedError as error:
         return _refused(error)
     except (TransientError, TypeError, ValueError) as error:
-        return Verdict(Outcome.UNKNOWN, reason=str(error))
+        return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
 
-def _ask_all(line: Line, calls: Sequence[Call]) -> list[Verdict]:
+def _ask_all(line: JsonRpcClient, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
     given = [
         {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
         for call in calls
@@ -136,24 +146,24 @@ def _ask_all(line: Line, calls: Sequence[Call]) -> list[Verdict]:
         tried = line.ask_each([("eth_call", (call, "latest")) for call in given])
         gas = line.ask_each([("eth_estimateGas", (call,)) for call in given])
     except TransientError as error:
-        return [Verdict(Outcome.UNKNOWN, reason=str(error))] * len(calls)
+        return [PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))] * len(calls)
     return [_verdict(*answers) for answers in zip(tried, gas, strict=True)]
 
 
-def _verdict(tried: Json | RefusedError, gas: Json | RefusedError) -> Verdict:
-    if isinstance(tried, RefusedError):
+def _verdict(tried: Json | CallRefusedError, gas: Json | CallRefusedError) -> PreflightResult:
+    if isinstance(tried, CallRefusedError):
         return _refused(tried)
-    if isinstance(gas, RefusedError):
+    if isinstance(gas, CallRefusedError):
         return _refused(gas)
     try:
-        return Verdict(Outcome.OK, gas=int(gas, 16))
+        return PreflightResult(PreflightOutcome.OK, gas=int(gas, 16))
     except (TypeError, ValueError) as error:
-        return Verdict(Outcome.UNKNOWN, reason=str(error))
+        return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
 
-def _refused(error: RefusedError) -> Verdict:
-    if not isinstance(error, RevertedError):
+def _refused(error: CallRefusedError) -> PreflightResult:
+    if not isinstance(error, RevertError):
         # A rate limit, a method that is off: no word of the contract.
-        return Verdict(Outcome.UNKNOWN, reason=str(error))
+        return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
     refusal = refusal_of(error.output)
-    return Verdict(Outcome.REFUSED, refusal=refusal, reason=str(refusal))
+    return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))

@@ -10,7 +10,7 @@ from typing import Any
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines
+from oracle.rpc.fanout import JsonRpcClient, PoolView
 from oracle.rpc.understanding import number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
@@ -19,7 +19,7 @@ _MOST_COUNTED, _MOST_WEI = 2**63 - 1, 10**28
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReceiptLog:
     """A log of a receipt, as bytes in `0x` hex."""
 
     contract: Address
@@ -42,7 +42,7 @@ class Receipt:
     gas_price: int
     # What the transaction created, where it did.
     contract: Address | None
-    events: tuple[Event, ...] = ()
+    events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
     # Enough endpoints tell these two figures; else they are the lowest of what is told.
     is_priced: bool = False
@@ -70,7 +70,7 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class Sightings:
+class ReceiptQuorum:
     """What the endpoints that answered show of some hashes; `quorum`: how many have to agree."""
 
     views: tuple[_View, ...]
@@ -123,7 +123,7 @@ class Sightings:
         return replace(receipt, gas_price=price, l1_fee=l1_fee, is_priced=bool(sure))
 
 
-def look_for(lines: Lines, hashes: Sequence[Hash]) -> Sightings:
+def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     """Ask every endpoint for the receipts of these hashes.
 
     One in a block that is not the endpoint's own of that height is being reorged: it counts for
@@ -142,7 +142,7 @@ def look_for(lines: Lines, hashes: Sequence[Hash]) -> Sightings:
             silence = error
     if not views and silence is not None:
         raise silence
-    return Sightings(tuple(views), lines.quorum)
+    return ReceiptQuorum(tuple(views), lines.quorum)
 
 
 def place_of(number: int) -> str:
@@ -150,7 +150,7 @@ def place_of(number: int) -> str:
     return str(number)
 
 
-def _view(line: Line, place: str, hashes: Sequence[Hash]) -> _View:
+def _view(line: JsonRpcClient, place: str, hashes: Sequence[Hash]) -> _View:
     answers = line.ask_all([("eth_getTransactionReceipt", (one,)) for one in hashes])
     mined = [_receipt(answer) for answer in answers if answer is not None]
     blocks = (
@@ -177,7 +177,7 @@ def _receipt(answer: dict[str, Any]) -> Receipt:
         gas_price=_figure(answer, "effectiveGasPrice", _MOST_WEI),
         contract=Address(created.lower()) if created else None,
         events=tuple(
-            Event(Address(log["address"].lower()), tuple(log["topics"]), log["data"])
+            ReceiptLog(Address(log["address"].lower()), tuple(log["topics"]), log["data"])
             for log in answer.get("logs", ())
         ),
         l1_fee=l1_fee_in(answer),

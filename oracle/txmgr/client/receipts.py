@@ -8,17 +8,17 @@ from oracle.bindings.contract_errors import Refusal, refusal_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Line, Lines, RevertedError
+from oracle.rpc.fanout import JsonRpcClient, PoolView, RevertError
 from oracle.rpc.understanding import first_that_tells, number_of, understood
-from oracle.txmgr.client.receipt_quorum import Receipt, Sightings, look_for, place_of
+from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for, place_of
 
-__all__ = ["OUT_OF_GAS", "Call", "Receipt", "Sightings", "look_for", "place_of"]
+__all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for", "place_of"]
 
 # The class of a call that was given too little gas.
 OUT_OF_GAS = "out_of_gas"
 
 
-class Call(NamedTuple):
+class SimulatedCall(NamedTuple):
     """A call as it was sent."""
 
     sender: Address
@@ -26,7 +26,7 @@ class Call(NamedTuple):
     calldata: str
 
 
-def receipts_of(lines: Lines, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
+def receipts_of(lines: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
     """Return the receipts that any endpoint has; what none has is not there.
 
     Raises:
@@ -37,35 +37,35 @@ def receipts_of(lines: Lines, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
     return {one: receipt for one, receipt in found.items() if receipt is not None}
 
 
-def nonce_at(lines: Lines, sender: Address, block: str) -> int:
+def nonce_at(lines: PoolView, sender: Address, block: str) -> int:
     """Return how many transactions of the account are mined at a block (`latest`, `0x…`).
 
     Raises:
         TransientError: no endpoint tells.
     """
 
-    def read(line: Line) -> int:
+    def read(line: JsonRpcClient) -> int:
         with understood("the count of an account"):
             return number_of(line.ask("eth_getTransactionCount", sender, block))
 
     return first_that_tells(lines, read)
 
 
-def balance_of(lines: Lines, account: Address) -> int:
+def balance_of(lines: PoolView, account: Address) -> int:
     """Return the account's ether in wei, at the newest block.
 
     Raises:
         TransientError: no endpoint tells.
     """
 
-    def read(line: Line) -> int:
+    def read(line: JsonRpcClient) -> int:
         with understood("a balance"):
             return number_of(line.ask("eth_getBalance", account, "latest"))
 
     return first_that_tells(lines, read)
 
 
-def block_hashes(lines: Lines, numbers: Sequence[int]) -> dict[int, Hash]:
+def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
     """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
     blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
     with understood("blocks"):
@@ -76,7 +76,7 @@ def block_hashes(lines: Lines, numbers: Sequence[int]) -> dict[int, Hash]:
         }
 
 
-def witnesses_of_count(lines: Lines, account: Address, block: BlockRef) -> dict[str, int]:
+def witnesses_of_count(lines: PoolView, account: Address, block: BlockRef) -> dict[str, int]:
     """Return the account's transaction count at the end of a block, by endpoint.
 
     Those that know the block by its hash only: another fork, or a node that lags, says nothing.
@@ -99,7 +99,7 @@ def witnesses_of_count(lines: Lines, account: Address, block: BlockRef) -> dict[
     return found
 
 
-def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
+def is_block_gone(lines: PoolView, number: int, block_hash: Hash) -> bool:
     """Tell whether endpoints show another block at this height, and none shows this one."""
     shown = set()
     for line in lines.all:
@@ -112,7 +112,7 @@ def is_block_gone(lines: Lines, number: int, block_hash: Hash) -> bool:
     return bool(shown) and block_hash not in shown
 
 
-def is_in_block(lines: Lines, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
+def is_in_block(lines: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
     """Tell whether an endpoint shows a block, by (number, hash), that has one of these in it."""
     number, block_hash = block
     for line in lines.all:
@@ -127,7 +127,7 @@ def is_in_block(lines: Lines, block: tuple[int, Hash], hashes: Sequence[Hash]) -
     return False
 
 
-def without_blocks(seen: Sightings, gone: Collection[Hash]) -> Sightings:
+def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum:
     """Return what is shown but for receipts in these blocks, which have left the chain."""
     views = [
         replace(
@@ -136,10 +136,10 @@ def without_blocks(seen: Sightings, gone: Collection[Hash]) -> Sightings:
         )
         for view in seen.views
     ]
-    return Sightings(tuple(views), seen.quorum)
+    return ReceiptQuorum(tuple(views), seen.quorum)
 
 
-def why_reverted(lines: Lines, receipt: Receipt, call: Call, gas_limit: int) -> str:
+def why_reverted(lines: PoolView, receipt: Receipt, call: SimulatedCall, gas_limit: int) -> str:
     """Say why a mined call failed, after asking again on the block before, and then on its own.
 
     A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
@@ -158,7 +158,7 @@ def why_reverted(lines: Lines, receipt: Receipt, call: Call, gas_limit: int) -> 
     return guess
 
 
-def refusal_at(lines: Lines, call: Call, block: int) -> Refusal | None:
+def refusal_at(lines: PoolView, call: SimulatedCall, block: int) -> Refusal | None:
     """Return what the contract says to a call at the end of a block; None: it works there.
 
     Raises:
@@ -167,6 +167,6 @@ def refusal_at(lines: Lines, call: Call, block: int) -> Refusal | None:
     asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
     try:
         lines.ask("eth_call", asked, hex(block))
-    except RevertedError as error:
+    except RevertError as error:
         return refusal_of(error.output)
     return None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Answer(StrEnum):
+class SendOutcome(StrEnum):
     """What an endpoint made of the bytes. Whatever it says, the hash is watched."""
 
     SENT = "sent"
@@ -29,9 +29,9 @@ class Answer(StrEnum):
 
 
 # Parts of what clients say, in lower case, the particular ones first.
-_WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
+_WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
     (
-        Answer.ALREADY,
+        SendOutcome.ALREADY,
         (
             r"already ?known", r"known transaction", r"already imported", r"already[ _]exists",
             r"already added", r"existing tx with same hash", r"ownnoncealreadyused",
@@ -39,7 +39,7 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Answer.UNDERPRICED_REPLACEMENT,
+        SendOutcome.UNDERPRICED_REPLACEMENT,
         (
             r"replacement (?:transaction )?underpriced", r"feetoolowtocompete",
             r"replacement fee too low", r"to replace existing transaction",
@@ -48,41 +48,41 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Answer.NONCE_TOO_LOW,
+        SendOutcome.NONCE_TOO_LOW,
         (
             r"nonce (?:is )?too low", r"nonce already used", r"oldnonce",
             r"invalid nonce; got less", r"invalid transaction nonce",
         ),
     ),
     (
-        Answer.NONCE_TOO_HIGH,
+        SendOutcome.NONCE_TOO_HIGH,
         (
             r"nonce (?:is )?too (?:high|distant|far)", r"nonce ?gap", r"gapped",
             r"noncetoofarinfuture",
         ),
     ),
     (
-        Answer.CAP,
+        SendOutcome.CAP,
         (
             r"exceeds the configured cap", r"transaction fee cap exceeded",
         ),
     ),
     (
-        Answer.FUNDS,
+        SendOutcome.FUNDS,
         (
             r"insufficient ?(?:funds|balance)", r"enough (?:funds|balance)",
             r"would cause overdraft", r"upfront cost exceeds",
         ),
     ),
     (
-        Answer.MALFORMED,
+        SendOutcome.MALFORMED,
         (
             r"max ?priority ?fee ?per ?gas (?:is )?(?:higher than|exceeds|greater)",
             r"higher than 2\^", r"nonce has max value",
         ),
     ),
     (
-        Answer.UNDERPRICED,
+        SendOutcome.UNDERPRICED,
         (
             r"underpriced", r"(?:tip|fee|gas ?price) (?:is )?too low", r"feetoolow",
             r"less than (?:the )?block bas",
@@ -92,7 +92,7 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Answer.INTRINSIC,
+        SendOutcome.INTRINSIC,
         (
             r"intrinsic ?gas", r"(?:block|current|transaction) gas limit", r"gaslimitexceeded",
             r"floor data gas", r"gas floor", r"gas (?:is |limit )?too (?:low|high)",
@@ -101,7 +101,7 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Answer.POOL,
+        SendOutcome.POOL,
         (
             r"pool (?:is )?full", r"l2full", r"queue ?full", r"account limit exceeded",
             r"too many (?:pending )?trans", r"dropped due to limit", r"spammer",
@@ -110,7 +110,7 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Answer.CHAIN,
+        SendOutcome.CHAIN,
         (
             r"(?:invalid|wrong|incorrect|mismatch\w*) chain ?id",
             r"chain ?id (?:\w+ )?(?:not supp|mism|is )", r"wrong sender", r"invalid sender",
@@ -118,7 +118,7 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Answer.MALFORMED,
+        SendOutcome.MALFORMED,
         (
             r"invalid signature", r"oversized data", r"type not supported",
             r"(?:unsupported|invalid) transaction t", r"rlp", r"too big", r"maxtxsizeexceeded",
@@ -130,7 +130,7 @@ _WORDS: tuple[tuple[Answer, tuple[str, ...]], ...] = (
     ),
     (
         # Also of nodes that mine at once and tell how it went: it was taken.
-        Answer.AMBIGUOUS,
+        SendOutcome.AMBIGUOUS,
         (
             r"time[d ]? ?out", r"too many requests", r"rate.?limit", r"deadline exceeded",
             r"reverted", r"vm exception", r"temporarily", r"sync", r"try again",
@@ -142,28 +142,28 @@ _PATTERNS = tuple((answer, re.compile("|".join(words), re.IGNORECASE)) for answe
 # How Ganache says it, too low or too high.
 _NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
 # Where the words say nothing: the codes that mean one thing only.
-_CODES: Mapping[int, Answer] = {
-    429: Answer.AMBIGUOUS,
-    -32006: Answer.NONCE_TOO_HIGH,
-    -32009: Answer.UNDERPRICED,
-    -32601: Answer.POOL,
-    -32603: Answer.AMBIGUOUS,
-    -38010: Answer.NONCE_TOO_LOW,
-    -38011: Answer.NONCE_TOO_HIGH,
-    -38012: Answer.UNDERPRICED,
-    -38013: Answer.INTRINSIC,
-    -38014: Answer.FUNDS,
-    -38015: Answer.INTRINSIC,
+_CODES: Mapping[int, SendOutcome] = {
+    429: SendOutcome.AMBIGUOUS,
+    -32006: SendOutcome.NONCE_TOO_HIGH,
+    -32009: SendOutcome.UNDERPRICED,
+    -32601: SendOutcome.POOL,
+    -32603: SendOutcome.AMBIGUOUS,
+    -38010: SendOutcome.NONCE_TOO_LOW,
+    -38011: SendOutcome.NONCE_TOO_HIGH,
+    -38012: SendOutcome.UNDERPRICED,
+    -38013: SendOutcome.INTRINSIC,
+    -38014: SendOutcome.FUNDS,
+    -38015: SendOutcome.INTRINSIC,
 }
 
 
-def answer_of(message: str, code: int = 0) -> Answer:
+def answer_of(message: str, code: int = 0) -> SendOutcome:
     """Classify what an endpoint said, by its words first and by JSON-RPC's code last."""
     nonces = _NONCES.search(message)
     if nonces is not None:
         is_low = int(nonces[2]) < int(nonces[1])
-        return Answer.NONCE_TOO_LOW if is_low else Answer.NONCE_TOO_HIGH
+        return SendOutcome.NONCE_TOO_LOW if is_low else SendOutcome.NONCE_TOO_HIGH
     for answer, pattern in _PATTERNS:
         if pattern.search(message):
             return answer
-    return _CODES.get(code, Answer.UNKNOWN)
+    return _CODES.get(code, SendOutcome.UNKNOWN)

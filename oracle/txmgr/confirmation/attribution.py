@@ -8,12 +8,19 @@ from collections.abc import Collection, Sequence
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Account, Attempt, Intent, IntentKind, IntentState, Slot
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import (
+    Account,
+    Attempt,
+    Intent,
+    IntentKind,
+    IntentState,
+    NonceSlot,
+)
 from oracle.txmgr.client.nonce_uses import Evidence, Wanted, use_of
-from oracle.txmgr.client.receipts import Sightings
+from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.confirmation.finalizer import note_foreign
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 # The class of a call whose nonce is used, while no endpoint shows a receipt.
 NO_RECEIPT = "no_receipt"
@@ -22,8 +29,12 @@ _BLOCKS_UNDER_OPENING = 64
 
 
 def attribute(
-    desk: Desk, slot: Slot, attempts: Sequence[Attempt], seen: Sightings, heads: Heads
-) -> Step | None:
+    desk: TxContext,
+    slot: NonceSlot,
+    attempts: Sequence[Attempt],
+    seen: ReceiptQuorum,
+    heads: Heads,
+) -> StepResult | None:
     """Write down whose transaction used a nonce, where no receipt of ours is shown.
 
     None: that is not known, and nothing new is known of it.
@@ -46,26 +57,26 @@ def attribute(
     return _wait(desk, slot, _by_whom(found, ours))
 
 
-def note_hidden(desk: Desk, slot: Slot) -> Step | None:
+def note_hidden(desk: TxContext, slot: NonceSlot) -> StepResult | None:
     """Say that the receipt of a mined nonce is shown no more; None: that is said already."""
     return _wait(desk, slot, f"by ours: it was mined in block {slot.block_number}")
 
 
-def why_unproven(desk: Desk) -> str | None:
+def why_unproven(desk: TxContext) -> str | None:
     """Return which nonce is used while no receipt of ours is shown; None: there is none."""
     with desk.store.reading() as unit:
         told = without_receipt(unit, desk.account)
     return f"{desk.account.address}: {told[0].error_text}" if told else None
 
 
-def without_receipt(unit: Unit, account: Account) -> list[Intent]:
+def without_receipt(unit: UnitOfWork, account: Account) -> list[Intent]:
     """Return the calls whose nonce is used, while no endpoint shows a receipt."""
     states = [IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED]
     sent = unit.outbox.intents.in_states(account, states)
     return [one for one in sent if one.error_class == NO_RECEIPT]
 
 
-def _stored(unit: Unit, slot: Slot, attempts: Sequence[Attempt]) -> set[Hash]:
+def _stored(unit: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
     """Return every hash that we hold of this nonce: what was signed for it, or adopted."""
     adopted = [
         one.error_text.split()[0]
@@ -76,7 +87,7 @@ def _stored(unit: Unit, slot: Slot, attempts: Sequence[Attempt]) -> set[Hash]:
 
 
 def _logged(
-    unit: Unit, slot: Slot, attempts: Sequence[Attempt], ours: Collection[Hash]
+    unit: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], ours: Collection[Hash]
 ) -> int | None:
     """Return the block in which our own raw logs have a transaction of ours; None: in none."""
     sent = [one.first_sent_block for one in attempts if one.first_sent_block is not None]
@@ -95,11 +106,11 @@ def _by_whom(found: Evidence, ours: Collection[Hash]) -> str:
     return f"by {use.hash} of block {use.block_number}, as too few endpoints show"
 
 
-def _wait(desk: Desk, slot: Slot, by_whom: str) -> Step | None:
+def _wait(desk: TxContext, slot: NonceSlot, by_whom: str) -> StepResult | None:
     """Say why it waits, where people look for that; None: that is said already."""
     text = f"nonce {slot.nonce} is used {by_whom}; no endpoint shows a receipt of ours"
     with desk.writing() as unit:
         intent = unit.outbox.intents.named(slot.intent_id)
         if intent is None or not unit.outbox.intents.note(intent, (NO_RECEIPT, text), desk.stamp):
             return None
-    return Step(f"{intent.wish.kind} without a receipt", intent.id, text)
+    return StepResult(f"{intent.wish.kind} without a receipt", intent.id, text)

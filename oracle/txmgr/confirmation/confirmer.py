@@ -10,24 +10,24 @@ from functools import cached_property
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
-from oracle.store.outbox.records import Attempt, Slot, SlotState
+from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
 from oracle.telemetry.send_metrics import UNDECIDED, WITHOUT_RECEIPT
 from oracle.txmgr.broadcaster import send_attempt
 from oracle.txmgr.budget import role
 from oracle.txmgr.client.receipts import (
     Receipt,
-    Sightings,
+    ReceiptQuorum,
     block_hashes,
     is_block_gone,
     is_in_block,
     look_for,
     nonce_at,
 )
-from oracle.txmgr.client.send_raw import Answer
+from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.attribution import attribute, note_hidden
 from oracle.txmgr.confirmation.finalizer import note_mined, note_taken_back, settle
 from oracle.txmgr.confirmation.unconfirmed import receipt_that_stands
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
@@ -36,11 +36,11 @@ _REPEAT_BLOCKS = 2
 _REFUSED = frozenset(
     answer.value
     for answer in (
-        Answer.UNDERPRICED,
-        Answer.UNDERPRICED_REPLACEMENT,
-        Answer.FUNDS,
-        Answer.CAP,
-        Answer.INTRINSIC,
+        SendOutcome.UNDERPRICED,
+        SendOutcome.UNDERPRICED_REPLACEMENT,
+        SendOutcome.FUNDS,
+        SendOutcome.CAP,
+        SendOutcome.INTRINSIC,
     )
 )
 
@@ -48,10 +48,10 @@ _REFUSED = frozenset(
 # they would become more and more.
 DECIDED_AT_ONCE = 64
 
-_Watched = tuple[Slot, list[Attempt]]
+_Watched = tuple[NonceSlot, list[Attempt]]
 
 
-def confirm_next(desk: Desk, heads: Heads) -> Step | None:
+def confirm_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Take note of the next thing that happened to an open nonce; None: nothing did.
 
     Lower nonces come first, so that what fell out of a pool goes back in their order.
@@ -74,7 +74,7 @@ def confirm_next(desk: Desk, heads: Heads) -> Step | None:
     return None
 
 
-def confirm_all(desk: Desk, heads: Heads) -> Step | None:
+def confirm_all(desk: TxContext, heads: Heads) -> StepResult | None:
     """Take note of everything that happened to open nonces; None: nothing did.
 
     For whoever sends by the dozen. A receipt that is known and not final is not asked for again
@@ -92,7 +92,7 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
     with desk.store.reading() as unit:
         watched = unit.outbox.slots.with_attempts(chosen)
     watch = _Pass(desk, heads, watched)
-    done: list[Step] = []
+    done: list[StepResult] = []
     for slot, attempts in watched:
         if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
             step = watch.look_at(slot, attempts)
@@ -102,14 +102,14 @@ def confirm_all(desk: Desk, heads: Heads) -> Step | None:
         return done[0] if done else None
     kinds = [step.did for step in done]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return Step("confirmed", done[0].intent, counted)
+    return StepResult("confirmed", done[0].intent, counted)
 
 
 @dataclass
 class _Pass:
     """One look at the open nonces of a desk, and what the endpoints show of them."""
 
-    desk: Desk
+    desk: TxContext
     heads: Heads
     watched: Sequence[_Watched]
     # Nonces that would be decided, if enough endpoints agreed.
@@ -118,11 +118,11 @@ class _Pass:
     without_receipt: int = field(default=0, init=False)
 
     @cached_property
-    def seen(self) -> Sightings:
+    def seen(self) -> ReceiptQuorum:
         """What the endpoints show of every attempt, in one batch for each."""
         hashes = [one.signed.tx_hash for _, attempts in self.watched for one in attempts]
         lines = self.desk.publisher.lines
-        return look_for(lines, hashes) if hashes else Sightings((), lines.quorum)
+        return look_for(lines, hashes) if hashes else ReceiptQuorum((), lines.quorum)
 
     @cached_property
     def used(self) -> int:
@@ -135,13 +135,13 @@ class _Pass:
         UNDECIDED.labels(role(self.desk)).set(self.undecided + left_out)
         WITHOUT_RECEIPT.labels(role(self.desk)).set(self.without_receipt)
 
-    def may_wait(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
+    def may_wait(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
-        if slot.state is SlotState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
+        if slot.state is NonceState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
             return False
         return self._due(attempts) is None
 
-    def look_at(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+    def look_at(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Write down what happened to one nonce, or send it again; None: neither."""
         receipt = receipt_that_stands(self.desk, self.seen, _hashes(attempts), slot.block_hash)
         if receipt is None:
@@ -156,9 +156,9 @@ class _Pass:
             return None
         return settle(self.desk, slot, won, receipt)
 
-    def _missing(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+    def _missing(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
-        if slot.state is SlotState.MINED:
+        if slot.state is NonceState.MINED:
             return self._hidden(slot, attempts)
         if self.used > slot.nonce:
             step = attribute(self.desk, slot, attempts, self.seen, self.heads)
@@ -166,12 +166,12 @@ class _Pass:
                 return step
             self.undecided += 1
             self.without_receipt += 1
-        due = self._due(attempts) if slot.state is SlotState.LIVE else None
+        due = self._due(attempts) if slot.state is NonceState.LIVE else None
         if due is None or self.desk.is_stopped():
             return None
         return send_attempt(self.desk, slot, due, self.heads)
 
-    def _hidden(self, slot: Slot, attempts: list[Attempt]) -> Step | None:
+    def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
         if self._is_gone(slot, attempts):
             return note_taken_back(self.desk, slot)
@@ -198,7 +198,7 @@ class _Pass:
         sent_at = attempt.last_sent_block
         return sent_at is not None and abs(self.heads.latest.number - sent_at) >= _REPEAT_BLOCKS
 
-    def _is_gone(self, slot: Slot, attempts: Sequence[Attempt]) -> bool:
+    def _is_gone(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether a receipt is really gone: silence, or a node that lags, takes none away.
 
         Nor do endpoints that show none, while the block is the chain's and has the transaction.
@@ -212,9 +212,9 @@ class _Pass:
         return is_block_gone(self.desk.lines(), number, block_hash)
 
 
-def _is_known(slot: Slot, won: Attempt, receipt: Receipt) -> bool:
+def _is_known(slot: NonceSlot, won: Attempt, receipt: Receipt) -> bool:
     return (slot.state, slot.won_attempt, slot.block_hash, slot.succeeded) == (
-        SlotState.MINED,
+        NonceState.MINED,
         won.id,
         receipt.block_hash,
         receipt.succeeded,
@@ -225,7 +225,9 @@ def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
     return [one.signed.tx_hash for one in attempts]
 
 
-def _chosen(desk: Desk, slots: Sequence[Slot], heads: Heads) -> tuple[list[Slot], int]:
+def _chosen(
+    desk: TxContext, slots: Sequence[NonceSlot], heads: Heads
+) -> tuple[list[NonceSlot], int]:
     """Return whose receipts to ask for now, by nonce, and how many wait for their turn.
 
     All that are not to be decided yet; of the others the lowest, and some more by turns: one that
@@ -246,7 +248,7 @@ def _chosen(desk: Desk, slots: Sequence[Slot], heads: Heads) -> tuple[list[Slot]
     return [one for one in slots if one.nonce not in waiting], len(waiting)
 
 
-def _still_there(desk: Desk, slots: list[Slot], heads: Heads) -> list[Slot]:
+def _still_there(desk: TxContext, slots: list[NonceSlot], heads: Heads) -> list[NonceSlot]:
     """Return the mined slots whose block is still the chain's, and not final."""
     young = [
         one

@@ -4,13 +4,21 @@ import structlog
 
 from oracle.bindings.expected_events import missing_effect
 from oracle.errors import FatalError
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Attempt, Intent, IntentState, Mined, Paid, PauseKind, Slot
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import (
+    Attempt,
+    Intent,
+    IntentState,
+    Mined,
+    NonceSlot,
+    Paid,
+    PauseKind,
+)
 from oracle.telemetry.send_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import paid
 from oracle.txmgr.client.nonce_uses import Use
-from oracle.txmgr.client.receipts import Call, Receipt, why_reverted
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.client.receipts import Receipt, SimulatedCall, why_reverted
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS, close_report
 
 # What a person does about a transaction of our key that is not ours.
@@ -26,7 +34,7 @@ def words_of(use: Use) -> str:
     return f"{use.hash} (block {use.block_number}, {target})"
 
 
-def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
+def note_mined(desk: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
     """Note a receipt, or another one after a reorg: not final yet."""
     cost = paid(desk, slot, won, receipt)
     mined = Mined(
@@ -40,18 +48,18 @@ def note_mined(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
     with desk.writing() as unit:
         unit.outbox.slots.mined(slot, won, mined, desk.stamp)
     outcome = "worked" if receipt.succeeded else "failed"
-    return Step("mined", won.intent_id, f"block {receipt.block_number}, {outcome}")
+    return StepResult("mined", won.intent_id, f"block {receipt.block_number}, {outcome}")
 
 
-def note_taken_back(desk: Desk, slot: Slot) -> Step:
+def note_taken_back(desk: TxContext, slot: NonceSlot) -> StepResult:
     """Note that a reorg took the receipt away."""
     with desk.writing() as unit:
         unit.outbox.slots.unmined(slot, desk.stamp)
     TAKEN_BACK.inc()
-    return Step("reorged", slot.intent_id, f"was in block {slot.block_number}")
+    return StepResult("reorged", slot.intent_id, f"was in block {slot.block_number}")
 
 
-def settle(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
+def settle(desk: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
     """Close a nonce by the receipt that the endpoints agree on, in a final block.
 
     Status 1 without the event that the call was sent for is no success: it is held.
@@ -60,7 +68,7 @@ def settle(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
     wish = intent.wish
     cost = paid(desk, slot, won, receipt) if receipt.is_priced else None
     if not receipt.succeeded:
-        call = Call(wish.account.address, wish.contract, wish.calldata)
+        call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
         limit = won.signed.gas_limit
         why = why_reverted(desk.publisher.lines, receipt, call, limit)
         return _closed(desk, slot, cost, why)
@@ -70,7 +78,7 @@ def settle(desk: Desk, slot: Slot, won: Attempt, receipt: Receipt) -> Step:
     return _held(desk, slot, cost, f"{receipt.hash} succeeded without our {missing}")
 
 
-def note_foreign(desk: Desk, slot: Slot, use: Use) -> Step:
+def note_foreign(desk: TxContext, slot: NonceSlot, use: Use) -> StepResult:
     """Note that somebody else's transaction used the nonce: its sender rests."""
     reason = _told_of(desk, slot, use)
     with desk.writing() as unit:
@@ -91,38 +99,40 @@ def note_foreign(desk: Desk, slot: Slot, use: Use) -> Step:
         block=use.block_number,
         to=use.to,
     )
-    return Step("foreign", slot.intent_id, reason)
+    return StepResult("foreign", slot.intent_id, reason)
 
 
-def _told_of(desk: Desk, slot: Slot, use: Use) -> str:
+def _told_of(desk: TxContext, slot: NonceSlot, use: Use) -> str:
     return (
         f"nonce {slot.nonce} was used by {words_of(use)}, which {desk.account.address} signed and "
         f"this database did not: {TWO_WAYS_OUT}"
     )
 
 
-def _intent(desk: Desk, slot: Slot) -> Intent:
+def _intent(desk: TxContext, slot: NonceSlot) -> Intent:
     with desk.store.reading() as unit:
         return _named(unit, slot)
 
 
-def _named(unit: Unit, slot: Slot) -> Intent:
+def _named(unit: UnitOfWork, slot: NonceSlot) -> Intent:
     intent = unit.outbox.intents.named(slot.intent_id)
     if intent is None:
         raise FatalError(f"outbox intent {slot.intent_id} is missing")
     return intent
 
 
-def _closed(desk: Desk, slot: Slot, cost: Paid | None, reason: str | None = None) -> Step:
+def _closed(
+    desk: TxContext, slot: NonceSlot, cost: Paid | None, reason: str | None = None
+) -> StepResult:
     with desk.writing() as unit:
         intent = _named(unit, slot)
         unit.outbox.slots.settle(slot, desk.stamp, reason, cost)
         close_report(unit, intent, reason)
     did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
-    return Step(did, intent.id, reason or f"block {slot.block_number}")
+    return StepResult(did, intent.id, reason or f"block {slot.block_number}")
 
 
-def _held(desk: Desk, slot: Slot, cost: Paid | None, missing: str) -> Step:
+def _held(desk: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) -> StepResult:
     reason = f"{WITHOUT_EFFECT_CLASS}({missing})"
     with desk.writing() as unit:
         unit.outbox.slots.settle(slot, desk.stamp, paid=cost)
@@ -135,4 +145,4 @@ def _held(desk: Desk, slot: Slot, cost: Paid | None, missing: str) -> Step:
         close_report(unit, intent, reason)
     WITHOUT_EFFECT.inc()
     structlog.get_logger().error("sent_without_effect", intent=intent.id, missing=missing)
-    return Step(f"{intent.wish.kind} held", intent.id, reason)
+    return StepResult(f"{intent.wish.kind} held", intent.id, reason)

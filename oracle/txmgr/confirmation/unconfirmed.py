@@ -5,23 +5,23 @@ from dataclasses import dataclass
 
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.store.outbox.records import Attempt, Intent, Slot
+from oracle.store.outbox.records import Attempt, Intent, NonceSlot
 from oracle.txmgr.client.chain_nonces import counts_of
 from oracle.txmgr.client.receipts import (
     Receipt,
-    Sightings,
+    ReceiptQuorum,
     is_block_gone,
     look_for,
     without_blocks,
 )
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UnconfirmedNonce:
     """A nonce without a receipt, what it serves, and what was signed for it, oldest first."""
 
-    slot: Slot
+    slot: NonceSlot
     intent: Intent
     attempts: Sequence[Attempt]
 
@@ -35,7 +35,7 @@ class Waiting:
         return self.newest.first_sent_block or 0
 
 
-def is_mined(desk: Desk, waiting: Waiting) -> bool:
+def is_mined(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
     """Tell whether an endpoint has any of its bytes in a block, or enough count it as used.
 
     Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
@@ -53,7 +53,7 @@ def is_mined(desk: Desk, waiting: Waiting) -> bool:
 
 
 def receipt_that_stands(
-    desk: Desk, seen: Sightings, hashes: Sequence[Hash], known: Hash | None = None
+    desk: TxContext, seen: ReceiptQuorum, hashes: Sequence[Hash], known: Hash | None = None
 ) -> Receipt | None:
     """Return the receipt that the endpoints show, the one in the `known` block before others.
 
@@ -71,7 +71,7 @@ def receipt_that_stands(
         gone.add(receipt.block_hash)
 
 
-def refuse_mined(desk: Desk, waiting: Waiting) -> None:
+def refuse_mined(desk: TxContext, waiting: UnconfirmedNonce) -> None:
     """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
 
     Raises:

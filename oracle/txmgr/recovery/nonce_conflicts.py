@@ -12,7 +12,7 @@ from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.send_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
 from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, words_of
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.recovery.nonce_sync import CountedAheadError, reconcile
 from oracle.txmgr.recovery.rebuild_from_chain import rest_signer, signing_of
 
@@ -21,7 +21,7 @@ _OURS = "this database gave out only those below"
 _BEFORE = "; it rested before, "
 
 
-def compare_at_start(desk: Desk) -> Step | None:
+def compare_at_start(desk: TxContext) -> StepResult | None:
     """As `reconcile`, at the start of a daemon: one whose sender rests already for it may start.
 
     Its signer rests as after `outbox adopt`: an old copy may hold that pause as well.
@@ -43,7 +43,7 @@ def compare_at_start(desk: Desk) -> Step | None:
         return None
 
 
-def compare_again(desk: Desk) -> Step | None:
+def compare_again(desk: TxContext) -> StepResult | None:
     """As `reconcile`, in a daemon that runs: the sender rests where the chain has overtaken it.
 
     Raises:
@@ -64,7 +64,7 @@ def compare_again(desk: Desk) -> Step | None:
         return _rest(desk, ahead, use)
 
 
-def _first_beyond(desk: Desk, ahead: CountedAheadError) -> Use | None:
+def _first_beyond(desk: TxContext, ahead: CountedAheadError) -> Use | None:
     """Return the transaction that used the first nonce beyond ours; None: it is not agreed on.
 
     A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
@@ -75,7 +75,7 @@ def _first_beyond(desk: Desk, ahead: CountedAheadError) -> Use | None:
     return found.use if found.is_agreed else None
 
 
-def _counted(desk: Desk, ahead: CountedAheadError) -> str:
+def _counted(desk: TxContext, ahead: CountedAheadError) -> str:
     address = desk.account.address
     return f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}"
 
@@ -84,7 +84,7 @@ def _is_told(pause: Pause | None, counted: str) -> bool:
     return pause is not None and pause.reason.startswith(counted)
 
 
-def _rest(desk: Desk, ahead: CountedAheadError, use: Use) -> Step:
+def _rest(desk: TxContext, ahead: CountedAheadError, use: Use) -> StepResult:
     """Pause the sender."""
     address, counted = desk.account.address, _counted(desk, ahead)
     reason = (
@@ -108,7 +108,7 @@ def _rest(desk: Desk, ahead: CountedAheadError, use: Use) -> Step:
         transaction=use.hash,
         act=f"find out who uses the key; `outbox adopt --from-chain`, `outbox release {address}`",
     )
-    return Step("paused", None, reason)
+    return StepResult("paused", None, reason)
 
 
 def _before(earlier: Pause | None) -> str:
@@ -121,6 +121,6 @@ def _before(earlier: Pause | None) -> str:
     return f"{_BEFORE}{earlier.kind.value}: {earlier.reason}"
 
 
-def _pause_of(desk: Desk) -> Pause | None:
+def _pause_of(desk: TxContext) -> Pause | None:
     with desk.store.reading() as unit:
         return unit.outbox.senders.paused_because(desk.account)

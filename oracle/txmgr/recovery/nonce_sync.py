@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.fanout import Lines
+from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 from oracle.txmgr.client.chain_nonces import Count, counts_of
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.context import StepResult, TxContext
 
 _ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
 # So many missing nonces are named; the rest is counted.
@@ -30,7 +30,7 @@ class CountedAheadError(InputError):
         self.most, self.known = most, known
 
 
-def reconcile(desk: Desk) -> Step | None:
+def reconcile(desk: TxContext) -> StepResult | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
     Everything else heals by itself: what has a nonce and no bytes is signed, what has bytes is
@@ -60,11 +60,11 @@ def reconcile(desk: Desk) -> Step | None:
         return _enroll(desk, counts)
     _check_holes(desk, counts)
     if unfinished:
-        return Step("reconciled", None, f"{unfinished} transactions are under way")
+        return StepResult("reconciled", None, f"{unfinished} transactions are under way")
     return None
 
 
-def why_refused(store: Store, lines: Lines, account: Account) -> str | None:
+def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
     """Say why a start would refuse a sender that this database knows; only reads.
 
     None: it would not, or too few endpoints tell.
@@ -84,7 +84,7 @@ def why_refused(store: Store, lines: Lines, account: Account) -> str | None:
     return str(CountedAheadError(account.address, max(ahead), known))
 
 
-def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None:
+def _check_ahead(desk: TxContext, counts: Sequence[Count], known: int | None) -> None:
     """Refuse a chain that has seen more of the account than this database gave out."""
     # What only waits in the pool matters to a database that knows nothing of it.
     seen = [(one.endpoint, one.pending if known is None else one.mined) for one in counts]
@@ -107,7 +107,7 @@ def _check_ahead(desk: Desk, counts: Sequence[Count], known: int | None) -> None
     raise CountedAheadError(address, most, known)
 
 
-def _check_holes(desk: Desk, counts: Sequence[Count]) -> None:
+def _check_holes(desk: TxContext, counts: Sequence[Count]) -> None:
     """Say that what was adopted while it waited is in no pool any more: all behind it is stuck."""
     with desk.store.reading() as unit:
         holes = unit.outbox.holes.of(desk.account, max(one.pending for one in counts))
@@ -118,7 +118,7 @@ def _check_holes(desk: Desk, counts: Sequence[Count]) -> None:
         )
 
 
-def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
+def _enroll(desk: TxContext, counts: Sequence[Count]) -> StepResult:
     quorum = desk.publisher.lines.quorum
     if len(counts) < quorum:
         raise TransientError(
@@ -127,7 +127,7 @@ def _enroll(desk: Desk, counts: Sequence[Count]) -> Step:
         )
     with desk.writing() as unit:
         unit.outbox.senders.enroll(desk.account, 0, desk.stamp)
-    return Step("enrolled", None, f"{desk.account.address} at nonce 0")
+    return StepResult("enrolled", None, f"{desk.account.address} at nonce 0")
 
 
 def _of_gap(address: Address, missing: Sequence[int]) -> str:

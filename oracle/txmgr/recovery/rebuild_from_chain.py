@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.store.database import Unit
-from oracle.store.outbox.records import Account, IntentKind, Mined, Stamp, Wish
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Account, CallRequest, IntentKind, Mined, Stamp
 from oracle.txmgr.client.chain_nonces import Count, Spent, agreed, counts_of, spent_nonces
-from oracle.txmgr.context import Desk
+from oracle.txmgr.context import TxContext
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class SignerHistory:
     """The contract, and until when (chain time) the signer is to keep quiet; None: no signer."""
 
     round: int
@@ -25,7 +25,7 @@ class Signing:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class RecoveryFindings:
     """What adopting would write; `known` None: the database does not know the account.
 
     `nonces` get a slot each, `spent` tells what used them where the blocks do. `overtaken` are
@@ -43,7 +43,7 @@ class Findings:
     dropped: Sequence[int]
     spent: Mapping[int, Spent]
     # None: the account does not serve the oracle contract, or no signature can have been lost.
-    signing: Signing | None
+    signing: SignerHistory | None
 
     @property
     def is_nothing(self) -> bool:
@@ -51,7 +51,7 @@ class Findings:
         return not self.nonces and not self.overtaken and not self.dropped
 
 
-def look(desk: Desk, most_blocks: int) -> Findings:
+def look(desk: TxContext, most_blocks: int) -> RecoveryFindings:
     """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
 
     Raises:
@@ -78,7 +78,7 @@ def look(desk: Desk, most_blocks: int) -> Findings:
         nonce for nonce, ours in open_slots if nonce in spent and spent[nonce].hash not in ours
     ]
     overtaken += [nonce for nonce in lost if nonce in spent]
-    return Findings(
+    return RecoveryFindings(
         account=account,
         known=known,
         mined=count.mined,
@@ -91,7 +91,7 @@ def look(desk: Desk, most_blocks: int) -> Findings:
     )
 
 
-def adopt(desk: Desk, found: Findings, actor: str) -> None:
+def adopt(desk: TxContext, found: RecoveryFindings, actor: str) -> None:
     """Write it down, in one commit: final slots, the next nonce, and how long the signer rests.
 
     A nonce that no pool has any more is given to a no-op, which the daemon sends: what stands
@@ -119,13 +119,13 @@ def adopt(desk: Desk, found: Findings, actor: str) -> None:
             _keep_quiet(unit, desk, found.signing, stamp)
 
 
-def rest_signer(desk: Desk, signing: Signing, actor: str | None) -> None:
+def rest_signer(desk: TxContext, signing: SignerHistory, actor: str | None) -> None:
     """Do what is to be done for a signer alone: what it signed and lost may still land."""
     with desk.writing() as unit:
         _keep_quiet(unit, desk, signing, desk.stamp._replace(actor=actor))
 
 
-def signing_of(desk: Desk) -> Signing | None:
+def signing_of(desk: TxContext) -> SignerHistory | None:
     """Return how the contract stands, and how long the signer is to rest; None: a dispatcher.
 
     Raises:
@@ -135,14 +135,14 @@ def signing_of(desk: Desk) -> Signing | None:
         return None
     standing = desk.standing()
     until = standing.block.time + desk.settings.ttl_seconds
-    return Signing(
+    return SignerHistory(
         standing.head.round,
         standing.last_report,
         until if desk.publisher.has_signer else None,
     )
 
 
-def _keep_quiet(unit: Unit, desk: Desk, signing: Signing, stamp: Stamp) -> None:
+def _keep_quiet(unit: UnitOfWork, desk: TxContext, signing: SignerHistory, stamp: Stamp) -> None:
     if signing.quiet_until is None:
         return
     domain, signer = desk.publisher.domain, desk.publisher.signer.address
@@ -151,7 +151,7 @@ def _keep_quiet(unit: Unit, desk: Desk, signing: Signing, stamp: Stamp) -> None:
     )
 
 
-def _agreed_count(desk: Desk) -> Count:
+def _agreed_count(desk: TxContext) -> Count:
     counts = counts_of(desk.publisher.lines, desk.account.address)
     count = agreed(counts, desk.publisher.lines.quorum)
     if count is None:
@@ -164,9 +164,9 @@ def _agreed_count(desk: Desk) -> Count:
     return count
 
 
-def _noop(account: Account, nonce: int) -> Wish:
+def _noop(account: Account, nonce: int) -> CallRequest:
     """Return a call of nothing to ourselves, for each nonce that is to be filled."""
-    return Wish(
+    return CallRequest(
         account=account,
         contract=account.address,
         kind=IntentKind.NOOP,

@@ -7,29 +7,29 @@ a call that an operator cancels.
 
 from dataclasses import replace
 
-from oracle.bindings.qos_oracle import Standing
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError, InputError
 from oracle.quorum.dying import why_dead
 from oracle.quorum.resigning import refused, statement_behind
 from oracle.reporting.renewing import is_renewed_by
-from oracle.store.database import Unit
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     AttemptReason,
+    CallRequest,
     Intent,
     IntentKind,
     IntentState,
+    NonceState,
     SignedCall,
-    SlotState,
-    Wish,
 )
 from oracle.telemetry.sending_metrics import FEE_CAPPED
 from oracle.txmgr.budget import role, room
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
-from oracle.txmgr.client.preflight import Outcome, preflight
+from oracle.txmgr.client.preflight import PreflightOutcome, preflight
 from oracle.txmgr.client.trials import count
-from oracle.txmgr.confirmation.unconfirmed import Waiting, is_mined, refuse_mined
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import close_report, end
 from oracle.txmgr.inclusion_time import why_too_late
 from oracle.txmgr.replacement.fee_bump import send_newest
@@ -39,7 +39,7 @@ from oracle.txmgr.signing_queue import gas_of_block, limit_for, signed_call
 _WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
 
 
-def retarget_next(desk: Desk, heads: Heads) -> Step | None:
+def retarget_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Put the push that is ready on the nonce of one that can no longer land; None: none is."""
     with desk.store.reading() as unit:
         if unit.outbox.senders.paused_because(desk.account) is not None:
@@ -60,20 +60,20 @@ def retarget_next(desk: Desk, heads: Heads) -> Step | None:
     return _retarget(desk, waiting, fresh, heads)
 
 
-def stuck_push(unit: Unit, desk: Desk) -> Waiting | None:
+def stuck_push(unit: UnitOfWork, desk: TxContext) -> UnconfirmedNonce | None:
     """Return the push that waits for a receipt; None: none does."""
     for slot in unit.outbox.slots.watched(desk.account):
-        if slot.state is not SlotState.LIVE:
+        if slot.state is not NonceState.LIVE:
             continue
         intent = unit.outbox.intents.named(slot.intent_id)
         attempts = unit.outbox.slots.attempts(slot)
         is_sent = bool(attempts) and attempts[-1].sends > 0
         if intent is not None and intent.wish.kind is IntentKind.PUSH and is_sent:
-            return Waiting(slot, intent, attempts)
+            return UnconfirmedNonce(slot, intent, attempts)
     return None
 
 
-def why_hopeless(unit: Unit, push: Intent, standing: Standing) -> str | None:
+def why_hopeless(unit: UnitOfWork, push: Intent, standing: ContractStatus) -> str | None:
     """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
     wish = push.wish
     accepted = unit.rounds.accepted_round(wish.round or 0)
@@ -83,7 +83,7 @@ def why_hopeless(unit: Unit, push: Intent, standing: Standing) -> str | None:
     return why_dead(unit, statement_behind(unit, push, standing), standing)
 
 
-def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
+def cancel(desk: TxContext, heads: Heads, intent_id: int) -> StepResult:
     """Give a call up, because an operator says so: by a no-op on its nonce where it has one.
 
     Either may still land; which did shows in the outbox. The no-op pays within the same caps.
@@ -98,10 +98,10 @@ def cancel(desk: Desk, heads: Heads, intent_id: int) -> Step:
         return displace(desk, prepared_no_op(desk, intent_id), heads)
     with desk.writing() as unit:
         unit.outbox.intents.cancel(intent, "cancelled by an operator", desk.stamp)
-    return Step(f"{intent.wish.kind} cancelled", intent.id)
+    return StepResult(f"{intent.wish.kind} cancelled", intent.id)
 
 
-def prepared_no_op(desk: Desk, intent_id: int) -> Replacement:
+def prepared_no_op(desk: TxContext, intent_id: int) -> Replacement:
     """Return the no-op that may take the nonce of a call that was sent; writes nothing.
 
     Raises:
@@ -115,11 +115,11 @@ def prepared_no_op(desk: Desk, intent_id: int) -> Replacement:
         intent = _named(unit, intent_id)
         slot = None if intent.nonce is None else unit.outbox.slots.at(account, intent.nonce)
         attempts = [] if slot is None else unit.outbox.slots.attempts(slot)
-    if slot is None or slot.state is not SlotState.LIVE or intent.id != slot.intent_id:
+    if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
         raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
     if not attempts or not attempts[-1].sends:
         raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
-    waiting = Waiting(slot, intent, attempts)
+    waiting = UnconfirmedNonce(slot, intent, attempts)
     refuse_mined(desk, waiting)
     verdict = preflight(desk.publisher.lines, account.address, account.address, "0x")
     # Some rollups count their data as gas.
@@ -130,18 +130,20 @@ def prepared_no_op(desk: Desk, intent_id: int) -> Replacement:
     return Replacement(waiting, limit, found.fees, found.beside)
 
 
-def _named(unit: Unit, intent_id: int) -> Intent:
+def _named(unit: UnitOfWork, intent_id: int) -> Intent:
     intent = unit.outbox.intents.named(intent_id)
     if intent is None:
         raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
     return intent
 
 
-def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step | None:
+def _retarget(
+    desk: TxContext, waiting: UnconfirmedNonce, fresh: Intent, heads: Heads
+) -> StepResult | None:
     wish, slot = fresh.wish, waiting.slot
     verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
     count(wish.kind, verdict)
-    if verdict.outcome is not Outcome.OK:
+    if verdict.outcome is not PreflightOutcome.OK:
         return refused(desk, fresh, verdict, heads)
     limit = limit_for(verdict.gas, wish.calldata, gas_of_block(desk))
     found = None if limit is None else offer(desk, waiting, limit, wish.calldata)
@@ -159,10 +161,10 @@ def _retarget(desk: Desk, waiting: Waiting, fresh: Intent, heads: Heads) -> Step
         _take_over(unit, desk, waiting, (fresh, signed, AttemptReason.RETARGET), heads)
     FEE_CAPPED.labels(role(desk)).set(0)
     said = f"nonce {slot.nonce} of intent {waiting.intent.id}"
-    return Step(f"{wish.kind} retargeted", fresh.id, said)
+    return StepResult(f"{wish.kind} retargeted", fresh.id, said)
 
 
-def displace(desk: Desk, no_op: Replacement, heads: Heads) -> Step:
+def displace(desk: TxContext, no_op: Replacement, heads: Heads) -> StepResult:
     """Sign and send what `prepared_no_op` allows: one of the two lands.
 
     Raises:
@@ -170,7 +172,7 @@ def displace(desk: Desk, no_op: Replacement, heads: Heads) -> Step:
     """
     account, waiting, limit, fees = desk.account, no_op.waiting, no_op.gas_limit, no_op.fees
     slot = waiting.slot
-    wish = Wish(
+    wish = CallRequest(
         account=account,
         # To ourselves, of nothing.
         contract=account.address,
@@ -191,13 +193,13 @@ def displace(desk: Desk, no_op: Replacement, heads: Heads) -> Step:
         intents.make_ready(noop, limit, no_op.cost, desk.stamp)
         ready = replace(noop, state=IntentState.READY)
         _take_over(unit, desk, waiting, (ready, signed, AttemptReason.NOOP), heads)
-    return send_newest(desk, slot, heads) or Step("no-op signed", noop.id, signed.tx_hash)
+    return send_newest(desk, slot, heads) or StepResult("no-op signed", noop.id, signed.tx_hash)
 
 
 def _take_over(
-    unit: Unit,
-    desk: Desk,
-    waiting: Waiting,
+    unit: UnitOfWork,
+    desk: TxContext,
+    waiting: UnconfirmedNonce,
     new: tuple[Intent, SignedCall, AttemptReason],
     heads: Heads,
 ) -> None:
@@ -211,12 +213,12 @@ def _take_over(
         close_report(unit, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}")
 
 
-def _ready_push(unit: Unit, desk: Desk) -> Intent | None:
+def _ready_push(unit: UnitOfWork, desk: TxContext) -> Intent | None:
     ready = unit.outbox.intents.in_states(desk.account, [IntentState.READY])
     return next((one for one in ready if one.wish.kind is IntentKind.PUSH), None)
 
 
-def _planned(wish: Wish) -> Intent:
+def _planned(wish: CallRequest) -> Intent:
     """Return the intent that a wish is about to become, to sign its bytes before the commit."""
     return Intent(
         id=0,

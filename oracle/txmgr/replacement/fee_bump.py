@@ -10,15 +10,15 @@ from oracle.chain.heads import Heads
 from oracle.errors import InputError
 from oracle.reporting.urgency import is_urgent_behind
 from oracle.rpc.understanding import number_of, understood
-from oracle.store.database import Unit
-from oracle.store.outbox.records import AttemptReason, PauseKind, Slot, SlotState
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
 from oracle.telemetry.sending_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
 from oracle.txmgr.broadcaster import send_attempt
 from oracle.txmgr.budget import role, room
-from oracle.txmgr.client.preflight import Outcome, preflight
-from oracle.txmgr.client.send_raw import Answer
-from oracle.txmgr.confirmation.unconfirmed import Waiting, is_mined, refuse_mined
-from oracle.txmgr.context import Desk, Step
+from oracle.txmgr.client.preflight import PreflightOutcome, preflight
+from oracle.txmgr.client.send_raw import SendOutcome
+from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
 from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE, Replacement, offer
 from oracle.txmgr.signing_queue import gas_of_block, limit_for, signed_call
@@ -28,7 +28,7 @@ _URGENT_BLOCKS = 2
 # The gas of older bytes is estimated once more: the state has moved on.
 _OLD_BLOCKS = 10
 # A pool has refused the newest bytes for what they pay, or for their gas: no use to wait.
-_REFUSED = TOO_LITTLE | {Answer.INTRINSIC.value}
+_REFUSED = TOO_LITTLE | {SendOutcome.INTRINSIC.value}
 
 
 class _Gas(NamedTuple):
@@ -39,7 +39,7 @@ class _Gas(NamedTuple):
     is_malformed: bool = False
 
 
-def bump_next(desk: Desk, heads: Heads) -> Step | None:
+def bump_next(desk: TxContext, heads: Heads) -> StepResult | None:
     """Sign a dearer twin for the lowest nonce that waits, once it is due; None: it is not."""
     with desk.store.reading() as unit:
         is_resting = unit.outbox.senders.paused_because(desk.account) is not None
@@ -63,7 +63,7 @@ def bump_next(desk: Desk, heads: Heads) -> Step | None:
     return None if gas.limit is None else _bump(desk, waiting, gas.limit)
 
 
-def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
+def bump_now(desk: TxContext, heads: Heads, intent_id: int) -> StepResult:
     """Sign and send a dearer twin at once, because an operator says so; the caps hold.
 
     Raises:
@@ -72,7 +72,7 @@ def bump_now(desk: Desk, heads: Heads, intent_id: int) -> Step:
     return bump(desk, prepared_bump(desk, heads, intent_id), heads)
 
 
-def bump(desk: Desk, twin: Replacement, heads: Heads) -> Step:
+def bump(desk: TxContext, twin: Replacement, heads: Heads) -> StepResult:
     """Sign and send what `prepared_bump` allows.
 
     Raises:
@@ -86,7 +86,7 @@ def bump(desk: Desk, twin: Replacement, heads: Heads) -> Step:
     return send_newest(desk, twin.waiting.slot, heads) or step
 
 
-def prepared_bump(desk: Desk, heads: Heads, intent_id: int) -> Replacement:
+def prepared_bump(desk: TxContext, heads: Heads, intent_id: int) -> Replacement:
     """Return the dearer twin of a call, gas and fees, where nothing forbids it; writes nothing.
 
     Raises:
@@ -117,20 +117,20 @@ def prepared_bump(desk: Desk, heads: Heads, intent_id: int) -> Replacement:
     return Replacement(waiting, gas.limit, found.fees, found.beside)
 
 
-def lowest(unit: Unit, desk: Desk) -> Waiting | None:
+def lowest(unit: UnitOfWork, desk: TxContext) -> UnconfirmedNonce | None:
     """Return the lowest nonce without a receipt, where its newest bytes were sent."""
     for slot in unit.outbox.slots.watched(desk.account):
-        if slot.state is SlotState.MINED:
+        if slot.state is NonceState.MINED:
             continue
         intent = unit.outbox.intents.named(slot.intent_id)
         attempts = unit.outbox.slots.attempts(slot)
-        if intent is None or slot.state is SlotState.OPEN or not attempts[-1].sends:
+        if intent is None or slot.state is NonceState.OPEN or not attempts[-1].sends:
             return None
-        return Waiting(slot, intent, attempts)
+        return UnconfirmedNonce(slot, intent, attempts)
     return None
 
 
-def send_newest(desk: Desk, slot: Slot, heads: Heads) -> Step | None:
+def send_newest(desk: TxContext, slot: NonceSlot, heads: Heads) -> StepResult | None:
     """Send the bytes that were signed last for a nonce, where they were not sent yet."""
     with desk.store.reading() as unit:
         attempts = unit.outbox.slots.attempts(slot)
@@ -139,16 +139,16 @@ def send_newest(desk: Desk, slot: Slot, heads: Heads) -> Step | None:
     return send_attempt(desk, slot, attempts[-1], heads)
 
 
-def _has_attempts_left(desk: Desk, waiting: Waiting) -> bool:
+def _has_attempts_left(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
     """Tell whether one more may be signed; else the best of them is sent again and again."""
     is_left = len(waiting.attempts) < desk.sending.max_attempts
     ATTEMPTS_EXHAUSTED.labels(role(desk)).set(int(not is_left))
     return is_left
 
 
-def _is_due(desk: Desk, waiting: Waiting, heads: Heads, *, is_urgent: bool) -> bool:
+def _is_due(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads, *, is_urgent: bool) -> bool:
     waited, answer = heads.latest.number - waiting.sent_block, waiting.newest.last_error_class
-    if answer == Answer.NONCE_TOO_LOW.value:
+    if answer == SendOutcome.NONCE_TOO_LOW.value:
         # One of the hashes, or somebody else's, has been mined: the watcher will see.
         return False
     if answer in _REFUSED:
@@ -158,7 +158,7 @@ def _is_due(desk: Desk, waiting: Waiting, heads: Heads, *, is_urgent: bool) -> b
     return waited >= desk.sending.bump_blocks and _has_waited_seconds(desk, waiting, heads)
 
 
-def _has_waited_seconds(desk: Desk, waiting: Waiting, heads: Heads) -> bool:
+def _has_waited_seconds(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> bool:
     """Tell it in the chain's time: our own clock may jump."""
     block = desk.publisher.lines.ask("eth_getBlockByNumber", hex(waiting.sent_block), False)
     if not isinstance(block, dict):
@@ -167,19 +167,19 @@ def _has_waited_seconds(desk: Desk, waiting: Waiting, heads: Heads) -> bool:
         return heads.latest.time - number_of(block["timestamp"]) >= desk.sending.bump_seconds
 
 
-def _gas(desk: Desk, waiting: Waiting, heads: Heads) -> _Gas:
+def _gas(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
     """Return the gas of the twin: as before, and anew where the bytes are old, or refused."""
     now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
-    is_refused = waiting.newest.last_error_class == Answer.INTRINSIC.value
+    is_refused = waiting.newest.last_error_class == SendOutcome.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
     verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
-    if verdict.outcome is Outcome.REFUSED and not _is_in_the_way(desk, waiting):
+    if verdict.outcome is PreflightOutcome.REFUSED and not _is_in_the_way(desk, waiting):
         # It fails as things are: more money makes it fail sooner. Another call, or a human's
         # `outbox cancel`, takes its nonce; a reorg may make it good again.
         return _Gas(None, f"it would fail ({verdict.reason}); `outbox cancel` frees its nonce")
     if not is_refused and heads.latest.number - first < _OLD_BLOCKS:
         return _Gas(now)
-    if verdict.outcome is not Outcome.OK:
+    if verdict.outcome is not PreflightOutcome.OK:
         unknown = "it was refused for its gas, and nobody can tell how much it takes"
         return _Gas(None, unknown) if is_refused else _Gas(now)
     most = gas_of_block(desk)
@@ -189,7 +189,7 @@ def _gas(desk: Desk, waiting: Waiting, heads: Heads) -> _Gas:
     return _more_gas(waiting, limit, most)
 
 
-def _more_gas(waiting: Waiting, limit: int | None, most: int) -> _Gas:
+def _more_gas(waiting: UnconfirmedNonce, limit: int | None, most: int) -> _Gas:
     """Return the gas for a call that was refused for it."""
     now = waiting.newest.signed.gas_limit
     if limit is not None and limit <= now <= most:
@@ -202,19 +202,19 @@ def _more_gas(waiting: Waiting, limit: int | None, most: int) -> _Gas:
     return _Gas(None, reason, is_malformed=True)
 
 
-def _rest(desk: Desk, reason: str) -> None:
+def _rest(desk: TxContext, reason: str) -> None:
     """Let the account rest: no block takes this call, and all others wait behind it."""
     with desk.writing() as unit:
         unit.outbox.senders.pause(desk.account, PauseKind.MALFORMED, reason, desk.stamp)
 
 
-def _is_in_the_way(desk: Desk, waiting: Waiting) -> bool:
+def _is_in_the_way(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
     with desk.store.reading() as unit:
         watched = unit.outbox.slots.watched(desk.account)
     return any(one.nonce > waiting.slot.nonce for one in watched)
 
 
-def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
+def _bump(desk: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResult | None:
     """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
     found = offer(desk, waiting, limit, waiting.intent.wish.calldata)
     fees, beside = found.fees, found.beside
@@ -223,7 +223,7 @@ def _bump(desk: Desk, waiting: Waiting, limit: int) -> Step | None:
     return step
 
 
-def _signed(desk: Desk, twin: Replacement) -> Step | None:
+def _signed(desk: TxContext, twin: Replacement) -> StepResult | None:
     """Sign and store it; None: no budget is left for it any more."""
     slot, intent, limit, fees = twin.waiting.slot, twin.waiting.intent, twin.gas_limit, twin.fees
     signed = signed_call(desk, intent, slot.nonce, fees, limit)
@@ -233,4 +233,4 @@ def _signed(desk: Desk, twin: Replacement) -> Step | None:
             return None
         unit.outbox.intents.reserve(intent, twin.cost)
         unit.outbox.slots.sign(slot, signed, AttemptReason.BUMP, desk.stamp)
-    return Step(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")
+    return StepResult(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")

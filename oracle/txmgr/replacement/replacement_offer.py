@@ -4,16 +4,16 @@ from typing import NamedTuple
 
 from oracle.txmgr.budget import tightest
 from oracle.txmgr.client.fee_quote import Fees, bumped, raised, raised_both, wanted_in
-from oracle.txmgr.client.send_raw import Answer
-from oracle.txmgr.confirmation.unconfirmed import Waiting
-from oracle.txmgr.context import Desk
+from oracle.txmgr.client.send_raw import SendOutcome
+from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce
+from oracle.txmgr.context import TxContext
 from oracle.txmgr.signing_queue import dearest, l1_cost
 
 # A pool has refused the newest bytes for what they pay.
-TOO_LITTLE = frozenset({Answer.UNDERPRICED.value, Answer.UNDERPRICED_REPLACEMENT.value})
+TOO_LITTLE = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 
-class Offer(NamedTuple):
+class ReplacementFees(NamedTuple):
     """Fees that beat everything signed for a nonce; None: `setting` allows `cap`, and no more.
 
     `market`: what the next block takes; `replacing`: what pools take in the place of the old
@@ -40,7 +40,7 @@ class Offer(NamedTuple):
 class Replacement(NamedTuple):
     """What may be signed now on a nonce that waits; a dry run ends here, the real one signs it."""
 
-    waiting: Waiting
+    waiting: UnconfirmedNonce
     gas_limit: int
     fees: Fees
     # What a rollup takes beside gas, in wei.
@@ -58,8 +58,13 @@ class Replacement(NamedTuple):
 
 
 def offer(
-    desk: Desk, waiting: Waiting, limit: int, calldata: str, *, must_land: bool = False
-) -> Offer:
+    desk: TxContext,
+    waiting: UnconfirmedNonce,
+    limit: int,
+    calldata: str,
+    *,
+    must_land: bool = False,
+) -> ReplacementFees:
     """Price a replacement of `limit` gas within every cap, budget and our ether.
 
     Where the market is above them it is a raise and no more, in the place of the old bytes: to
@@ -79,10 +84,10 @@ def offer(
         if asked > cap and not must_land
         else bumped(last, now, cap, wanted_in(said or ""))
     )
-    return Offer(fees, asked, raised(last.max_fee), cap, setting, beside)
+    return ReplacementFees(fees, asked, raised(last.max_fee), cap, setting, beside)
 
 
-def _cap(desk: Desk, waiting: Waiting, limit: int, beside: int) -> tuple[int, str]:
+def _cap(desk: TxContext, waiting: UnconfirmedNonce, limit: int, beside: int) -> tuple[int, str]:
     """Return the most that a unit of gas may cost, and which limit says so.
 
     `beside` in wei: what a rollup takes for it.

@@ -9,7 +9,7 @@ import pytest
 from eth_account import Account
 
 from oracle.chain.proofs.bloom import bloom, written
-from oracle.chain.proofs.header_hash import HeaderAnswer, header_hash
+from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
 from oracle.chain.proofs.transaction_sender import signer
 from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
@@ -102,7 +102,7 @@ def _with_code(chain: Chain) -> str:
 
 
 def test_every_header_hashes_to_the_hash_of_its_block(blocks):
-    headers = [msgspec.convert(block, HeaderAnswer) for block, _ in blocks]
+    headers = [msgspec.convert(block, HeaderResponse) for block, _ in blocks]
     assert [header_hash(one) for one in headers] == [one.hash for one in headers]
 
 

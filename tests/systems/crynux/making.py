@@ -10,7 +10,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import Task, new_task
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 from tests import histories
 
 NOW = 100_000
@@ -41,5 +41,5 @@ def a_scene(
     *,
     time: int = NOW,
     taken: AbstractSet[Address] = frozenset(),
-) -> Scene:
-    return Scene({node.address: node for node in nodes}, rules, time, taken)
+) -> PolicyInput:
+    return PolicyInput({node.address: node for node in nodes}, rules, time, taken)

@@ -14,7 +14,7 @@ from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, Crynu
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.crynux.requirements import Out
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting, locality_boost
-from oracle.systems.policy import Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.histories import node
 from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
 from tests.systems.crynux.networks import networks, quick, wishes
@@ -22,7 +22,7 @@ from tests.systems.crynux.networks import networks, quick, wishes
 POLICIES = st.sampled_from([SEED_POLICY, RELAY_POLICY])
 
 
-def verdicts(policy: CrynuxPolicy, task: Task, scene: Scene) -> list[Verdict]:
+def verdicts(policy: CrynuxPolicy, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
     return policy.follow().verdicts(task, scene)
 
 

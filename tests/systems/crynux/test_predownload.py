@@ -6,7 +6,7 @@ from hypothesis import given
 
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_policy import SEED_POLICY
-from oracle.systems.crynux.predownload import Distribution, Predownload, predownloads
+from oracle.systems.crynux.predownload import ModelSpread, Predownload, predownloads
 from oracle.systems.crynux.requirements import unavailable
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from tests.histories import node
@@ -18,7 +18,7 @@ MODEL = "base:a"
 
 def asked(nodes, task=None, **more):
     wanted = task or a_task(models=(MODEL,))
-    return predownloads(wanted, a_scene(nodes), SEED_WEIGHTING, Distribution(**more))
+    return predownloads(wanted, a_scene(nodes), SEED_WEIGHTING, ModelSpread(**more))
 
 
 @quick

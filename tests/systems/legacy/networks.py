@@ -11,7 +11,7 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import Task, new_task
-from oracle.systems.policy import Scene
+from oracle.systems.policy import PolicyInput
 from oracle.systems.registry import rule_set
 from tests.histories import History, node, task
 
@@ -73,8 +73,10 @@ def scored(made: Node, total: int, count: int) -> Node:
     return made
 
 
-def scene_of(nodes: Iterable[Node], rules: Rules = RULES, taken: Iterable[str] = ()) -> Scene:
-    return Scene({each.address: each for each in nodes}, rules, 0, {node(n) for n in taken})
+def scene_of(
+    nodes: Iterable[Node], rules: Rules = RULES, taken: Iterable[str] = ()
+) -> PolicyInput:
+    return PolicyInput({each.address: each for each in nodes}, rules, 0, {node(n) for n in taken})
 
 
 def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:

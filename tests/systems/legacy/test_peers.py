@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import kick_below_of
 from oracle.domain.scoring.legacy_factors import (
-    Peers,
+    PopulationMaxima,
     factors_at,
     incentive_shares,
     peers_at,
@@ -37,7 +37,9 @@ LEGACY = legacy_with()
 
 def test_who_is_no_member_is_nobodys_peer():
     gone = scored(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
-    assert peers_at([gone, member("B", gpu_vram=8, timeout=60)], 0, RULES) == Peers(8, 60, 0)
+    assert peers_at([gone, member("B", gpu_vram=8, timeout=60)], 0, RULES) == PopulationMaxima(
+        8, 60, 0
+    )
 
 
 def test_other_rules_know_no_peers():
@@ -54,7 +56,7 @@ def test_legacy_rules_do_not_score_a_node_without_its_peers():
 
 @pytest.mark.parametrize(("vram", "most", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
 def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
-    assert size_of(vram, Peers(most, 0, 0)) == size
+    assert size_of(vram, PopulationMaxima(most, 0, 0)) == size
 
 
 @pytest.mark.parametrize(
@@ -70,12 +72,12 @@ def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
     ],
 )
 def test_a_short_timeout_is_worth_most(timeout, longest, promptness):
-    assert promptness_of(timeout, Peers(0, longest, 0), LEGACY) == promptness
+    assert promptness_of(timeout, PopulationMaxima(0, longest, 0), LEGACY) == promptness
 
 
 def test_speed_is_0_where_nobody_has_any_and_none_without_tasks():
-    assert speed_of(0, Peers(0, 0, 0)) == 0
-    assert speed_of(None, Peers(0, 0, UNIT)) is None
+    assert speed_of(0, PopulationMaxima(0, 0, 0)) == 0
+    assert speed_of(None, PopulationMaxima(0, 0, UNIT)) is None
 
 
 def test_no_speed_counts_as_0_in_the_sum():
@@ -99,10 +101,14 @@ def test_incentive_shares_are_those_of_online_time_and_make_at_most_one():
 def test_online_time_is_membership_inside_the_window_paused_or_not():
     history = History().joins("A").after(100).pauses("A").after(50).quits("A").after(1000)
     history.joins("A").after(7)
-    tally = factors_at(node_after(history, "A", RULES), history.time, LEGACY, Peers(0, 0, 0)).tally
+    tally = factors_at(
+        node_after(history, "A", RULES), history.time, LEGACY, PopulationMaxima(0, 0, 0)
+    ).tally
     assert tally.online_seconds == 157
     later = history.time + 31 * 86_400
-    tally = factors_at(node_after(history, "A", RULES), later, LEGACY, Peers(0, 0, 0)).tally
+    tally = factors_at(
+        node_after(history, "A", RULES), later, LEGACY, PopulationMaxima(0, 0, 0)
+    ).tally
     assert (tally.window, tally.online_seconds) == (1, later - 31 * 86_400)
 
 

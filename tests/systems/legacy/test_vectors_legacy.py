@@ -11,7 +11,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
 from oracle.domain.scoring.legacy_factors import (
-    Peers,
+    PopulationMaxima,
     incentive_shares,
     peers_at,
     promptness_of,
@@ -40,14 +40,14 @@ def test_the_scores_are_those_of_the_document(vector):
 
 
 def sizes(vector: Vector) -> None:
-    peers = Peers(max(vector["vram_gb"]), 0, 0)
+    peers = PopulationMaxima(max(vector["vram_gb"]), 0, 0)
     for vram, share in zip(vector["vram_gb"], vector["R"], strict=True):
         assert close_to(share, size_of(vram, peers))
 
 
 def promptness(vector: Vector) -> None:
     legacy = legacy_with(least_timeout_seconds=vector["o_min"])
-    peers = Peers(0, max(vector["timeouts"]), 0)
+    peers = PopulationMaxima(0, max(vector["timeouts"]), 0)
     # Where the formula divides by 0 the decision is 1 for every node.
     expected = vector["P"] or ["1"] * len(vector["timeouts"])
     for timeout, share in zip(vector["timeouts"], expected, strict=True):
@@ -202,4 +202,4 @@ def test_the_contracts_queue_is_ours_with_its_own_value():
 
 @pytest.mark.parametrize("nodes", [[], [member("A")]])
 def test_a_network_without_numbers_has_no_scores(nodes):
-    assert peers_at(nodes, 0, RULES) == Peers(0, 0, 0)
+    assert peers_at(nodes, 0, RULES) == PopulationMaxima(0, 0, 0)

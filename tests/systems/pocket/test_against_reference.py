@@ -7,7 +7,7 @@ from oracle.domain.ids import Address
 from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.ranking import evaluate
-from oracle.systems.pocket.record_scope import Scope
+from oracle.systems.pocket.record_scope import RecordScope
 from tests.examples import examples
 from tests.systems.pocket.reference import Gateway, Seen
 
@@ -38,7 +38,7 @@ _steps = st.lists(
 )
 
 
-def ours(scope: Scope, now: float, params: Parameters) -> list[Seen]:
+def ours(scope: RecordScope, now: float, params: Parameters) -> list[Seen]:
     nodes = [Address(name) for name in NODES]
     ranking = evaluate(scope.records, nodes, now, params)
     scope.apply(ranking.effects)
@@ -49,7 +49,7 @@ def ours(scope: Scope, now: float, params: Parameters) -> list[Seen]:
     ]
 
 
-def flags(scope: Scope, now: float) -> list[str | None]:
+def flags(scope: RecordScope, now: float) -> list[str | None]:
     found = [scope.records.get(Address(name), Record()) for name in NODES]
     return [str(r.flag).lower() if now < r.flag_until else None for r in found]
 
@@ -59,7 +59,7 @@ class Both:
 
     def __init__(self, params: Parameters, *, is_head: bool) -> None:
         self.params = params
-        self.scope = Scope(params)
+        self.scope = RecordScope(params)
         self.gateway = Gateway(is_head)
 
     def step(self, now: float, what: str, name: str, value: float | None, times: int) -> None:

@@ -8,11 +8,11 @@ from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.working_set import Ledger
+from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Ending
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.pocket.attribution import Answer, Attribution, Outcome, Terminal
+from oracle.systems.pocket.attribution import Answer, Attribution, TaskOutcome, Terminal
 from tests.examples import examples
 from tests.random_histories import any_events, any_histories
 
@@ -21,7 +21,7 @@ FAULT = (Ending.INVALIDATED, Ending.TIMED_OUT)
 Said = tuple[str, Address, float | None]
 
 
-def parts(ledger: Ledger, key: TaskKey) -> dict[Address, tuple[int, Any, Ending | None]]:
+def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, Ending | None]]:
     """A task's nodes with when they started, where they answered first, and how they ended."""
     task = ledger.tasks.get(key)
     if task is None:
@@ -76,7 +76,7 @@ def by_us(events: list[DomainEvent]) -> list[Said]:
     return notes
 
 
-def _said(outcome: Outcome) -> Said:
+def _said(outcome: TaskOutcome) -> Said:
     if outcome.duration is not None:
         return "succeeded", outcome.node, outcome.duration
     return ("failed" if outcome.is_fault else "released"), outcome.node, None

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.events.network_events import TaskCancelled
 from oracle.domain.fold.working_set import ReliabilityCause
-from oracle.systems.pocket.attribution import Attribution, Outcome
+from oracle.systems.pocket.attribution import Attribution, TaskOutcome
 from tests.histories import History, folded, node, task
 
 
@@ -31,7 +31,7 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
     return history
 
 
-def outcomes(history: History) -> list[Outcome]:
+def outcomes(history: History) -> list[TaskOutcome]:
     attribution, found = Attribution(by_kind=False), []
     deeds: dict[str, Callable[[Any], object]] = {
         "TaskStarted": attribution.started,

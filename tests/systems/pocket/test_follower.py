@@ -13,29 +13,33 @@ from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.parameters import compute
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
-from oracle.systems.policy import Follower, Policy, Scene, Verdict
+from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from tests.examples import examples
 from tests.histories import History, folded, node, task
 from tests.random_histories import any_histories
 
-POLICIES: tuple[Policy, ...] = (ARTICLE, PORTAL_API_HEAD)
+POLICIES: tuple[SelectionPolicy, ...] = (ARTICLE, PORTAL_API_HEAD)
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 SD = replace(new_task(task("asked")), kind=TaskKind.SD)
 
 
-def followed(history: History, policy: Policy = ARTICLE) -> Follower:
+def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
     follower = policy.follow()
     for event in history.events:
         follower.take(event)
     return follower
 
 
-def scene(history: History, *taken: str) -> Scene:
+def scene(history: History, *taken: str) -> PolicyInput:
     fold, _ = folded(history)
-    return Scene(fold.ledger.nodes, SEED, history.time, frozenset(node(name) for name in taken))
+    return PolicyInput(
+        fold.ledger.nodes, SEED, history.time, frozenset(node(name) for name in taken)
+    )
 
 
-def judged(history: History, policy: Policy = ARTICLE, asked: Task = SD) -> dict[str, Verdict]:
+def judged(
+    history: History, policy: SelectionPolicy = ARTICLE, asked: Task = SD
+) -> dict[str, CandidateVerdict]:
     """The verdicts as the history stands, by the names of the nodes."""
     verdicts = followed(history, policy).verdicts(asked, scene(history))
     return {bytes.fromhex(v.node[2:]).lstrip(b"\0").decode(): v for v in verdicts}
@@ -59,7 +63,7 @@ def misses(history: History, name: str, *, times: int = 1, seconds: int = 1) -> 
 
 
 @EACH
-def test_who_has_done_nothing_has_every_ticket(policy: Policy):
+def test_who_has_done_nothing_has_every_ticket(policy: SelectionPolicy):
     verdict = judged(History().joins("A"), policy)["A"]
     assert (verdict.weight, verdict.out, verdict.parts["reason"]) == (10, None, "untested")
 
@@ -117,7 +121,7 @@ def test_a_dead_node_is_shelved_by_the_article_and_favoured_at_the_head(policy, 
 
 
 @EACH
-def test_alternating_success_and_timeout_leaves_one_ticket(policy: Policy):
+def test_alternating_success_and_timeout_leaves_one_ticket(policy: SelectionPolicy):
     history = History().joins("A", "B")
     for _ in range(30):
         misses(does(history, "A", seconds=1), "A")
@@ -217,7 +221,7 @@ def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent
     for event in events:
         asking.take(event)
         fold.many([event])
-        asking.verdicts(SD, Scene(fold.ledger.nodes, SEED, event.time))
+        asking.verdicts(SD, PolicyInput(fold.ledger.nodes, SEED, event.time))
     for event in events[:cut]:
         replaying.take(event)
     replaying = deepcopy(replaying)
@@ -235,7 +239,7 @@ def test_every_member_is_judged_once_in_order_of_address(events: list[DomainEven
     for event in events:
         follower.take(event)
     now = max((event.time for event in events), default=0)
-    verdicts = follower.verdicts(SD, Scene(fold.ledger.nodes, SEED, now))
+    verdicts = follower.verdicts(SD, PolicyInput(fold.ledger.nodes, SEED, now))
     members = [a for a, n in fold.ledger.nodes.items() if n.membership.value == "member"]
     assert [verdict.node for verdict in verdicts] == sorted(members)
     assert all((v.weight is None) == (v.out is not None) for v in verdicts)

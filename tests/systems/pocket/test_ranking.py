@@ -19,7 +19,7 @@ from oracle.systems.pocket.parameters import (
 )
 from oracle.systems.pocket.picking import pick, pick_many
 from oracle.systems.pocket.ranking import Reason, evaluate, rank
-from oracle.systems.pocket.record_stats import Standing
+from oracle.systems.pocket.record_stats import NodeStats
 from tests.domain.vectors import named_vectors
 from tests.examples import examples
 
@@ -31,29 +31,29 @@ _latencies = st.sampled_from((0.1, 0.15, 0.15001, 0.2, 0.5, 1.0, 1.2, 2.0, 30.0)
 
 
 @st.composite
-def _standings(draw: st.DrawFn) -> list[Standing]:
+def _standings(draw: st.DrawFn) -> list[NodeStats]:
     names = range(draw(st.integers(0, 12)))
     return [_standing(draw, Address(f"n{n:02}")) for n in names]
 
 
-def _standing(draw: st.DrawFn, node: Address) -> Standing:
+def _standing(draw: st.DrawFn, node: Address) -> NodeStats:
     attempts = draw(st.sampled_from((0, 1, 2, 3, 20, 49, 50, 51, 500)))
     good = draw(st.sampled_from((0, attempts // 2, attempts, attempts, attempts)))
     failing = draw(st.booleans()) and good == 0
     rate = good / attempts if attempts else 1.0
     median = draw(_latencies) if good else 0.0
     tail = draw(st.sampled_from((0.0, 0.1, 0.3, 7.0))) if good else 0.0
-    return Standing(node, attempts, rate, median, median + tail, failing)
+    return NodeStats(node, attempts, rate, median, median + tail, failing)
 
 
-def alike(*latencies: float, attempts: int = 30) -> list[Standing]:
+def alike(*latencies: float, attempts: int = 30) -> list[NodeStats]:
     return [
-        Standing(Address(f"n{n:02}"), attempts, 1.0, latency, latency, failing=False)
+        NodeStats(Address(f"n{n:02}"), attempts, 1.0, latency, latency, failing=False)
         for n, latency in enumerate(latencies)
     ]
 
 
-def tickets(standings: list[Standing], params: Parameters) -> list[int]:
+def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
     """Return the tickets of each, in the order in which they are given."""
     found = {row.node: row.tickets for row in rank(standings, 0, params).rows}
     return [found[standing.node] for standing in standings]
@@ -144,17 +144,17 @@ def test_a_factor_driven_to_nothing_stays_one_where_zero_is_off():
 
 
 def test_the_two_limits_of_failures_are_apart():
-    dead = Standing(Address("dead"), 3, 0.0, 0.0, 0.0, failing=False)
-    slow = Standing(Address("slow"), 3, 1.0, 9.0, 9.0, failing=False)
-    fast = Standing(Address("fast"), 3, 1.0, 0.1, 0.1, failing=False)
+    dead = NodeStats(Address("dead"), 3, 0.0, 0.0, 0.0, failing=False)
+    slow = NodeStats(Address("slow"), 3, 1.0, 9.0, 9.0, failing=False)
+    fast = NodeStats(Address("fast"), 3, 1.0, 0.1, 0.1, failing=False)
     assert tickets([dead, fast, slow], replace(ARTICLE, shelve_failures=3)) == [0, 10, 1]
 
 
-def shelved() -> list[Standing]:
+def shelved() -> list[NodeStats]:
     return [
-        Standing(Address("flagged"), 50, 0.0, 0.0, 0.0, failing=True),
-        Standing(Address("worse"), 60, 0.0, 0.0, 0.0, failing=False),
-        Standing(Address("bad"), 50, 0.0, 0.0, 0.0, failing=False),
+        NodeStats(Address("flagged"), 50, 0.0, 0.0, 0.0, failing=True),
+        NodeStats(Address("worse"), 60, 0.0, 0.0, 0.0, failing=False),
+        NodeStats(Address("bad"), 50, 0.0, 0.0, 0.0, failing=False),
     ]
 
 
@@ -165,8 +165,8 @@ def test_where_all_are_shelved_all_have_the_same_chance_and_the_callers_order():
 
 
 def test_where_all_are_shelved_latency_is_no_order():
-    slow = Standing(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
-    fast = Standing(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
+    slow = NodeStats(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
+    fast = NodeStats(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
     ranking = rank([slow, fast], 0, ARTICLE)
     assert [row.node for row in ranking.rows] == ["fast", "slow"]
     assert [pick(ranking, u) for u in (0, 0.5)] == ["slow", "fast"]
@@ -180,7 +180,7 @@ def test_the_least_bad_stands_in_where_that_is_asked_for():
 
 
 def test_a_slow_node_is_less_bad_than_one_that_fails():
-    slow = Standing(Address("slow"), 60, 1.0, 9.0, 9.0, failing=False)
+    slow = NodeStats(Address("slow"), 60, 1.0, 9.0, 9.0, failing=False)
     params = replace(ARTICLE, benchmark=Benchmark.EXPECTED, all_shelved=AllShelved.LEAST_BAD)
     assert pick(rank([*shelved(), slow], 0, params), 0) == "slow"
 
@@ -198,7 +198,7 @@ def test_nobody_is_picked_twice_for_a_group(standings, us):
     assert without == sorted(without)
 
 
-def _tickets_of(chosen: list[Address], standings: list[Standing]) -> Iterator[int]:
+def _tickets_of(chosen: list[Address], standings: list[NodeStats]) -> Iterator[int]:
     found = {row.node: row.tickets for row in rank(standings, 0, ARTICLE).rows}
     return (found[node] for node in chosen)
 
@@ -244,7 +244,7 @@ ASKED = {
 @pytest.mark.parametrize("why", ASKED)
 def test_an_operator_is_told_why_in_a_line(why: str):
     latency, attempts, rate = ASKED[why]
-    node = Standing(Address("n"), attempts, rate, latency, latency, failing=False)
+    node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
     (row,) = rank([node], 0, ARTICLE).rows
     assert explain_line(row) == f"{row.tickets} of 10 tickets: {why}"
     assert parts_of(row)["why"] == explain_line(row)

@@ -6,23 +6,29 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters, Window, compute
-from oracle.systems.pocket.ranking import Reason, Row, evaluate
-from oracle.systems.pocket.record_scope import Scope
+from oracle.systems.pocket.parameters import (
+    ARTICLE,
+    PORTAL_API_HEAD,
+    Parameters,
+    SampleWindow,
+    compute,
+)
+from oracle.systems.pocket.ranking import RankedNode, Reason, evaluate
+from oracle.systems.pocket.record_scope import RecordScope
 from tests.examples import examples
 
 A, B, C = (Address(name) for name in "abc")
 SLOW = replace(compute(20), p90_min_results=500)
 
 
-def row(scope: Scope, now: float, node: Address = A) -> Row:
+def row(scope: RecordScope, now: float, node: Address = A) -> RankedNode:
     found = evaluate(scope.records, [node], now, scope.params).row_of(node)
     assert found is not None
     return found
 
 
-def failing(times: int, params: Parameters = ARTICLE) -> Scope:
-    scope = Scope(params)
+def failing(times: int, params: Parameters = ARTICLE) -> RecordScope:
+    scope = RecordScope(params)
     for _ in range(times):
         scope.failed(A, 0)
     return scope
@@ -36,7 +42,7 @@ def test_counts_end_three_hundred_seconds_after_the_last_outcome():
 
 
 def test_samples_end_three_hundred_seconds_after_the_first_outcome():
-    scope = Scope(ARTICLE)
+    scope = RecordScope(ARTICLE)
     scope.failed(A, 0)
     scope.succeeded(A, 1.0, 299)
     scope.succeeded(A, 3.0, 299.5)
@@ -46,7 +52,7 @@ def test_samples_end_three_hundred_seconds_after_the_first_outcome():
 
 
 def test_a_first_success_is_its_own_median_whatever_samples_are_left():
-    scope = Scope(replace(ARTICLE, samples_ttl=900))
+    scope = RecordScope(replace(ARTICLE, samples_ttl=900))
     scope.succeeded(A, 1.0, 0)
     scope.succeeded(A, 3.0, 300)
     assert row(scope, 300).standing.median == 3.0
@@ -57,7 +63,7 @@ def test_a_first_success_is_its_own_median_whatever_samples_are_left():
 
 
 def test_samples_of_a_sliding_window_end_each_by_its_own_age():
-    scope = Scope(replace(ARTICLE, window=Window.SLIDING))
+    scope = RecordScope(replace(ARTICLE, window=SampleWindow.SLIDING))
     for time, seconds in ((0, 1.0), (100, 2.0), (300, 4.0)):
         scope.succeeded(A, seconds, time)
     assert row(scope, 300).standing.median == 3.0
@@ -88,16 +94,16 @@ def test_a_dead_node_has_no_ticket_in_the_article_and_all_of_them_at_the_head(pa
 
 
 def test_alternating_success_and_failure_leaves_one_ticket():
-    scope = Scope(ARTICLE)
+    scope = RecordScope(ARTICLE)
     for n in range(40):
         scope.succeeded(A, 0.1, 2 * n)
         scope.failed(A, 2 * n + 1)
     assert (row(scope, 80).standing.success_rate, row(scope, 80).tickets) == (0.5, 1)
 
 
-@pytest.mark.parametrize("window", Window)
-def test_memory_of_a_node_is_bounded(window: Window):
-    scope = Scope(replace(ARTICLE, window=window, scaled=True, rolling_from=20))
+@pytest.mark.parametrize("window", SampleWindow)
+def test_memory_of_a_node_is_bounded(window: SampleWindow):
+    scope = RecordScope(replace(ARTICLE, window=window, scaled=True, rolling_from=20))
     for n in range(2000):
         scope.succeeded(A, (n * 7919 % 2000) / 1000, 0.1 * n)
         assert len(scope.records[A].samples) <= ARTICLE.max_samples
@@ -113,7 +119,7 @@ def test_memory_of_a_node_is_bounded(window: Window):
 def test_scaled_work_of_any_length_gives_the_same_tickets(outcomes, power):
     scale = 2.0**power
     # What takes longer is also remembered for longer in `compute`; here only the unit differs.
-    small, large = Scope(SLOW), Scope(replace(SLOW, expected=SLOW.expected * scale))
+    small, large = RecordScope(SLOW), RecordScope(replace(SLOW, expected=SLOW.expected * scale))
     for n, (node, seconds) in enumerate(outcomes):
         for scope, factor in ((small, 1.0), (large, scale)):
             if seconds is None:
@@ -128,7 +134,7 @@ def test_scaled_work_of_any_length_gives_the_same_tickets(outcomes, power):
 
 
 def test_a_task_of_twice_the_size_may_take_longer():
-    scope = Scope(compute(10, expected_per_size=5))
+    scope = RecordScope(compute(10, expected_per_size=5))
     scope.succeeded(A, 40, 0, size=2)
     scope.succeeded(B, 40, 0, size=10)
     assert row(scope, 1, A).standing.median == 2.0
@@ -136,7 +142,7 @@ def test_a_task_of_twice_the_size_may_take_longer():
 
 
 def test_the_scopes_own_median_replaces_what_was_expected():
-    scope = Scope(replace(SLOW, rolling_from=3))
+    scope = RecordScope(replace(SLOW, rolling_from=3))
     for seconds in (5, 6, 7):
         assert scope.expected() == 20
         scope.succeeded(A, seconds, 0)
@@ -175,7 +181,7 @@ def test_a_passed_check_clears_the_flag():
 
 
 def test_a_failure_that_came_with_its_timeout_is_not_early():
-    scope = Scope(replace(ARTICLE, early_failures=1))
+    scope = RecordScope(replace(ARTICLE, early_failures=1))
     scope.failed(A, 0, early_by=2.0)
     assert evaluate(scope.records, [A], 0, scope.params).left_out == ()
     scope.failed(A, 0, early_by=2.1)
@@ -196,7 +202,7 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
     )
 )
 def test_looking_at_suspects_does_what_an_evaluation_of_everybody_does(steps, params):
-    quick, plain, now = Scope(params), Scope(params), 0
+    quick, plain, now = RecordScope(params), RecordScope(params), 0
     for gap, node, well, times, absent in steps:
         now += gap
         for scope in (quick, plain):

@@ -10,7 +10,7 @@ from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.picking import pick
 from oracle.systems.pocket.ranking import Ranking, rank
-from oracle.systems.pocket.record_stats import FlagSet, Standing
+from oracle.systems.pocket.record_stats import FlagSet, NodeStats
 from tests.domain.vectors import Vector, named_vectors, the_vector, vectors_of
 
 PROFILES = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])
@@ -98,9 +98,9 @@ def test_every_second_sample_stays_once_there_are_too_many(vector: Vector):
     assert (len(kept), kept[0], kept[-1]) == (vector["len"], vector["first"], vector["last"])
 
 
-def standings(rows: list[Vector]) -> list[Standing]:
+def standings(rows: list[Vector]) -> list[NodeStats]:
     return [
-        Standing(
+        NodeStats(
             node=Address(row["id"]),
             attempts=row["attempts"],
             success_rate=row["success_rate"],
@@ -145,7 +145,7 @@ def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: Param
     weighted = {step["id"]: step["weighted_s"] for step in vector["steps"]}
     ranking = rank(
         [
-            Standing(
+            NodeStats(
                 node=Address(name),
                 attempts=vector["attempts_used"][name],
                 success_rate=row["relays"] / (row["relays"] + row["failures"]),

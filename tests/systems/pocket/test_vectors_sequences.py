@@ -11,8 +11,8 @@ from oracle.systems.pocket.js_arithmetic import to_fixed
 from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.pocket.ranking import Ranking, evaluate, rank
-from oracle.systems.pocket.record_scope import Scope
-from oracle.systems.pocket.record_stats import Standing, standing_of
+from oracle.systems.pocket.record_scope import RecordScope
+from oracle.systems.pocket.record_stats import NodeStats, standing_of
 from tests.domain.vectors import Vector, named_vectors, vectors_of
 
 POCKET = "pocket"
@@ -21,7 +21,7 @@ PROFILES = pytest.mark.parametrize("profile", PARAMS)
 A = Address("a")
 
 
-def told(scope: Scope, event: Vector) -> None:
+def told(scope: RecordScope, event: Vector) -> None:
     node, time = Address(event["node"]), event["t"]
     match event["event"]:
         case "succeeded":
@@ -38,12 +38,12 @@ def told(scope: Scope, event: Vector) -> None:
             raise ValueError(unknown)
 
 
-def flag_of(scope: Scope, node: Address, now: float) -> str | None:
+def flag_of(scope: RecordScope, node: Address, now: float) -> str | None:
     record = scope.records.get(node, Record())
     return str(record.flag).lower() if now < record.flag_until else None
 
 
-def seen(scope: Scope, ranking: Ranking, now: float, nodes: list[Address]) -> Vector:
+def seen(scope: RecordScope, ranking: Ranking, now: float, nodes: list[Address]) -> Vector:
     rows = {row.node: row for row in ranking.rows}
     stats: dict[str, Any] = {
         node: {
@@ -69,7 +69,7 @@ def seen(scope: Scope, ranking: Ranking, now: float, nodes: list[Address]) -> Ve
 @PROFILES
 def test_a_history_is_evaluated_as_upstream_does(vector: Vector, profile: str):
     params = PARAMS[profile]
-    scope = Scope(params)
+    scope = RecordScope(params)
     nodes = [Address(name) for name in vector["nodes"]]
     evaluations = []
     for event in vector["events"]:
@@ -102,7 +102,7 @@ def logged(
     return record
 
 
-def statistics(standing: Standing) -> Vector:
+def statistics(standing: NodeStats) -> Vector:
     return {
         "attempts": standing.attempts,
         "success_rate": standing.success_rate,
@@ -128,7 +128,7 @@ def test_a_used_node_has_the_latencies_of_its_log(profile: str):
 @PROFILES
 def test_a_success_erases_the_flag(profile: str):
     case = UNIT["flag erased by success"]
-    scope = Scope(PARAMS[profile])
+    scope = RecordScope(PARAMS[profile])
     scope.records[A] = logged(
         case["input"]["results"], case["input"]["median"], case["input"]["weighted"], "true"
     )
@@ -185,7 +185,7 @@ def test_the_older_coefficient_gives_the_older_latency():
 def test_failures_long_before_their_timeout_remove_a_node_where_that_is_asked_for():
     case = UNIT["archival timeout removal"]
     given, params = case["input"], replace(ARTICLE, early_failures=20)
-    scope = Scope(params)
+    scope = RecordScope(params)
     early_by = given["request_timeout"] - given["elapsed"]
 
     def removed() -> int:
@@ -202,7 +202,7 @@ def test_failures_long_before_their_timeout_remove_a_node_where_that_is_asked_fo
 def test_nodes_are_sorted_by_their_weighted_latency():
     case = UNIT["sort"]
     nodes = [
-        Standing(Address(row["id"]), 1, 1.0, row["weighted_s"], row["weighted_s"], failing=False)
+        NodeStats(Address(row["id"]), 1, 1.0, row["weighted_s"], row["weighted_s"], failing=False)
         for row in case["input"]
     ]
     assert [row.node for row in rank(nodes, 0, ARTICLE).rows] == case["expected_order"]
@@ -213,7 +213,7 @@ def test_tickets_never_increase_down_the_list(profile: str):
     case = UNIT["rank items"]
     params = replace(PARAMS[profile], shelve_failures=5, zero_weight_attempts=5)
     nodes = [
-        Standing(
+        NodeStats(
             Address(row["id"]),
             row["attempts"],
             row["success_rate"],
@@ -228,10 +228,10 @@ def test_tickets_never_increase_down_the_list(profile: str):
     assert [effect.node for effect in ranking.effects] == ["5000"]
 
 
-def mixed(profile: str) -> tuple[Scope, Ranking]:
+def mixed(profile: str) -> tuple[RecordScope, Ranking]:
     """The fixture lacks the median, so that nothing can be compared with the expected one."""
     given = UNIT["pick with mixed history"]["input"]
-    scope = Scope(PARAMS[profile])
+    scope = RecordScope(PARAMS[profile])
     for name, log in given.items():
         if log is not None:
             scope.records[Address(name)] = logged(
@@ -255,7 +255,7 @@ def test_a_mixed_history_gives_tickets_to_all_and_clears_one_flag(profile: str):
 
 @PROFILES
 def test_where_all_are_failures_each_still_has_a_ticket(profile: str):
-    scope = Scope(PARAMS[profile])
+    scope = RecordScope(PARAMS[profile])
     nodes = [Address(str(n)) for n in range(5)]
     for name in nodes:
         scope.records[name] = logged({"500": 4}, flag="true")

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from oracle.devnet.fakechain.fault import Fault, on_success
+from oracle.devnet.fakechain.fault import InjectedFault, on_success
 from oracle.devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
     message_faults as messages,
     transport_faults as transport,
 )
-from oracle.devnet.fakechain.requests import Asked, Http
+from oracle.devnet.fakechain.requests import FakeRequest, Http
 from oracle.devnet.fakechain.upstream import Upstream
 
 # How likely an honest request is the first of a mood, and the most requests that one lasts.
@@ -39,7 +39,7 @@ class Chaos(Upstream):
         self._random = Random(seed)  # noqa: S311 - chance, not a secret
         self._lock = Lock()
         self._moods = [*_always(self).items()]
-        self._mood: tuple[str, Fault] | None = None
+        self._mood: tuple[str, InjectedFault] | None = None
         self._left = 0
         self._hear = hear
         # How often each mood began.
@@ -48,7 +48,7 @@ class Chaos(Upstream):
         self.is_calm = False
 
     @override
-    def striking(self) -> tuple[Fault, ...]:
+    def striking(self) -> tuple[InjectedFault, ...]:
         with self._lock:
             if self.is_calm:
                 return ()
@@ -63,12 +63,12 @@ class Chaos(Upstream):
             return () if self._mood is None else (self._mood[1],)
 
 
-def _always(upstream: Upstream) -> Mapping[str, Fault]:
+def _always(upstream: Upstream) -> Mapping[str, InjectedFault]:
     """Return every mood by its name."""
     return _of_logs() | _of_heads(upstream) | _told() | _of_transport()
 
 
-def _of_logs() -> dict[str, Fault]:
+def _of_logs() -> dict[str, InjectedFault]:
     return {
         "leaves all logs of a range out": logs.omits_in_ranges(),
         "leaves a log of a range out": logs.omits_one(0, when=lambda asked: not asked.by_hash),
@@ -85,7 +85,7 @@ def _of_logs() -> dict[str, Fault]:
     }
 
 
-def _of_heads(upstream: Upstream) -> dict[str, Fault]:
+def _of_heads(upstream: Upstream) -> dict[str, InjectedFault]:
     return {
         f"lags {_LAG_BLOCKS} blocks behind": _lagging(upstream, _LAG_BLOCKS),
         "answers null for blocks": blocks.nothing(),
@@ -99,7 +99,7 @@ def _of_heads(upstream: Upstream) -> dict[str, Fault]:
 _TAGS = {"safe", "finalized"}
 
 
-def _told() -> dict[str, Fault]:
+def _told() -> dict[str, InjectedFault]:
     return {
         "throttles with -32005": messages.fails(messages.QUOTA),
         "fails in a foreign language": messages.fails(
@@ -116,7 +116,7 @@ def _told() -> dict[str, Fault]:
     }
 
 
-def _of_transport() -> dict[str, Fault]:
+def _of_transport() -> dict[str, InjectedFault]:
     return {
         "answers 429": transport.throttled(1),
         "answers 503": transport.status(503, b"Service Unavailable"),
@@ -134,10 +134,10 @@ def _of_transport() -> dict[str, Fault]:
     }
 
 
-def _lagging(upstream: Upstream, behind: int) -> Fault:
+def _lagging(upstream: Upstream, behind: int) -> InjectedFault:
     """Show the chain as it was some blocks ago: its head, and nothing above that."""
 
-    def changed(asked: Asked, answer: Any) -> object:  # noqa: ANN401 - JSON
+    def changed(asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
         if asked.method == "eth_blockNumber":
             return hex(max(0, int(answer, 16) - behind))
         if asked.method != "eth_getBlockByNumber":
@@ -147,10 +147,10 @@ def _lagging(upstream: Upstream, behind: int) -> Fault:
             return upstream.answer(asked.method, [hex(max(0, head)), *asked.params[1:]])
         return answer if int(answer["number"], 16) <= head else None
 
-    return Fault("lagging", on_success(changed))
+    return InjectedFault("lagging", on_success(changed))
 
 
-def _late(seconds: float) -> Fault:
+def _late(seconds: float) -> InjectedFault:
     """Do the work at once, and answer late; seconds of the wall clock."""
 
     def changed(body: bytes) -> Http:

@@ -6,8 +6,8 @@
 from collections.abc import Callable
 from typing import NamedTuple, Unpack
 
-from oracle.devnet.fakechain.fault import Fault, Limits, on_success, only
-from oracle.devnet.fakechain.requests import Asked, RpcError
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, only
+from oracle.devnet.fakechain.requests import FakeRequest, FakeRpcError
 
 
 class Words(NamedTuple):
@@ -77,39 +77,48 @@ FOREIGN_WORDS = Words(-32099, "请求失败")
 QUOTA, SIZE = THROTTLE_WORDS[0], DENSITY_WORDS[0]
 
 
-def fails(words: Words, **limits: Unpack[Limits]) -> Fault:
+def fails(words: Words, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Answer an error, whatever was asked."""
-    return Fault(words.message, lambda asked, _answer: _said(words, asked, 0), limits=limits)
+    return InjectedFault(
+        words.message, lambda asked, _answer: _said(words, asked, 0), limits=limits
+    )
 
 
-def limited_range(most: int, words: Words = RANGE_WORDS[0], **limits: Unpack[Limits]) -> Fault:
+def limited_range(
+    most: int, words: Words = RANGE_WORDS[0], **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Refuse logs of more than so many blocks at once."""
 
-    def is_too_wide(asked: Asked, _answer: object) -> bool:
+    def is_too_wide(asked: FakeRequest, _answer: object) -> bool:
         return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] + 1 > most
 
     return _limited(most, words, is_too_wide, limits)
 
 
-def limited_results(most: int, words: Words = DENSITY_WORDS[0], **limits: Unpack[Limits]) -> Fault:
+def limited_results(
+    most: int, words: Words = DENSITY_WORDS[0], **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Refuse an answer of more than so many logs."""
 
-    def is_too_long(_asked: Asked, answer: object) -> bool:
+    def is_too_long(_asked: FakeRequest, answer: object) -> bool:
         return isinstance(answer, list) and len(answer) > most
 
     return _limited(most, words, is_too_long, limits)
 
 
 def _limited(
-    most: int, words: Words, is_too_much: Callable[[Asked, object], bool], limits: Limits
-) -> Fault:
-    def changed(asked: Asked, answer: object) -> object:
+    most: int,
+    words: Words,
+    is_too_much: Callable[[FakeRequest, object], bool],
+    limits: FaultLimits,
+) -> InjectedFault:
+    def changed(asked: FakeRequest, answer: object) -> object:
         return _said(words, asked, most) if is_too_much(asked, answer) else answer
 
-    return Fault(words.message, on_success(changed), limits=only(limits, "eth_getLogs"))
+    return InjectedFault(words.message, on_success(changed), limits=only(limits, "eth_getLogs"))
 
 
-def _said(words: Words, asked: Asked, limit: int) -> RpcError:
+def _said(words: Words, asked: FakeRequest, limit: int) -> FakeRpcError:
     first, last = asked.blocks or (0, 0)
     half = (first + last) // 2
     message = words.message.format(
@@ -121,4 +130,4 @@ def _said(words: Words, asked: Asked, limit: int) -> RpcError:
         asked=last - first + 1,
         method=asked.method,
     )
-    return RpcError(words.code, message)
+    return FakeRpcError(words.code, message)

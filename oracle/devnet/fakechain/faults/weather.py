@@ -10,7 +10,7 @@ from threading import Lock
 from typing_extensions import override
 
 from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.fault import Fault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, transport_faults as transport
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.requests import Http
@@ -41,7 +41,7 @@ class Weather(Provider):
         self._random = Random(1)  # noqa: S311 - chance, not a secret
         self._lock = Lock()
         self._behind = Provider(tree)
-        self._faults: Mapping[str, tuple[Fault, ...]] = {
+        self._faults: Mapping[str, tuple[InjectedFault, ...]] = {
             "429": (transport.throttled(retry_after),),
             "garbage": (transport.web_page(), transport.truncated(), transport.empty_body()),
             "reset": (transport.reset(),),
@@ -61,7 +61,7 @@ class Weather(Provider):
         return super().post(body)
 
     @override
-    def striking(self) -> tuple[Fault, ...]:
+    def striking(self) -> tuple[InjectedFault, ...]:
         with self._lock:
             drawn = self._random.random()
             for name, share in self.shares.items():
