@@ -111,9 +111,9 @@ def ours(url: str, database: Path) -> Run:
     run = Run("ours, all derived state")
     source, reader = opened(url)
     with Store.open(f"sqlite:///{database}", create=True) as store:
-        with store.transaction() as unit:
+        with store.transaction() as uow:
             genesis = source.genesis_hash()
-            unit.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
+            uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
         folder, pace = Folder(SEED, reader, None), IngestState()
         head, tenth = source.heads().latest.number, 0
         with timed(run):
@@ -133,9 +133,9 @@ def ours(url: str, database: Path) -> Run:
 
 def _whole(store: Store, run: Run) -> None:
     """Fast is nothing where something is missing."""
-    with store.reading() as unit:
-        assert unit.logs.count() == run.events
-        assert unit.anomalies.count() == 0
+    with store.reading() as uow:
+        assert uow.logs.count() == run.events
+        assert uow.anomalies.count() == 0
 
 
 def plain(events: int, database: Path) -> Run:

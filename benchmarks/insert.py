@@ -102,12 +102,12 @@ def our_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], 
 
 def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
     last = window.blocks[-1]
-    with store.transaction() as unit:
-        unit.logs.append(window.logs)
-        unit.blocks.save([last])
-        unit.changes(window.changes, unit.rule_sets.number_of(SEED))
-        unit.undo.prune_to(last.number)
-        unit.cursor.move_to(last, last, epoch)
+    with store.transaction() as uow:
+        uow.logs.append(window.logs)
+        uow.blocks.save([last])
+        uow.changes(window.changes, uow.rule_sets.number_of(SEED))
+        uow.undo.prune_to(last.number)
+        uow.cursor.move_to(last, last, epoch)
 
 
 def obvious_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:

@@ -49,9 +49,9 @@ class Follower:
         self.store = store
         self.folder = Folder(SEED, reader, None)
         self.pace = IngestState()
-        with store.transaction() as unit:
+        with store.transaction() as uow:
             genesis = self.source.genesis_hash()
-            unit.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
+            uow.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
 
     def reach(self, block: int) -> int:
         """Index up to this block; return how many logs the last window had."""

@@ -74,46 +74,46 @@ def compare(name: str, url: str, below: int) -> None:
 def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
     """Fold the blocks above the ancestor with a journal, and time the way back."""
     fold = Fold(SEED)
-    with store.transaction() as unit:
-        load(unit, fold, above)
+    with store.transaction() as uow:
+        load(uow, fold, above)
         for number, in_block in groupby(above, key=lambda event: event.at.block):
             fold.block(number, list(in_block), journal=True)
-        unit.changes(fold.drain(), unit.rule_sets.number_of(SEED))
-        move(unit, ancestor + DEPTH)
+        uow.changes(fold.drain(), uow.rule_sets.number_of(SEED))
+        move(uow, ancestor + DEPTH)
     started = time.perf_counter()
-    with store.transaction() as unit:
-        unit.undo.rollback_to(ancestor)
-        move(unit, ancestor)
+    with store.transaction() as uow:
+        uow.undo.rollback_to(ancestor)
+        move(uow, ancestor)
     return time.perf_counter() - started
 
 
 def fold_anew(store: Store, history: list[DomainEvent]) -> None:
     fold = Fold(SEED)
-    with store.transaction() as unit:
-        unit.projections.clear()
-        number = unit.rule_sets.number_of(SEED)
+    with store.transaction() as uow:
+        uow.projections.clear()
+        number = uow.rule_sets.number_of(SEED)
         for at in range(0, len(history), AT_ONCE):
             fold.many(history[at : at + AT_ONCE])
-            unit.changes(fold.drain(), number)
+            uow.changes(fold.drain(), number)
         last = history[-1].at.block
-        unit.undo.prune_to(last)
-        move(unit, last)
+        uow.undo.prune_to(last)
+        move(uow, last)
 
 
-def load(unit: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
-    fold.last = unit.last_event.get()
-    fold.ledger.tasks.update(unit.tasks.named(tasks_named(above)))
-    fold.ledger.nodes.update({node.address: node for node in unit.nodes.all()})
+def load(uow: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
+    fold.last = uow.last_event.get()
+    fold.ledger.tasks.update(uow.tasks.named(tasks_named(above)))
+    fold.ledger.nodes.update({node.address: node for node in uow.nodes.all()})
 
 
-def move(unit: UnitOfWork, number: int) -> None:
-    cursor = unit.cursor.get()
-    unit.cursor.move_to(block_at(number), None, 0 if cursor is None else cursor.epoch)
+def move(uow: UnitOfWork, number: int) -> None:
+    cursor = uow.cursor.get()
+    uow.cursor.move_to(block_at(number), None, 0 if cursor is None else cursor.epoch)
 
 
 def digest(store: Store) -> str:
-    with store.reading() as unit:
-        return unit.projections.digest()
+    with store.reading() as uow:
+        return uow.projections.digest()
 
 
 if __name__ == "__main__":

@@ -128,17 +128,17 @@ def backfill(url: str, way: Way, database: Path) -> Run:
         reader.selectors = {Address(NETWORK): frozenset({WATCHED[:10]})}
     source.prove_by(way.policy)
     with Store.open(f"sqlite:///{database}", create=True) as store:
-        with store.transaction() as unit:
+        with store.transaction() as uow:
             genesis = source.genesis_hash()
-            unit.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
+            uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
         folder, pace = Folder(SEED, reader, None), IngestState()
         with timed(run):
             while (step := index_next(source, store, folder, pace)) is not None:
                 assert isinstance(step, WindowCommitted)
                 run.events += step.logs
-        with store.reading() as unit:
-            assert unit.logs.count() == run.events
-            assert (sum(1 for _ in unit.calls.between(0, 2**62)) > 0) == way.watches
+        with store.reading() as uow:
+            assert uow.logs.count() == run.events
+            assert (sum(1 for _ in uow.calls.between(0, 2**62)) > 0) == way.watches
     assert way.policy is NO_PROOF or source.level_allowed() is Level.PROVEN
     source.close()
     return run

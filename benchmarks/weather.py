@@ -78,8 +78,8 @@ class Run:
                 self.failures[str(error).partition(": ")[2][:40]] += 1
                 done = None
             if done is None:
-                with indexer.store.reading() as unit:
-                    cursor = unit.cursor.get()
+                with indexer.store.reading() as uow:
+                    cursor = uow.cursor.get()
                 if cursor is not None and cursor.number == self.tree.last.number:
                     return
                 time.sleep(POLL_SECONDS)

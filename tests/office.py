@@ -155,16 +155,16 @@ class Office:
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
         self._contracts = contracts
         self._reader = EventReader.open("reference", contracts, self.premises.address)
-        with self.store.transaction() as unit:
+        with self.store.transaction() as uow:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
-            unit.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
-            epoch = unit.lease.take("test", 3600)
+            uow.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
+            epoch = uow.lease.take("test", 3600)
             assert epoch is not None
             if self.premises.keys.transmitter is not None:
                 # It deployed the contract: the chain has seen it, and no database has.
                 account = Account(CHAIN_ID, self.premises.transmitter)
-                if unit.outbox.senders.next_nonce(account) is None:
-                    unit.outbox.senders.adopt(account, self.premises.nonce, Stamp(0, epoch))
+                if uow.outbox.senders.next_nonce(account) is None:
+                    uow.outbox.senders.adopt(account, self.premises.nonce, Stamp(0, epoch))
         self.epoch = epoch
         self.open()
 
@@ -178,7 +178,7 @@ class Office:
         self.folder = Folder(RULES, self._reader, reporter)
         self.pace = IngestState()
         domain = Domain(CHAIN_ID, premises.address)
-        self.desk = TxContext(
+        self.context = TxContext(
             store=self.store,
             publisher=SenderAccount(self.urls, domain=domain, caps=self.caps, keys=premises.keys),
             rules=RULES,
@@ -194,12 +194,12 @@ class Office:
             ),
             **self.equipment,
         )
-        if self.desk.publisher.has_payer:
-            reconcile(self.desk)
+        if self.context.publisher.has_payer:
+            reconcile(self.context)
 
     def close(self) -> None:
         self.source.close()
-        self.desk.publisher.close()
+        self.context.publisher.close()
 
     def restart(self, **changes: Any) -> None:
         """Go on as another process would: nothing is remembered but the database."""
@@ -223,7 +223,7 @@ class Office:
         """One turn of the scheduler: index, then do what is due until nothing is."""
         self.index()
         done: list[StepResult] = []
-        sends = (confirm_next, publish_next) if self.desk.publisher.has_payer else ()
+        sends = (confirm_next, publish_next) if self.context.publisher.has_payer else ()
         for step in (*sends, plan_push, *sends[1:], plan_kick, *sends[1:]):
             done += self.repeat(step)
         self.steps += done
@@ -231,7 +231,7 @@ class Office:
 
     def repeat(self, step: Callable[[TxContext, Any], StepResult | None]) -> list[StepResult]:
         done: list[StepResult] = []
-        while (one := step(self.desk, self.source.heads())) is not None:
+        while (one := step(self.context, self.source.heads())) is not None:
             done.append(one)
             assert len(done) < 100, done
         return done
@@ -271,8 +271,8 @@ class Office:
 
     def intents(self, kind: IntentKind | None = None) -> list[Intent]:
         """Oldest first."""
-        with self.store.reading() as unit:
-            found = unit.outbox.intents.newest(1000)
+        with self.store.reading() as uow:
+            found = uow.outbox.intents.newest(1000)
         return [one for one in reversed(found) if kind is None or one.wish.kind is kind]
 
     def states(self, kind: IntentKind | None = None) -> list[str]:
@@ -280,13 +280,13 @@ class Office:
 
     def reports(self) -> list[tuple[str, str | None]]:
         """(state, reason), oldest first."""
-        with self.store.reading() as unit:
-            return [(one.state.value, one.reason) for one in unit.reports.latest(1000)]
+        with self.store.reading() as uow:
+            return [(one.state.value, one.reason) for one in uow.reports.latest(1000)]
 
     def journal(self) -> list[str]:
-        with self.store.reading() as unit:
+        with self.store.reading() as uow:
             return [
                 entry.event
-                for intent in reversed(unit.outbox.intents.newest(1000))
-                for entry in unit.outbox.journal.of_intent(intent.id)
+                for intent in reversed(uow.outbox.intents.newest(1000))
+                for entry in uow.outbox.journal.of_intent(intent.id)
             ]

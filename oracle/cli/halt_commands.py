@@ -39,8 +39,8 @@ def list_latches(
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
 ) -> None:
     """List the latches, the newest first: closed now, and opened again by whom and why."""
-    with open_app(config) as app, app.store.reading() as unit:
-        found = unit.latches.history(limit)
+    with open_app(config) as app, app.store.reading() as uow:
+        found = uow.latches.history(limit)
     if as_json:
         print_json([latch_answer(one) for one in found])
         return
@@ -78,17 +78,17 @@ def clear_latch(
     if not reason.strip():
         raise InputError("--reason: say why it may be opened")
     with open_app(config) as app:
-        with app.store.reading() as unit:
-            closed = unit.latches.closed(name)
+        with app.store.reading() as uow:
+            closed = uow.latches.closed(name)
         if closed is None:
             raise InputError(f"no latch {name} is closed; `qos-oracle latch list` shows them")
         if not dry_run:
             with leased(app.store, "qos-oracle latch clear") as epoch:
                 now = int(time.clock_gettime(time.CLOCK_REALTIME))
                 cleared = Cleared(now, holder_name("operator"), reason.strip())
-                with app.store.transaction() as unit:
-                    unit.lease.guard(epoch)
-                    clear(unit, name, cleared)
+                with app.store.transaction() as uow:
+                    uow.lease.guard(epoch)
+                    clear(uow, name, cleared)
     if as_json:
         print_json({"latch": name, "opened": not dry_run, "reason": reason.strip()})
         return

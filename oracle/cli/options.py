@@ -47,8 +47,8 @@ def open_folded(config: Path) -> Iterator[App]:
         InputError: the configuration has faults, or names other rules than the database's.
     """
     with open_app(config) as app:
-        with app.store.reading() as unit:
-            refuse_other_rules(unit, app.rules)
+        with app.store.reading() as uow:
+            refuse_other_rules(uow, app.rules)
         yield app
 
 

@@ -130,8 +130,8 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
         work.wait = stop.event.wait
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
-        with app.store.reading() as unit:
-            closed = finality_halt.why_stopped(unit)
+        with app.store.reading() as uow:
+            closed = finality_halt.why_stopped(uow)
         doubt = why_unaudited(app)
         unproven = work.unproven
     if closed is not None:
@@ -265,15 +265,15 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
     closed = finality_halt.show(app.store)
     if closed is not None:
         structlog.get_logger().error("latched", reason=closed)
-    with app.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
     if cursor is not None:
         work.watch.stands_at(cursor)
     if sends.starts:
         work.starts = app.dispatch_desk(epoch, unix_seconds)
     if sends.reports:
         introduce(app, check_contract(app))
-        work.desk = app.desk(epoch, unix_seconds)
+        work.context = app.context(epoch, unix_seconds)
     settle()
     return work
 

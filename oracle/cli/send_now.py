@@ -30,13 +30,13 @@ def published(app: App, command: str, plan: Plan) -> list[StepResult]:
     """
     _check(app)
     with leased(app.store, f"qos-oracle {command}") as epoch:
-        desk = app.desk(epoch, unix_seconds)
-        reconcile(desk)
-        planned = plan(desk, app.chain.heads())
+        context = app.context(epoch, unix_seconds)
+        reconcile(context)
+        planned = plan(context, app.chain.heads())
         if planned is None:
             raise InputError(_NOT_NOW)
         steps = [planned]
-        while (step := publish_next(desk, app.chain.heads())) is not None:
+        while (step := publish_next(context, app.chain.heads())) is not None:
             steps.append(step)
     return steps
 
@@ -49,9 +49,9 @@ def rehearsed(app: App, plan: Plan, otherwise: str) -> str:
     """
     _check(app)
     tell_of_lease(app)
-    desk = app.desk(0, unix_seconds)
-    rehearse(desk, reconcile, otherwise)
-    said = rehearse(desk, lambda desk: plan(desk, app.chain.heads()), otherwise)
+    context = app.context(0, unix_seconds)
+    rehearse(context, reconcile, otherwise)
+    said = rehearse(context, lambda context: plan(context, app.chain.heads()), otherwise)
     if said is None:
         raise InputError(_NOT_NOW)
     return said
@@ -61,7 +61,7 @@ def _check(app: App) -> None:
     _, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
-    with app.store.reading() as unit:
-        stopped = why_stopped(unit)
+    with app.store.reading() as uow:
+        stopped = why_stopped(uow)
     if stopped is not None:
         raise InputError(f"nothing is sent: {stopped}; `qos-oracle latch list` shows it")

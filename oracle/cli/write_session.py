@@ -32,18 +32,18 @@ def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[UnitOfWor
     """
     if dry_run:
         tell_of_lease(app)
-        with app.store.reading() as unit:
-            yield unit, Stamp(0, 0)
+        with app.store.reading() as uow:
+            yield uow, Stamp(0, 0)
         return
-    with command_lease(app, command) as epoch, app.store.transaction() as unit:
-        unit.lease.guard(epoch)
-        yield unit, Stamp(int(unix_seconds()), epoch, actor())
+    with command_lease(app, command) as epoch, app.store.transaction() as uow:
+        uow.lease.guard(epoch)
+        yield uow, Stamp(int(unix_seconds()), epoch, actor())
 
 
 def tell_of_lease(app: App) -> None:
     """Say what a dry run does not need and the real one does: that nobody works here."""
-    with app.store.reading() as unit:
-        working = worker(unit.lease.current())
+    with app.store.reading() as uow:
+        working = worker(uow.lease.current())
     if working is not None:
         typer.echo(
             f"{working} works on this database: without --dry-run it has to be stopped first",

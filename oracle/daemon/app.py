@@ -136,7 +136,7 @@ class App(ReadApp):
             has_peers=bool(self.config.reporters.peers),
         )
 
-    def desk(self, epoch: int, clock: Callable[[], float]) -> TxContext:
+    def context(self, epoch: int, clock: Callable[[], float]) -> TxContext:
         """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
         prover = EvidenceVerifier(self.chain, self.store, self.folder, RebuildOptions(lease=epoch))
         return replace(
@@ -149,9 +149,9 @@ class App(ReadApp):
         )
 
     def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> TxContext:
-        """Return what the dispatching services work at; see `desk` and `dispatch_publisher`."""
-        desk = self._desk(self.dispatch_publisher, epoch, clock)
-        return replace(desk, dispatch=self.dispatch_settings)
+        """Return what the dispatching services work at; see `context` and `dispatch_publisher`."""
+        context = self._desk(self.dispatch_publisher, epoch, clock)
+        return replace(context, dispatch=self.dispatch_settings)
 
     def _desk(self, publisher: SenderAccount, epoch: int, clock: Callable[[], float]) -> TxContext:
         told = self.config

@@ -24,8 +24,8 @@ class CapabilityCache:
         """Return what is known of this endpoint and not too old; nothing without a database."""
         store, kept = self.store(), dict[str, str]()
         if store is not None:
-            with store.reading() as unit:
-                kept = unit.facts.of(endpoint, int(self.now()))
+            with store.reading() as uow:
+                kept = uow.facts.of(endpoint, int(self.now()))
         with self._lock:
             return kept | {
                 name: value for (of, name), (value, _) in self._learned.items() if of == endpoint
@@ -47,9 +47,9 @@ class CapabilityCache:
             learned, self._learned = self._learned, {}
         if store is None or not learned:
             return 0
-        with store.transaction() as unit:
-            unit.lease.guard(epoch)
-            unit.facts.prune(int(self.now()))
+        with store.transaction() as uow:
+            uow.lease.guard(epoch)
+            uow.facts.prune(int(self.now()))
             for (endpoint, name), (value, expires) in learned.items():
-                unit.facts.set(endpoint, {name: value}, expires)
+                uow.facts.set(endpoint, {name: value}, expires)
         return len(learned)

@@ -17,28 +17,30 @@ class OutboxStatistics:
 
     _rows: OutboxCensus = field(default_factory=OutboxCensus)
 
-    def count(self, desks: Mapping[str, TxContext], heads: Heads | None) -> OutboxFigures | None:
+    def count(
+        self, contexts: Mapping[str, TxContext], heads: Heads | None
+    ) -> OutboxFigures | None:
         """Look once; `desks` by role: `transmitter`, `dispatcher`. None of them: tell nothing."""
-        first = next(iter(desks.values()), None)
+        first = next(iter(contexts.values()), None)
         if first is None:
             return None
         figures = self._rows.count(first.store, first.stamp.at)
         if heads is not None:
-            figures = with_accounts(figures, desks, heads)
-        if "transmitter" in desks:
-            figures = with_contract(figures, desks["transmitter"])
+            figures = with_accounts(figures, contexts, heads)
+        if "transmitter" in contexts:
+            figures = with_contract(figures, contexts["transmitter"])
         outbox_metrics.show(figures)
         return figures
 
 
-def balance_at(desk: TxContext | None) -> int | None:
+def balance_at(context: TxContext | None) -> int | None:
     """Return what the desk's account has, in wei; None: nobody tells now.
 
     What else is counted does not wait for an endpoint that is silent.
     """
-    if desk is None:
+    if context is None:
         return None
     try:
-        return desk.balance()
+        return context.balance()
     except TransientError:
         return None

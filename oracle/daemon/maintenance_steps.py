@@ -40,10 +40,10 @@ def why_unaudited(app: App) -> str | None:
 
     They came from endpoints proven wrong alone, or two endpoints differ about them.
     """
-    with app.store.reading() as unit:
-        quarantine = unit.facts.quarantine
+    with app.store.reading() as uow:
+        quarantine = uow.facts.quarantine
         blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
-        disputes = disputes_in(unit)
+        disputes = disputes_in(uow)
     if not blocks:
         return next((each.words for each in disputes), None)
     return (
@@ -84,9 +84,9 @@ class MaintenanceSteps:
     def why_unsure(self) -> str | None:
         """Return why nothing may be reported of what is folded yet; None: it may."""
         app = self.app
-        with app.store.reading() as unit:
-            due = self.rereader.due(app.chain, unit, app.folder)
-            left = 0 if due is None else self.rereader.count(unit, app.folder)
+        with app.store.reading() as uow:
+            due = self.rereader.due(app.chain, uow, app.folder)
+            left = 0 if due is None else self.rereader.count(uow, app.folder)
         if due is None:
             return None
         return (
@@ -107,8 +107,8 @@ class MaintenanceSteps:
         app, heads = self.app, self.pace.heads
         if heads is None or not self.mender.is_sound or self.pace.clock() < self._rests_until:
             return None
-        with app.store.reading() as unit:
-            cursor = unit.cursor.get()
+        with app.store.reading() as uow:
+            cursor = uow.cursor.get()
         self.auditor.again = one_of(app.config.verify)
         self.auditor.least = self._least()
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number

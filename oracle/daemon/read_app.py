@@ -132,8 +132,8 @@ class ReadApp:
 
     def _recall_quarantine(self, source: ChainSource, store: Store | None) -> None:
         if store is not None:
-            with store.reading() as unit:
-                wrong = unit.facts.quarantine.reasons()
+            with store.reading() as uow:
+                wrong = uow.facts.quarantine.reasons()
             source.endpoints.roll.recall(wrong)
 
     @cached_property
@@ -171,8 +171,8 @@ class ReadApp:
         store: Store | None = self.__dict__.get("store")
         if store is None:
             return False
-        with store.reading() as unit:
-            known = unit.identity.get()
+        with store.reading() as uow:
+            known = uow.identity.get()
         told = self.config
         return known is not None and (known.contracts, known.oracle) == (
             {name: Address(address) for name, address in told.network.contracts.items()},
@@ -203,25 +203,25 @@ class ReadApp:
                 folded by other rules or with another length of period.
         """
         identity = self._identity()
-        with self.store.transaction() as unit:
-            unit.identity.set(identity)
-            check_rules(unit, self.rules)
-            check_period(unit, self.report_settings.period_seconds)
+        with self.store.transaction() as uow:
+            uow.identity.set(identity)
+            check_rules(uow, self.rules)
+            check_period(uow, self.report_settings.period_seconds)
             if self.dispatch_settings is not None:
-                check_dispatch(unit, self.dispatch_settings)
+                check_dispatch(uow, self.dispatch_settings)
         self.source.hold(0, identity.genesis_hash, "the database")
 
     def check_identity(self) -> None:
         """Check what is written down, for who writes nothing. Raises InputError: as `identify`."""
         identity = self._identity()
-        with self.store.reading() as unit:
-            unit.identity.check(identity)
-            refuse_other_rules(unit, self.rules)
+        with self.store.reading() as uow:
+            uow.identity.check(identity)
+            refuse_other_rules(uow, self.rules)
 
     def _identity(self) -> Identity:
         told = self.config
-        with self.store.reading() as unit:
-            known = unit.identity.get()
+        with self.store.reading() as uow:
+            known = uow.identity.get()
         return Identity(
             chain_id=told.chain.id,
             genesis_hash=self.chain.genesis_hash(None if known is None else known.genesis_hash),

@@ -50,12 +50,12 @@ PROBE_SECONDS = 10.0
 
 @dataclass(slots=True)
 class DaemonSteps:
-    """What the loops share; `desk` None: no report is sent; `starts` None: no task is started."""
+    """What the loops share; `context` None: no report is sent; `starts` None: no task is started."""
 
     app: App
     epoch: int
     watch: DaemonHealth
-    desk: TxContext | None = None
+    context: TxContext | None = None
     starts: TxContext | None = None
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
@@ -71,8 +71,8 @@ class DaemonSteps:
     def index(self) -> Facts:
         """Take in one window, or go back over a fork."""
         app = self.app
-        with app.store.reading() as unit:
-            is_latched = why_stopped(unit) is not None
+        with app.store.reading() as uow:
+            is_latched = why_stopped(uow) is not None
         mended = None if is_latched else self.integrity.mend()
         if mended is not None:
             return mended
@@ -98,10 +98,10 @@ class DaemonSteps:
         """Let the HTTP server know how it stands."""
         if self.pace.heads is not None:
             self.watch.saw(self.pace.heads)
-        with self.app.store.reading() as unit:
-            self.watch.latch = why_stopped(unit)
-            self.watch.hole = None if self.integrity.mender.is_sound else first_hole(unit)
-            refusal = refusal_in(unit)
+        with self.app.store.reading() as uow:
+            self.watch.latch = why_stopped(uow)
+            self.watch.hole = None if self.integrity.mender.is_sound else first_hole(uow)
+            refusal = refusal_in(uow)
         self.watch.refused = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
         self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app)
@@ -144,43 +144,43 @@ class DaemonSteps:
 
     def publish(self) -> Facts:
         """Plan, or take the next step towards the chain."""
-        desk, heads = self.desk, self.pace.heads
-        if desk is None or heads is None:
+        context, heads = self.context, self.pace.heads
+        if context is None or heads is None:
             return None
         if not self.is_reconciled:
             self.compare()
         if self.integrity.why_unsure() is not None:
             return None
-        self._wait_for_report(desk)
-        alarm = watch_key(desk, heads)
+        self._wait_for_report(context)
+        alarm = watch_key(context, heads)
         if alarm is not None:
             return done_facts(alarm)
-        sent = publish_next(desk, heads) if desk.publisher.has_payer else None
-        return done_facts(sent or plan_push(desk, heads) or plan_kick(desk, heads))
+        sent = publish_next(context, heads) if context.publisher.has_payer else None
+        return done_facts(sent or plan_push(context, heads) or plan_kick(context, heads))
 
-    def _wait_for_report(self, desk: TxContext) -> None:
+    def _wait_for_report(self, context: TxContext) -> None:
         """Let `/readyz` know why no report goes, and the log when that changes."""
-        reason = why_waiting(desk)
+        reason = why_waiting(context)
         if reason is not None and reason != self.watch.held:
             structlog.get_logger().warning("report_waits", reason=reason)
         self.watch.held = reason
 
     def dispatch(self) -> Facts:
         """Start what was drawn: plan, or take the next step with all that can be taken along."""
-        desk, heads = self.starts, self.pace.heads
-        if desk is None or heads is None or self.integrity.why_unsure() is not None:
+        context, heads = self.starts, self.pace.heads
+        if context is None or heads is None or self.integrity.why_unsure() is not None:
             return None
         if not self.is_reconciled:
             self.compare()
-        return done_facts(plan_dispatch(desk, heads) or convoy_next(desk, heads))
+        return done_facts(plan_dispatch(context, heads) or convoy_next(context, heads))
 
     def confirm(self) -> Facts:
         """Look for what was sent."""
         heads = self.pace.heads
         if heads is None:
             return None
-        desk = self._transmitting()
-        report = None if desk is None else confirm_next(desk, heads)
+        context = self._transmitting()
+        report = None if context is None else confirm_next(context, heads)
         start = None if self.starts is None else confirm_all(self.starts, heads)
         return done_facts(report or start)
 
@@ -190,35 +190,39 @@ class DaemonSteps:
         A difference that a person has to solve ends a start, and whoever comes once; in a daemon
         that runs the sender rests.
         """
-        desks = self._senders()
-        for desk in desks:
+        contexts = self._senders()
+        for context in contexts:
             if self.wait is not None:
-                reconcile(desk)
+                reconcile(context)
             elif self.is_reconciled:
-                compare_again(desk)
+                compare_again(context)
             else:
-                compare_at_start(desk)
-        self.is_reconciled = self.desk is not None or bool(desks)
+                compare_at_start(context)
+        self.is_reconciled = self.context is not None or bool(contexts)
         self._show_rests()
         return None
 
     def _show_rests(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
-        reasons = [why(desk) for desk in self._senders() for why in (why_resting, why_unproven)]
+        reasons = [
+            why(context) for context in self._senders() for why in (why_resting, why_unproven)
+        ]
         self.watch.resting = [reason for reason in reasons if reason is not None]
 
     @property
     def unproven(self) -> list[str]:
         """Which used nonces show no receipt of ours: what became of them nobody can prove."""
-        reasons = [why_unproven(desk) for desk in self._senders()]
+        reasons = [why_unproven(context) for context in self._senders()]
         return [reason for reason in reasons if reason is not None]
 
     def _senders(self) -> list[TxContext]:
-        return [desk for desk in (self._transmitting(), self.starts) if desk is not None]
+        return [context for context in (self._transmitting(), self.starts) if context is not None]
 
     def _transmitting(self) -> TxContext | None:
         """Return the desk of reports, where it sends; a reporter may only sign."""
-        return self.desk if self.desk is not None and self.desk.publisher.has_payer else None
+        return (
+            self.context if self.context is not None and self.context.publisher.has_payer else None
+        )
 
     def keep_lease(self) -> Facts:
         """Hold the lease for another while."""
@@ -234,8 +238,8 @@ class DaemonSteps:
         seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
-        desks = {"transmitter": self._transmitting(), "dispatcher": self.starts}
-        at_work = {role: one for role, one in desks.items() if one}
+        contexts = {"transmitter": self._transmitting(), "dispatcher": self.starts}
+        at_work = {role: one for role, one in contexts.items() if one}
         self.watch.counted(self.sent.count(at_work, self.pace.heads))
         return None
 

@@ -131,15 +131,15 @@ def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
 
 def _intents(store: Store) -> list[dict[str, object]]:
     """Return what `outbox list --json` prints."""
-    with store.reading() as unit:
-        newest = unit.outbox.intents.newest(_NEWEST_INTENTS)
-        return [intent_answer(intent, sent_of(unit, intent)) for intent in newest]
+    with store.reading() as uow:
+        newest = uow.outbox.intents.newest(_NEWEST_INTENTS)
+        return [intent_answer(intent, sent_of(uow, intent)) for intent in newest]
 
 
 def _database_faults(store: Callable[[], Store]) -> list[str]:
     try:
-        with store().reading() as unit:
-            unit.cursor.get()
+        with store().reading() as uow:
+            uow.cursor.get()
     except OracleError as error:
         return [f"database: {error}"]
     return []

@@ -28,19 +28,19 @@ _AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
 class StoredNetworkView:
     """The network as the database has it."""
 
-    unit: UnitOfWork
+    uow: UnitOfWork
 
     def waiting(self) -> Sequence[Task]:
-        return self.unit.tasks.waiting()
+        return self.uow.tasks.waiting()
 
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        return self.unit.tasks.of_groups(groups)
+        return self.uow.tasks.of_groups(groups)
 
     def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        return self.unit.nodes.named(addresses)
+        return self.uow.nodes.named(addresses)
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
-        return self.unit.nodes.all() if block is None else self.unit.nodes.changed_since(block)
+        return self.uow.nodes.all() if block is None else self.uow.nodes.changed_since(block)
 
 
 class DrawAssigner:
@@ -59,21 +59,21 @@ class DrawAssigner:
         blocks = [*([] if before is None else [before]), *headers]
         return [block for block in blocks if block.number >= self.settings.start_block]
 
-    def at_block(self, unit: UnitOfWork, block: BlockRef) -> None:
+    def at_block(self, uow: UnitOfWork, block: BlockRef) -> None:
         """Draw at the end of a block; one that was drawn at before is only looked at again."""
-        sight, known = StoredNetworkView(unit), unit.progress.get(_THROUGH)
+        sight, known = StoredNetworkView(uow), uow.progress.get(_THROUGH)
         if known is not None and int(known) >= block.number:
             if self._drawer.at != block.number:
-                self._drawer.resume(sight, block, standing_in(unit))
+                self._drawer.resume(sight, block, standing_in(uow))
             return
         if block.number == self.settings.start_block:
             # Of other settings, that ended here.
-            _void(unit, [one.task for one in unit.draws.standing()], block.number)
+            _void(uow, [one.task for one in uow.draws.standing()], block.number)
         turn = self._drawer.turn(sight, block)
-        _void(unit, turn.over, block.number)
+        _void(uow, turn.over, block.number)
         for one in turn.drawn:
-            unit.draws.add(one.task, block, one.node)
-        unit.progress.set(_THROUGH, str(block.number))
+            uow.draws.add(one.task, block, one.node)
+        uow.progress.set(_THROUGH, str(block.number))
 
 
 def with_draws(
@@ -84,30 +84,30 @@ def with_draws(
     due = {block.number for block in cuts}
     stops = sorted({*at_every, *cuts})
 
-    def at_stop(unit: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         if block.number in due:
-            cut(unit, rounds, block)
+            cut(uow, rounds, block)
         if block.number in numbers:
-            assigner.at_block(unit, block)
+            assigner.at_block(uow, block)
 
     return stops, at_stop
 
 
-def take_back_draws(unit: UnitOfWork, number: int) -> None:
+def take_back_draws(uow: UnitOfWork, number: int) -> None:
     """Undo what was drawn, and what ended, above block `number`."""
-    unit.draws.take_back_above(number)
-    known = unit.progress.get(_THROUGH)
+    uow.draws.take_back_above(number)
+    known = uow.progress.get(_THROUGH)
     if known is not None and int(known) > number:
-        unit.progress.set(_THROUGH, str(number))
+        uow.progress.set(_THROUGH, str(number))
 
 
-def check_dispatch(unit: UnitOfWork, settings: DispatchSettings) -> None:
+def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
     """Let nobody be drawn with a gap, or by two kinds of settings from one start block.
 
     Raises:
         InputError: blocks from `start_block` on were folded without draws, or by other settings.
     """
-    cursor, known = unit.cursor.get(), unit.progress.get(_SETTINGS)
+    cursor, known = uow.cursor.get(), uow.progress.get(_SETTINGS)
     at, start = -1 if cursor is None else cursor.number, settings.start_block
     if known != settings.sign:
         if at >= start:
@@ -116,10 +116,10 @@ def check_dispatch(unit: UnitOfWork, settings: DispatchSettings) -> None:
                 f"dispatch.start_block: block {start} is folded already, {what}: name one above "
                 f"{at}, or {_back_to(start - 1)}"
             )
-        unit.progress.set(_SETTINGS, settings.sign)
-        unit.progress.set(_THROUGH, str(start - 1))
+        uow.progress.set(_SETTINGS, settings.sign)
+        uow.progress.set(_THROUGH, str(start - 1))
         return
-    through = int(unit.progress.get(_THROUGH) or -1)
+    through = int(uow.progress.get(_THROUGH) or -1)
     if at >= start and through < at:
         raise InputError(
             f"dispatch: blocks {through + 1} to {at} were folded without draws: name a "
@@ -127,7 +127,7 @@ def check_dispatch(unit: UnitOfWork, settings: DispatchSettings) -> None:
         )
 
 
-def refuse_other_settings(unit: UnitOfWork, settings: DispatchSettings) -> None:
+def refuse_other_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     """Let nobody judge the draws of a database by settings that did not make them.
 
     A database that draws nothing may be looked at by any.
@@ -135,7 +135,7 @@ def refuse_other_settings(unit: UnitOfWork, settings: DispatchSettings) -> None:
     Raises:
         InputError: it draws by other ones.
     """
-    known = unit.progress.get(_SETTINGS)
+    known = uow.progress.get(_SETTINGS)
     if known is not None and known != settings.sign:
         raise InputError(
             "[dispatch]: the database draws by other settings or rules than the configuration's: "
@@ -150,11 +150,11 @@ def _back_to(block: int) -> str:
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
-def standing_in(unit: UnitOfWork) -> dict[TaskKey, Address]:
+def standing_in(uow: UnitOfWork) -> dict[TaskKey, Address]:
     """Return who is to start which task, at the cursor."""
-    return {one.task: one.node for one in unit.draws.standing()}
+    return {one.task: one.node for one in uow.draws.standing()}
 
 
-def _void(unit: UnitOfWork, tasks: Iterable[TaskKey], block: int) -> None:
+def _void(uow: UnitOfWork, tasks: Iterable[TaskKey], block: int) -> None:
     for task in tasks:
-        unit.draws.void(task, block)
+        uow.draws.void(task, block)

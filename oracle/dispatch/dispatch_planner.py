@@ -47,42 +47,42 @@ class _Want:
     draw: StoredDraw | None = None
 
 
-def plan_dispatch(desk: TxContext, heads: Heads) -> StepResult | None:
+def plan_dispatch(context: TxContext, heads: Heads) -> StepResult | None:
     """Plan what is wanted and not yet on its way, up to `max_in_flight`; None: nothing.
 
     History plans nothing: a draw that stands there may be over since.
     """
-    if desk.dispatch is None or desk.is_stopped():
+    if context.dispatch is None or context.is_stopped():
         return None
-    with desk.store.reading() as unit:
-        if not desk.is_at_head(unit, heads):
+    with context.store.reading() as uow:
+        if not context.is_at_head(uow, heads):
             return None
-        wishes = list(_wishes(desk, unit, heads, desk.dispatch))
+        wishes = list(_wishes(context, uow, heads, context.dispatch))
     if not wishes:
         return None
-    stamp = desk.stamp
-    with desk.writing() as unit:
-        added = [unit.outbox.intents.add(wish, stamp) for wish in wishes]
+    stamp = context.stamp
+    with context.writing() as uow:
+        added = [uow.outbox.intents.add(wish, stamp) for wish in wishes]
     kinds = [wish.kind.value for wish in wishes]
     detail = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     return StepResult("dispatch planned", added[0], detail)
 
 
-def wanted_now(unit: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, _Want]:
+def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, _Want]:
     """Return the calls that make sense at the cursor, in the order of their urgency."""
     wants = {}
-    for draw in unit.draws.standing():
+    for draw in uow.draws.standing():
         about = CallKey(IntentKind.START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
         wants[about] = _Want(about, draw.task, _START, draw)
-    return wants | {want.about: want for want in _about_the_queue(unit, settings)}
+    return wants | {want.about: want for want in _about_the_queue(uow, settings)}
 
 
-def is_unwanted(desk: TxContext, unit: UnitOfWork, intent: Intent) -> bool:
+def is_unwanted(context: TxContext, uow: UnitOfWork, intent: Intent) -> bool:
     """Tell whether a call of the dispatcher has no reason any more."""
     wish = intent.wish
-    if wish.kind not in STARTS or desk.dispatch is None:
+    if wish.kind not in STARTS or context.dispatch is None:
         return False
-    return _about(intent) not in wanted_now(unit, desk.dispatch)
+    return _about(intent) not in wanted_now(uow, context.dispatch)
 
 
 def is_as_wanted(intent: Intent, wanted: Mapping[CallKey, _Want], heads: Heads) -> bool:
@@ -97,16 +97,16 @@ def is_as_wanted(intent: Intent, wanted: Mapping[CallKey, _Want], heads: Heads) 
     return want is not None and intent.wish.calldata == _calldata(want, heads)
 
 
-def _about_the_queue(unit: UnitOfWork, settings: DispatchSettings) -> Iterator[_Want]:
+def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[_Want]:
     """Tell of the tasks that found no node, and drop those for which there is no room."""
-    cursor = unit.cursor.get()
+    cursor = uow.cursor.get()
     if cursor is None:
         return
-    plan = AssignmentPlan(standing_in(unit), frozenset())
-    queue = queue_of(line_at(StoredNetworkView(unit), settings.pricing), plan, cursor.number)
+    plan = AssignmentPlan(standing_in(uow), frozenset())
+    queue = queue_of(line_at(StoredNetworkView(uow), settings.pricing), plan, cursor.number)
     if not queue:
         return
-    counts = unit.nodes.counts().items()
+    counts = uow.nodes.counts().items()
     members = sum(many for (standing, _, _), many in counts if standing is Membership.MEMBER)
     room = room_for(members, settings.alpha)
     for one in reversed(queue[room:]):
@@ -119,34 +119,34 @@ def _about_the_queue(unit: UnitOfWork, settings: DispatchSettings) -> Iterator[_
 
 
 def _wishes(
-    desk: TxContext, unit: UnitOfWork, heads: Heads, settings: DispatchSettings
+    context: TxContext, uow: UnitOfWork, heads: Heads, settings: DispatchSettings
 ) -> Iterator[CallRequest]:
     """Yield what is wanted, with its reason; words about the queue keep no start waiting."""
-    intents = unit.outbox.intents.unfinished(desk.account)
-    given_up = _given_up(desk, unit, heads)
+    intents = uow.outbox.intents.unfinished(context.account)
+    given_up = _given_up(context, uow, heads)
     under_way = {_about(one) for one in intents if one.id not in given_up}
-    under_way |= {CallKey(*one) for one in held_back(unit, desk.account)}
+    under_way |= {CallKey(*one) for one in held_back(uow, context.account)}
     on_their_way = [one.wish.kind for one in intents if one.state in ON_ITS_WAY]
-    for want in wanted_now(unit, settings).values():
+    for want in wanted_now(uow, settings).values():
         is_start = want.about.kind is IntentKind.START_TASK
         before = on_their_way.count(IntentKind.START_TASK) if is_start else len(on_their_way)
         if before < settings.max_in_flight and want.about not in under_way:
             on_their_way.append(want.about.kind)
-            yield _wish(desk, unit, want, heads)
+            yield _wish(context, uow, want, heads)
 
 
-def _given_up(desk: TxContext, unit: UnitOfWork, heads: Heads) -> set[int]:
+def _given_up(context: TxContext, uow: UnitOfWork, heads: Heads) -> set[int]:
     """Return the calls that were mined and failed, 2, 4, 8 … blocks ago, with each try longer.
 
     What they were for may still be wanted, and a node and a task wait for it: not until the
     failure is final. Should a reorg let both succeed, the contract refuses the second.
     """
     given_up = set()
-    for slot in unit.outbox.slots.watched(desk.account):
-        intent = unit.outbox.intents.named(slot.intent_id) if slot.succeeded is False else None
+    for slot in uow.outbox.slots.watched(context.account):
+        intent = uow.outbox.intents.named(slot.intent_id) if slot.succeeded is False else None
         if intent is not None and slot.block_number is not None:
             wish = intent.wish
-            tries = unit.outbox.intents.tries(desk.account, wish.kind, wish.subject, None)
+            tries = uow.outbox.intents.tries(context.account, wish.kind, wish.subject, None)
             if heads.latest.number - slot.block_number >= 1 << tries:
                 given_up.add(intent.id)
     return given_up
@@ -156,13 +156,13 @@ def _about(intent: Intent) -> CallKey:
     return CallKey(intent.wish.kind, intent.wish.subject)
 
 
-def _wish(desk: TxContext, unit: UnitOfWork, want: _Want, heads: Heads) -> CallRequest:
+def _wish(context: TxContext, uow: UnitOfWork, want: _Want, heads: Heads) -> CallRequest:
     kind, subject = want.about
-    tries = unit.outbox.intents.tries(desk.account, kind, subject, None)
+    tries = uow.outbox.intents.tries(context.account, kind, subject, None)
     draw = want.draw
     return CallRequest(
-        account=desk.account,
-        contract=desk.publisher.domain.contract,
+        account=context.account,
+        contract=context.publisher.domain.contract,
         kind=kind,
         dedup_key=f"{kind}:{subject}:try={tries + 1}",
         calldata=_calldata(want, heads),

@@ -50,20 +50,20 @@ def backfill(
         TransientError: the chain is just changing, or does not answer.
         FatalError: a final block is another one on the chain than here.
     """
-    with store.reading() as unit:
-        cursor = _cursor_over(unit, blocks)
+    with store.reading() as uow:
+        cursor = _cursor_over(uow, blocks)
     found = BackfillResult(blocks)
     for window in _windows(chain, blocks):
-        with store.reading() as unit:
-            _compare(unit, cursor, window, found)
+        with store.reading() as uow:
+            _compare(uow, cursor, window, found)
         manner.keep_lease()
         manner.progress(window.range.last, blocks.last)
     if found.differs:
-        with folder.following(None), manner.transaction(store) as unit:
-            claim(unit, cursor)
-            unit.logs.append(found.missing_logs)
-            unit.calls.append(found.missing_calls)
-            found.refolded = refold_up_to(unit, folder, cursor.number, manner)
+        with folder.following(None), manner.transaction(store) as uow:
+            claim(uow, cursor)
+            uow.logs.append(found.missing_logs)
+            uow.calls.append(found.missing_calls)
+            found.refolded = refold_up_to(uow, folder, cursor.number, manner)
         folder.forget()
     return found
 
@@ -76,8 +76,8 @@ def _windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
         first = window.range.last + 1
 
 
-def _cursor_over(unit: UnitOfWork, blocks: BlockRange) -> Cursor:
-    cursor, identity = unit.cursor.get(), unit.identity.get()
+def _cursor_over(uow: UnitOfWork, blocks: BlockRange) -> Cursor:
+    cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
     if blocks.first < identity.start_block or blocks.last > cursor.number:
@@ -88,10 +88,10 @@ def _cursor_over(unit: UnitOfWork, blocks: BlockRange) -> Cursor:
     return cursor
 
 
-def _compare(unit: UnitOfWork, cursor: Cursor, window: BlockWindow, found: BackfillResult) -> None:
+def _compare(uow: UnitOfWork, cursor: Cursor, window: BlockWindow, found: BackfillResult) -> None:
     """Note what the window has and we have not, and the other way round."""
-    check_same_chain(unit, cursor, window)
-    difference = compare(unit, window)
+    check_same_chain(uow, cursor, window)
+    difference = compare(uow, window)
     found.served += len(window.logs)
     found.missing_logs += difference.missing_logs
     found.missing_calls += difference.missing_calls

@@ -74,32 +74,32 @@ def commit(
     """Write the window down in one transaction."""
     written = CommitResult()
     with folder.following(arrival.cursor):
-        with store.transaction() as unit:
-            if unit.cursor.get() != arrival.cursor:
+        with store.transaction() as uow:
+            if uow.cursor.get() != arrival.cursor:
                 raise FatalError("another process moved the cursor: only one may write")
-            unit.logs.append(arrival.window.logs)
-            unit.calls.append(arrival.window.calls)
-            unit.blocks.save(arrival.window.headers or [arrival.window.last])
-            unit.dead_letters.append(arrival.said.dead)
-            note_window(unit, folder.scope, arrival.window)
-            explained(unit, arrival.window.range)
+            uow.logs.append(arrival.window.logs)
+            uow.calls.append(arrival.window.calls)
+            uow.blocks.save(arrival.window.headers or [arrival.window.last])
+            uow.dead_letters.append(arrival.said.dead)
+            note_window(uow, folder.scope, arrival.window)
+            explained(uow, arrival.window.range)
             if arrival.cursor is None:
-                note_folded(unit, folder.reader)
-            check_final(unit, arrival.newer_final)
-            _fold(unit, folder, arrival, written)
+                note_folded(uow, folder.reader)
+            check_final(uow, arrival.newer_final)
+            _fold(uow, folder, arrival, written)
             written.folded_at = clock()
-            moved = _move(unit, folder, arrival)
+            moved = _move(uow, folder, arrival)
         folder.came_to(moved)
     return written
 
 
-def check_final(unit: UnitOfWork, final: BlockRef | None) -> None:
+def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
     """Let no block of a fork that we do not follow become final: it could not be undone.
 
     Raises:
         TransientError: the heads come from an endpoint on another fork than the window.
     """
-    ours = None if final is None else unit.blocks.at(final.number)
+    ours = None if final is None else uow.blocks.at(final.number)
     if final is not None and ours is not None and ours.hash != final.hash:
         raise TransientError(
             f"block {final.number} is final as {final.hash} to one endpoint, "
@@ -107,39 +107,39 @@ def check_final(unit: UnitOfWork, final: BlockRef | None) -> None:
         )
 
 
-def _fold(unit: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: CommitResult) -> None:
+def _fold(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: CommitResult) -> None:
     """Fold the window; where a period ends at the head, cut its report (decision 8)."""
     reporter = folder.reporter
     stops: list[BlockRef] = []
     if reporter is not None and arrival.window.headers:
         newest = arrival.heads.latest.number
-        before = unit.blocks.at(arrival.window.range.first - 1)
+        before = uow.blocks.at(arrival.window.range.first - 1)
         blocks = [*([] if before is None else [before]), *arrival.window.headers]
         stops = [old for old, new in pairwise(blocks) if reporter.is_due(old, new, newest)]
-        reporter.leave_out(unit, blocks, newest)
+        reporter.leave_out(uow, blocks, newest)
     elif reporter is not None:
-        reporter.pass_over(unit, arrival.window.last)
+        reporter.pass_over(uow, arrival.window.last)
 
-    def cut(unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
-        report = None if reporter is None else reporter.cut(unit, rounds, as_of)
+    def cut(uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
+        report = None if reporter is None else reporter.cut(uow, rounds, as_of)
         if report is not None:
             written.reports.append(report)
 
     at_stop: AtStop = cut
     if folder.assigner is not None and arrival.window.headers:
-        before = unit.blocks.at(arrival.window.range.first - 1)
+        before = uow.blocks.at(arrival.window.range.first - 1)
         every = folder.assigner.stops(before, arrival.window.headers)
         stops, at_stop = with_draws(folder.assigner, every, stops, cut)
     stretch = BlockSpan(arrival.window.range.last, arrival.said, arrival.final_number, stops)
-    written.anomalies = folder.fold(unit, stretch, at_stop)
+    written.anomalies = folder.fold(uow, stretch, at_stop)
 
 
-def _move(unit: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> Cursor | None:
+def _move(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> Cursor | None:
     """Forget what nothing can ask for any more, and move the cursor last."""
     last, final = arrival.window.last, arrival.final_number
     near = 0 if folder.reporter is None else folder.reporter.anchor_window
-    unit.undo.prune_to(min(final, last.number))
-    unit.blocks.prune_below(min(final, last.number, arrival.heads.latest.number - near))
+    uow.undo.prune_to(min(final, last.number))
+    uow.blocks.prune_below(min(final, last.number, arrival.heads.latest.number - near))
     epoch = 0 if arrival.cursor is None else arrival.cursor.epoch
-    unit.cursor.move_to(last, arrival.newer_final, epoch)
-    return unit.cursor.get()
+    uow.cursor.move_to(last, arrival.newer_final, epoch)
+    return uow.cursor.get()

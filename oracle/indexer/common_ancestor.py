@@ -27,8 +27,8 @@ def check_ours(chain: ChainReader, store: Store, block: BlockRef) -> None:
         InputError: it is not, or nobody can tell; names the highest block up to which it is.
         TransientError: the chain does not answer.
     """
-    with store.reading() as unit:
-        identity, above = unit.identity.get(), _at_or_above(unit, block.number)
+    with store.reading() as uow:
+        identity, above = uow.identity.get(), _at_or_above(uow, block.number)
     # Below the start block we hold nothing that could differ; block 0 was compared at the start.
     start = 0 if identity is None else identity.start_block
     lowest = max(0, start - 1)
@@ -49,8 +49,8 @@ def _highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) 
     shared, low, high = lowest, lowest, number
     while high - low > 1:
         middle = (low + high) // 2
-        with store.reading() as unit:
-            known = _at_or_below(unit, middle)
+        with store.reading() as uow:
+            known = _at_or_below(uow, middle)
         if known is None or known.number <= shared:
             low = middle
         elif _shown(chain, known.number) == known.hash:
@@ -65,24 +65,24 @@ def _shown(chain: ChainReader, number: int) -> Hash | None:
     return None if block is None else block.hash
 
 
-def _at_or_above(unit: UnitOfWork, number: int) -> _Known | None:
+def _at_or_above(uow: UnitOfWork, number: int) -> _Known | None:
     """Return the lowest block of ours from `number` on whose hash we know."""
-    cursor, headers = unit.cursor.get(), unit.blocks.lowest_from(number)
+    cursor, headers = uow.cursor.get(), uow.blocks.lowest_from(number)
     found = [] if headers is None else [_Known(headers.number, headers.hash)]
     if cursor is not None:
         found.append(_Known(cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
             # It may stand above the cursor, in history.
             found.append(_Known(cursor.final_number, cursor.final_hash))
-    rows = unit.logs.lowest_hash(number), unit.calls.lowest_hash(number)
+    rows = uow.logs.lowest_hash(number), uow.calls.lowest_hash(number)
     found += [_Known(*row) for row in rows if row is not None]
     return min((one for one in found if one.number >= number), default=None)
 
 
-def _at_or_below(unit: UnitOfWork, number: int) -> _Known | None:
+def _at_or_below(uow: UnitOfWork, number: int) -> _Known | None:
     """Return the highest block of ours up to `number` whose hash we know."""
-    headers = unit.blocks.highest_to(number)
+    headers = uow.blocks.highest_to(number)
     found = [] if headers is None else [_Known(headers.number, headers.hash)]
-    rows = unit.logs.highest_hash(number), unit.calls.highest_hash(number)
+    rows = uow.logs.highest_hash(number), uow.calls.highest_hash(number)
     found += [_Known(*row) for row in rows if row is not None]
     return max(found, default=None)

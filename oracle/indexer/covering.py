@@ -13,16 +13,16 @@ def scope_of(reader: LogReader) -> IngestScope:
     return IngestScope.of(reader.addresses, reader.topics, calls)
 
 
-def note_window(unit: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
+def note_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
     """Write down how well a window was read, in the transaction that stores it."""
-    unit.coverage.adopt(scope)
+    uow.coverage.adopt(scope)
     blocks = window.range
     covered = Covered(blocks.first, blocks.last, window.level, window.endpoint)
-    unit.coverage.put(scope.id, covered)
-    note_proven(unit, window)
+    uow.coverage.put(scope.id, covered)
+    note_proven(uow, window)
 
 
-def note_proven(unit: UnitOfWork, window: BlockWindow) -> None:
+def note_proven(uow: UnitOfWork, window: BlockWindow) -> None:
     """Write down which single blocks reached more than the window as a whole."""
     if window.level >= Level.PROVEN or not window.proven:
         return
@@ -30,4 +30,4 @@ def note_proven(unit: UnitOfWork, window: BlockWindow) -> None:
     known |= {call.block: call.block_hash for call in window.calls}
     known |= {block.number: block.hash for block in [*window.headers, window.last]}
     proven = [(number, known[number]) for number in window.proven if number in known]
-    unit.verified_blocks.save(proven, Level.PROVEN, window.endpoint)
+    uow.verified_blocks.save(proven, Level.PROVEN, window.endpoint)

@@ -40,9 +40,9 @@ class HaltChanged:
     reason: str
 
 
-def why_stopped(unit: UnitOfWork) -> str | None:
+def why_stopped(uow: UnitOfWork) -> str | None:
     """Return why nothing may be planned, signed or sent now; None: it may."""
-    closed = unit.latches.all_closed()
+    closed = uow.latches.all_closed()
     return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
 
 
@@ -51,8 +51,8 @@ def show(store: Store) -> str | None:
 
     Returns why nothing may be sent; None: it may.
     """
-    with store.reading() as unit:
-        is_closed, why = unit.latches.closed(FINALITY_VIOLATION) is not None, why_stopped(unit)
+    with store.reading() as uow:
+        is_closed, why = uow.latches.closed(FINALITY_VIOLATION) is not None, why_stopped(uow)
     fork_metrics.FINALITY_VIOLATION.set(is_closed)
     return why
 
@@ -63,8 +63,8 @@ def compare_final(sight: ForkContext) -> HaltChanged | None:
     Raises:
         TransientError: no endpoint answers, or one contradicts the others and is quarantined.
     """
-    with sight.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
         return None
     seen = sight.chain.header(cursor.final_number)
@@ -106,9 +106,9 @@ def look_for_proof(sight: ForkContext, now: int) -> HaltChanged | None:
     Where there is only one at all, it has to show it as often as it had to deny it. `now`: of the
     chain, in unix seconds. None: the latch stays closed.
     """
-    with sight.store.reading() as unit:
-        cursor = unit.cursor.get()
-        pause = POLL_BLOCKS * block_seconds(unit, 0 if cursor is None else cursor.number)
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
+        pause = POLL_BLOCKS * block_seconds(uow, 0 if cursor is None else cursor.number)
     if cursor is None or cursor.final_number is None or sight.vigil.final.seconds_left(sight.now):
         return None
     said = _shown_at(sight, cursor.final_number)
@@ -116,14 +116,14 @@ def look_for_proof(sight: ForkContext, now: int) -> HaltChanged | None:
         return None
     sight.vigil.final.forget()
     reason = f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(said)}"
-    with sight.store.transaction() as unit:
-        clear(unit, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
+    with sight.store.transaction() as uow:
+        clear(uow, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
     return HaltChanged(FINALITY_VIOLATION, is_closed=False, reason=reason)
 
 
-def clear(unit: UnitOfWork, name: str, cleared: Cleared) -> bool:
+def clear(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
     """Open a latch; False: it is not closed."""
-    is_open = unit.latches.clear(name, cleared)
+    is_open = uow.latches.clear(name, cleared)
     if name == FINALITY_VIOLATION:
         fork_metrics.FINALITY_VIOLATION.set(0)
     return is_open
@@ -163,8 +163,8 @@ def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgeme
         "block where they part below it"
     )
     evidence = HaltEvidence(accused.number, accused.ours, theirs)
-    with store.transaction() as unit:
-        unit.latches.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
+    with store.transaction() as uow:
+        uow.latches.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
     fork_metrics.FINALITY_VIOLATION.set(1)
     return HaltChanged(FINALITY_VIOLATION, is_closed=True, reason=reason)
 

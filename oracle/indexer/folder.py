@@ -113,43 +113,43 @@ class Folder:
         if self.assigner is not None:
             self.assigner.forget()
 
-    def fold(self, unit: UnitOfWork, stretch: BlockSpan, at_stop: AtStop | None = None) -> int:
+    def fold(self, uow: UnitOfWork, stretch: BlockSpan, at_stop: AtStop | None = None) -> int:
         """Fold a stretch and write what it changed; return how many anomalies it held.
 
         The cursor is the caller's to move.
         """
-        rounds = self._loaded_rounds(unit)
-        self._load(unit, stretch.said.events)
+        rounds = self._loaded_rounds(uow)
+        self._load(uow, stretch.said.events)
         rest, anomalies = stretch.said, 0
         for stop in stretch.stops:
             piece, rest = _parted(rest, stop.number)
-            anomalies += self._fold_piece(unit, rounds, piece, stretch.final)
+            anomalies += self._fold_piece(uow, rounds, piece, stretch.final)
             if at_stop is not None:
-                at_stop(unit, rounds, stop)
-        anomalies += self._fold_piece(unit, rounds, rest, stretch.final)
+                at_stop(uow, rounds, stop)
+        anomalies += self._fold_piece(uow, rounds, rest, stretch.final)
         self._let_go()
         return anomalies
 
-    def _loaded_rounds(self, unit: UnitOfWork) -> Rounds:
+    def _loaded_rounds(self, uow: UnitOfWork) -> Rounds:
         if self._rounds is None:
-            self._rounds = unit.rounds.load()
-            self._rule_set = unit.rule_sets.number_of(self.rules)
-            self._fold.last = unit.last_event.get()
+            self._rounds = uow.rounds.load()
+            self._rule_set = uow.rule_sets.number_of(self.rules)
+            self._fold.last = uow.last_event.get()
         return self._rounds
 
-    def _load(self, unit: UnitOfWork, events: Sequence[DomainEvent]) -> None:
+    def _load(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
         """Bring in the rows that these events need and that are not in memory."""
         rows = self._fold.ledger
         named = tasks_named(events)
-        rows.tasks.update(unit.tasks.named(named - rows.tasks.keys()))
+        rows.tasks.update(uow.tasks.named(named - rows.tasks.keys()))
         groups = groups_named(events, _those(rows.tasks, named), self.rules)
-        rows.groups.update(unit.groups.named(groups - rows.groups.keys()))
+        rows.groups.update(uow.groups.named(groups - rows.groups.keys()))
         members = members_of(_those(rows.groups, groups).values())
-        rows.tasks.update(unit.tasks.named(members - rows.tasks.keys()))
+        rows.tasks.update(uow.tasks.named(members - rows.tasks.keys()))
         nodes = nodes_named(events, _those(rows.tasks, named | members))
-        rows.nodes.update(unit.nodes.named(nodes - rows.nodes.keys()))
+        rows.nodes.update(uow.nodes.named(nodes - rows.nodes.keys()))
 
-    def _fold_piece(self, unit: UnitOfWork, rounds: Rounds, said: Decoded, final: int) -> int:
+    def _fold_piece(self, uow: UnitOfWork, rounds: Rounds, said: Decoded, final: int) -> int:
         """Fold whole blocks and write them down: final ones at once, the others with a journal."""
         settled, open_ = _parted(said, final)
         if settled.events:
@@ -160,8 +160,8 @@ class Folder:
         for number, contract_events in groupby(open_.contract_events, key=_block_of):
             rounds.block(number, list(contract_events), journal=True)
         changes = self._fold.drain()
-        unit.changes(changes, self._rule_set)
-        unit.rounds.write(rounds.drain())
+        uow.changes(changes, self._rule_set)
+        uow.rounds.write(rounds.drain())
         self._touched.update(changes.tasks)
         return len(changes.anomalies)
 

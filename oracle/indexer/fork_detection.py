@@ -164,8 +164,8 @@ def judge(sight: ForkContext, accused: ForkClaim, suspicion: ForkEvidence) -> Fo
     if judged.verdict is not ForkVerdict.OPEN:
         suspicion.forget()
     elif judged.against:
-        with sight.store.reading() as unit:
-            pause = POLL_BLOCKS * block_seconds(unit, accused.tip)
+        with sight.store.reading() as uow:
+            pause = POLL_BLOCKS * block_seconds(uow, accused.tip)
         about = accused.number, accused.ours, frozenset(judged.against.values())
         if suspicion.says_again(about, sight.now, pause):
             suspicion.forget()
@@ -173,9 +173,9 @@ def judge(sight: ForkContext, accused: ForkClaim, suspicion: ForkEvidence) -> Fo
     return judged
 
 
-def block_seconds(unit: UnitOfWork, newest: int) -> float:
+def block_seconds(uow: UnitOfWork, newest: int) -> float:
     """Return the time between two blocks as of late, within reason."""
-    blocks = unit.blocks.between(newest - _BLOCKS_MEASURED, newest)
+    blocks = uow.blocks.between(newest - _BLOCKS_MEASURED, newest)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _USUAL
     first, last = blocks[0], blocks[-1]
@@ -206,8 +206,8 @@ def reject(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> Tra
 
 def _contradict_final(sight: ForkContext) -> dict[str, tuple[int, Hash]]:
     """Return who shows another block than our final one, which the others show, and that one."""
-    with sight.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
         return {}
     final = cursor.final_number, cursor.final_hash

@@ -119,8 +119,8 @@ def index_next(chain: ChainReader, store: Store, folder: Folder, pace: IngestSta
 
 
 def _turn(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -> Done | None:
-    with store.reading() as unit:
-        cursor, first = unit.cursor.get(), _first_block(unit)
+    with store.reading() as uow:
+        cursor, first = uow.cursor.get(), _first_block(uow)
     started = pace.clock()
     near = 0 if folder.reporter is None else folder.reporter.anchor_window
     quiet = None if folder.assigner is None else folder.assigner.settings.start_block - 1
@@ -181,12 +181,12 @@ def _window(sight: ForkContext, cursor: Cursor | None, heads: Heads, asked: _Ask
     return window
 
 
-def _first_block(unit: UnitOfWork) -> int:
+def _first_block(uow: UnitOfWork) -> int:
     """Return the block to index next."""
-    cursor = unit.cursor.get()
+    cursor = uow.cursor.get()
     if cursor is not None:
         return cursor.number + 1
-    identity = unit.identity.get()
+    identity = uow.identity.get()
     if identity is None:
         raise FatalError("the database does not know its chain yet: its identity is not set")
     return identity.start_block
@@ -195,9 +195,9 @@ def _first_block(unit: UnitOfWork) -> int:
 def _at_the_head(sight: ForkContext, folder: Folder, heads: Heads) -> Rewound | HaltChanged | None:
     """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
     store = sight.store
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
-        first = _first_block(unit)
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
+        first = _first_block(uow)
     if cursor is None:
         raise TransientError(
             f"the start block {first} is not there yet, the newest block is "
@@ -210,11 +210,11 @@ def _at_the_head(sight: ForkContext, folder: Folder, heads: Heads) -> Rewound | 
     final = newer_final(heads, cursor)
     if final is not None:
         with folder.following(cursor):
-            with store.transaction() as unit:
-                check_final(unit, final)
-                unit.undo.prune_to(min(final.number, cursor.number))
-                unit.cursor.move_to(heads.latest, final, cursor.epoch)
-                moved = unit.cursor.get()
+            with store.transaction() as uow:
+                check_final(uow, final)
+                uow.undo.prune_to(min(final.number, cursor.number))
+                uow.cursor.move_to(heads.latest, final, cursor.epoch)
+                moved = uow.cursor.get()
             folder.came_to(moved)
     return None
 

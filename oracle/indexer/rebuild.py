@@ -56,10 +56,10 @@ class RebuildOptions:
             FatalError: another process has taken over the lease; nothing was changed.
         """
         try:
-            with store.transaction() as unit:
+            with store.transaction() as uow:
                 if self.lease is not None:
-                    unit.lease.guard(self.lease)
-                yield unit
+                    uow.lease.guard(self.lease)
+                yield uow
                 self._end()
         except _ThrownAwayError:
             return
@@ -96,23 +96,23 @@ class _Check:
     differing: list[int] = field(default_factory=list)
     _kept: dict[int, Report] = field(default_factory=dict)
 
-    def stops(self, unit: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
+    def stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
         """Return the as-of blocks in this range whose reports must come out again.
 
         Missed ones may have been cut at a block that left the chain since.
         """
         if self.folder.reporter is None:
             return []
-        rows = unit.reports.between(blocks.first, blocks.last)
+        rows = uow.reports.between(blocks.first, blocks.last)
         kept = [stored.report for stored in rows if stored.state is not ReportState.MISSED]
         self._kept = {report.as_of.number: report for report in kept}
         return [report.as_of for report in kept]
 
-    def at_stop(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
+    def at_stop(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
         """Compare one report with what the fold says now."""
         reporter, kept = self.folder.reporter, self._kept[as_of.number]
         self.checked += 1
-        if reporter is not None and reporter.draw_up(unit, rounds, as_of) != kept:
+        if reporter is not None and reporter.draw_up(uow, rounds, as_of) != kept:
             self.differing.append(kept.period)
 
 
@@ -122,63 +122,63 @@ def refold(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResul
     Raises:
         InputError: nothing is indexed yet.
     """
-    with folder.following(None), manner.transaction(store) as unit:
-        cursor = unit.cursor.get()
+    with folder.following(None), manner.transaction(store) as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to fold again")
-        claim(unit, cursor)
-        refolded = refold_up_to(unit, folder, cursor.number, manner)
+        claim(uow, cursor)
+        refolded = refold_up_to(uow, folder, cursor.number, manner)
     folder.forget()
     return refolded
 
 
-def claim(unit: UnitOfWork, cursor: Cursor) -> None:
+def claim(uow: UnitOfWork, cursor: Cursor) -> None:
     """Move the cursor onto its own block, so that no window is committed from what was before.
 
     Raises:
         FatalError: it is not there any more.
     """
-    block = unit.blocks.at(cursor.number)
+    block = uow.blocks.at(cursor.number)
     if block is None or block.hash != cursor.hash:
         raise FatalError(f"the header of block {cursor.number}, where the cursor is, is missing")
-    unit.cursor.move_to(block, None, cursor.epoch)
+    uow.cursor.move_to(block, None, cursor.epoch)
 
 
 def refold_up_to(
-    unit: UnitOfWork, folder: Folder, last: int, manner: RebuildOptions
+    uow: UnitOfWork, folder: Folder, last: int, manner: RebuildOptions
 ) -> RebuildResult:
     """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
 
     Blocks above the final one are journaled, so that they can be rewound as before.
     """
-    before = unit.projections.digest()
-    unit.projections.clear()
-    unit.dead_letters.clear_open()
-    adopt_rules(unit, folder.rules)
+    before = uow.projections.digest()
+    uow.projections.clear()
+    uow.dead_letters.clear_open()
+    adopt_rules(uow, folder.rules)
     folder.forget()
-    cursor = unit.cursor.get()
+    cursor = uow.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     check = _Check(folder)
     logs_folded = 0
-    for blocks, logs in _batches(unit, last):
-        calls = list(unit.calls.between(blocks.first, blocks.last))
+    for blocks, logs in _batches(uow, last):
+        calls = list(uow.calls.between(blocks.first, blocks.last))
         said = folder.reader.read(logs, calls)
-        unit.dead_letters.append(said.dead)
-        stretch = BlockSpan(blocks.last, said, final, check.stops(unit, blocks))
-        folder.fold(unit, stretch, check.at_stop)
+        uow.dead_letters.append(said.dead)
+        stretch = BlockSpan(blocks.last, said, final, check.stops(uow, blocks))
+        folder.fold(uow, stretch, check.at_stop)
         logs_folded += len(logs)
         manner.progress(blocks.last, last)
-    unit.undo.prune_to(min(final, last))
-    note_folded(unit, folder.reader)
-    same = unit.projections.digest() == before
+    uow.undo.prune_to(min(final, last))
+    note_folded(uow, folder.reader)
+    same = uow.projections.digest() == before
     return RebuildResult(last, logs_folded, same, check.checked, tuple(check.differing))
 
 
-def _batches(unit: UnitOfWork, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
+def _batches(uow: UnitOfWork, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Yield the canonical logs up to block `last` in whole blocks; the ranges leave no gap."""
     first = 0
     batch: list[Log] = []
-    for number, logs in groupby(unit.logs.between(0, last), key=attrgetter("block")):
+    for number, logs in groupby(uow.logs.between(0, last), key=attrgetter("block")):
         if len(batch) >= LOGS_AT_ONCE:
             yield BlockRange(first, number - 1), batch
             first, batch = number, []

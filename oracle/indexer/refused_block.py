@@ -13,40 +13,40 @@ from oracle.store.database import Store, UnitOfWork
 _CHAIN = ""
 
 
-def refusal_in(unit: UnitOfWork) -> Refusal | None:
+def refusal_in(uow: UnitOfWork) -> Refusal | None:
     """Return the block that was refused, and that nobody has explained; None: there is none."""
-    text = unit.facts.get(_CHAIN, REFUSAL, 0)
+    text = uow.facts.get(_CHAIN, REFUSAL, 0)
     return None if text is None else Refusal.from_json(text)
 
 
 def remembered(store: Store, refusal: Refusal) -> RefusalError:
     """Write down that a block was refused; return what to raise: the first refusal's words."""
-    with store.transaction() as unit:
-        known = refusal_in(unit)
+    with store.transaction() as uow:
+        known = refusal_in(uow)
         if known is None:
-            unit.facts.set(_CHAIN, {REFUSAL: refusal.to_json()}, None)
+            uow.facts.set(_CHAIN, {REFUSAL: refusal.to_json()}, None)
     return RefusalError(known or refusal)
 
 
-def explained(unit: UnitOfWork, blocks: BlockRange) -> None:
+def explained(uow: UnitOfWork, blocks: BlockRange) -> None:
     """Forget a refusal inside these blocks: they were read, as well as the chain allows."""
-    known = refusal_in(unit)
+    known = refusal_in(uow)
     if known is not None and blocks.first <= known.number <= blocks.last:
-        unit.facts.forget(_CHAIN, REFUSAL)
+        uow.facts.forget(_CHAIN, REFUSAL)
 
 
-def accept(unit: UnitOfWork, reason: str) -> Refusal:
+def accept(uow: UnitOfWork, reason: str) -> Refusal:
     """Let the refused block pass as it is given, because an operator says so; return it.
 
     Raises:
         InputError: no block is refused, or two endpoints show two blocks.
     """
-    known = refusal_in(unit)
+    known = refusal_in(uow)
     if known is None:
         raise InputError("no block is refused: there is nothing to accept")
     if known.check == BLOCK_HASH:
         raise InputError(
             "take the endpoint that is wrong out of [chain] endpoints, or name a third"
         )
-    unit.facts.set(_CHAIN, {known.acceptance: reason}, None)
+    uow.facts.set(_CHAIN, {known.acceptance: reason}, None)
     return known

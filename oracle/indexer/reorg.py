@@ -77,8 +77,8 @@ def rewind_if_forked(
     Raises:
         TransientError: the others deny it, or the chain contradicts itself; nothing was changed.
     """
-    with sight.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
     accused = None if cursor is None else _accusation(sight, cursor, heads.latest, seam)
     if cursor is None or accused is None:
         sight.vigil.tip.forget()
@@ -107,24 +107,24 @@ def rewind_to(
             cursor, or what we read up to it is not sure to be the chain's, see `check_ours`.
         TransientError: the chain does not answer.
     """
-    with store.reading() as unit:
-        cursor = _cursor_above(unit, number)
-        reach = unit.undo.reach()
+    with store.reading() as uow:
+        cursor = _cursor_above(uow, number)
+        reach = uow.undo.reach()
     block = _header(chain, number)
     check_ours(chain, store, block)
     by_refold = reach is None or reach > number
-    with folder.following(None), manner.transaction(store) as unit:
+    with folder.following(None), manner.transaction(store) as uow:
         if not by_refold:
-            unit.undo.rollback_to(number)
-        rewound = _go_back(unit, cursor, block, by_refold=by_refold)
+            uow.undo.rollback_to(number)
+        rewound = _go_back(uow, cursor, block, by_refold=by_refold)
         if by_refold:
-            refold_up_to(unit, folder, number, manner)
+            refold_up_to(uow, folder, number, manner)
     folder.forget()
     return rewound
 
 
-def _cursor_above(unit: UnitOfWork, number: int) -> Cursor:
-    cursor, identity = unit.cursor.get(), unit.identity.get()
+def _cursor_above(uow: UnitOfWork, number: int) -> Cursor:
+    cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: there is nothing to rewind")
     lowest = max(0, identity.start_block - 1)
@@ -143,24 +143,24 @@ def _header(chain: ChainReader, number: int) -> BlockRef:
     return block
 
 
-def _go_back(unit: UnitOfWork, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
+def _go_back(uow: UnitOfWork, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
     """Move everything but the projections; the raw rows above stay, no longer canonical."""
     number = block.number
-    logs = unit.logs.orphan_above(number)
-    unit.calls.orphan_above(number)
-    unit.blocks.discard_above(number)
-    unit.blocks.save([block])
-    unit.uncover_above(number)
+    logs = uow.logs.orphan_above(number)
+    uow.calls.orphan_above(number)
+    uow.blocks.discard_above(number)
+    uow.blocks.save([block])
+    uow.uncover_above(number)
     # Cut again on the chain that stays, as by who never saw this one.
-    reports = unit.reports.drop_from(number)
-    take_back_draws(unit, number)
+    reports = uow.reports.drop_from(number)
+    take_back_draws(uow, number)
     # What has no nonce yet is dropped with its report; time is the chain's here.
-    stamp = Stamp(cursor.time, unit.lease.current().epoch)
-    kickouts = review_kickouts(unit, number, stamp)
-    unit.outbox.intents.forget_above(number, stamp)
+    stamp = Stamp(cursor.time, uow.lease.current().epoch)
+    kickouts = review_kickouts(uow, number, stamp)
+    uow.outbox.intents.forget_above(number, stamp)
     # Only a user goes below what was final: from there on it is final anew.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
-    unit.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
+    uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
     return Rewound(block, cursor.number, depth, logs, reports, by_refold, kickouts=kickouts)
 
@@ -176,11 +176,11 @@ class _Fork:
 
 def _rolled_back(sight: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
     cursor, ancestor = fork.cursor, fork.ancestor
-    with folder.following(None), sight.store.transaction() as unit:
-        unit.undo.rollback_to(ancestor.number)
-        rewound = _go_back(unit, cursor, ancestor, by_refold=False)
+    with folder.following(None), sight.store.transaction() as uow:
+        uow.undo.rollback_to(ancestor.number)
+        rewound = _go_back(uow, cursor, ancestor, by_refold=False)
         rewound = replace(rewound, endpoints=tuple(fork.judged.against))
-        unit.reorgs.append(
+        uow.reorgs.append(
             Reorg(
                 ancestor=ancestor.number,
                 ancestor_hash=ancestor.hash,
@@ -216,8 +216,8 @@ def _accusation(
 
 def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
     """Return what a head below our newest block says of ours; on our chain it merely lags."""
-    with store.reading() as unit:
-        ours = unit.blocks.at(newest.number)
+    with store.reading() as uow:
+        ours = uow.blocks.at(newest.number)
     if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
         return None
     return ForkClaim(newest.number, ours.hash, newest.hash, cursor.number)
@@ -234,10 +234,10 @@ def _common_ancestor(
         TransientError: the chain changed its mind while being asked.
     """
     top = accused.number
-    with sight.store.reading() as unit:
-        identity = unit.identity.get()
+    with sight.store.reading() as uow:
+        identity = uow.identity.get()
         final = cursor.final_number or 0
-        ours = {block.number: block.hash for block in unit.blocks.between(final, top)}
+        ours = {block.number: block.hash for block in uow.blocks.between(final, top)}
     ours[cursor.number] = cursor.hash
     if cursor.final_hash is not None:
         ours[final] = cursor.final_hash

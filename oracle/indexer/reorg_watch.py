@@ -33,8 +33,8 @@ def keep_watch(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused
     Raises:
         TransientError: no endpoint answers, or one was found to contradict the others.
     """
-    with sight.store.reading() as unit:
-        cursor, closed = unit.cursor.get(), unit.latches.closed(FINALITY_VIOLATION)
+    with sight.store.reading() as uow:
+        cursor, closed = uow.cursor.get(), uow.latches.closed(FINALITY_VIOLATION)
     if closed is not None:
         return IngestPaused(look_for_proof(sight, heads.latest.time))
     if cursor is None:

@@ -11,25 +11,25 @@ _PERIOD = "period_seconds"
 _DIGITS = 12
 
 
-def check_rules(unit: UnitOfWork, rules: Rules) -> None:
+def check_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Write down whose scores these are going to be, or check that they are ours.
 
     Raises:
         InputError: the stored scores were folded by other rules, or by another version of them.
     """
-    if folded_by(unit) is None:
-        adopt_rules(unit, rules)
+    if folded_by(uow) is None:
+        adopt_rules(uow, rules)
     else:
-        refuse_other_rules(unit, rules)
+        refuse_other_rules(uow, rules)
 
 
-def refuse_other_rules(unit: UnitOfWork, rules: Rules) -> None:
+def refuse_other_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Let nobody look through these rules at what others folded; an empty database is anybody's.
 
     Raises:
         InputError: the stored scores were folded by other rules, or by another version of them.
     """
-    known = folded_by(unit)
+    known = folded_by(uow)
     if known is not None and known.sha256 != named_by(rules).sha256:
         raise InputError(
             f"the database was folded by the rules {shown(known)}, and the configuration says "
@@ -38,19 +38,19 @@ def refuse_other_rules(unit: UnitOfWork, rules: Rules) -> None:
         )
 
 
-def is_folded_by(unit: UnitOfWork, rules: Rules) -> bool:
+def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
     """Tell whether what is stored was folded by these rules, so that they may read it."""
-    known = folded_by(unit)
+    known = folded_by(uow)
     return known is not None and known.sha256 == named_by(rules).sha256
 
 
-def folded_by(unit: UnitOfWork) -> RuleSet | None:
+def folded_by(uow: UnitOfWork) -> RuleSet | None:
     """Return the rules that everything stored was folded by; None: nothing is yet."""
-    sign = unit.progress.get(_NAME)
+    sign = uow.progress.get(_NAME)
     if sign is None:
         return None
     name, digest = sign.rsplit(" ", 1)
-    rules = unit.rule_sets.with_digest(digest)
+    rules = uow.rule_sets.with_digest(digest)
     return RuleSet(name, None if rules is None else rules.version, digest)
 
 
@@ -60,7 +60,7 @@ def shown(rules: RuleSet) -> str:
     return f"{rules.name}{version} ({rules.sha256[:_DIGITS]})"
 
 
-def check_period(unit: UnitOfWork, seconds: int) -> None:
+def check_period(uow: UnitOfWork, seconds: int) -> None:
     """Write down how long a period is, or check that it is as long as it was.
 
     The number of a period is its start over its length (decision 8): with another length the
@@ -69,9 +69,9 @@ def check_period(unit: UnitOfWork, seconds: int) -> None:
     Raises:
         InputError: it is not.
     """
-    known = unit.progress.get(_PERIOD)
+    known = uow.progress.get(_PERIOD)
     if known is None:
-        unit.progress.set(_PERIOD, str(seconds))
+        uow.progress.set(_PERIOD, str(seconds))
     elif known != str(seconds):
         raise InputError(
             f"oracle.period_seconds: the reports of this database are of {known} s each, not of "
@@ -79,8 +79,8 @@ def check_period(unit: UnitOfWork, seconds: int) -> None:
         )
 
 
-def adopt_rules(unit: UnitOfWork, rules: Rules) -> None:
+def adopt_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Write down that everything stored is folded by these rules from now on."""
     # Named by its number, the rule set can be read back whole.
-    unit.rule_sets.number_of(rules)
-    unit.progress.set(_NAME, f"{rules.name} {named_by(rules).sha256}")
+    uow.rule_sets.number_of(rules)
+    uow.progress.set(_NAME, f"{rules.name} {named_by(rules).sha256}")

@@ -15,23 +15,21 @@ from oracle.store.database import UnitOfWork
 LOGS_AT_ONCE = 5_000
 
 
-def export(unit: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[str]:
+def export(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[str]:
     """Yield the events of these blocks as lines without their ends, in order of position.
 
-    Reads canonical rows only, all from the snapshot of `unit`; nothing is asked of the chain.
+    Reads canonical rows only, all from the snapshot of `uow`; nothing is asked of the chain.
 
     Raises:
         FatalError: a stored log that we know cannot be read; it is named.
     """
-    return written(stored_events(unit, reader, blocks))
+    return written(stored_events(uow, reader, blocks))
 
 
-def stored_events(
-    unit: UnitOfWork, reader: LogReader, blocks: BlockRange
-) -> Iterator[DomainEvent]:
+def stored_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[DomainEvent]:
     """Yield the events themselves, in order of position; as `export`."""
-    for chunk, logs in _chunks(unit, blocks):
-        calls = list(unit.calls.between(chunk.first, chunk.last))
+    for chunk, logs in _chunks(uow, blocks):
+        calls = list(uow.calls.between(chunk.first, chunk.last))
         yield from reader.read(logs, calls).events
 
 
@@ -40,10 +38,10 @@ def written(events: Iterable[DomainEvent]) -> Iterator[str]:
     return map(event_to_json, events)
 
 
-def _chunks(unit: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
+def _chunks(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Cut the logs into whole blocks; the ranges leave no gap, for calls stand between logs."""
     first, chunk = blocks.first, list[Log]()
-    stored = unit.logs.between(blocks.first, blocks.last)
+    stored = uow.logs.between(blocks.first, blocks.last)
     for number, logs in groupby(stored, key=attrgetter("block")):
         if len(chunk) >= LOGS_AT_ONCE:
             yield BlockRange(first, number - 1), chunk

@@ -8,25 +8,25 @@ _FOLDED_BY = "folded_by_version"
 _STALE = "fold_is_stale"
 
 
-def note_folded(unit: UnitOfWork, reader: LogReader) -> None:
+def note_folded(uow: UnitOfWork, reader: LogReader) -> None:
     """Write down that all raw rows are folded, by this version and as this profile reads them."""
-    unit.progress.set(_FOLDED_BY, _sign(reader))
-    unit.progress.clear(_STALE)
+    uow.progress.set(_FOLDED_BY, _sign(reader))
+    uow.progress.clear(_STALE)
 
 
-def note_stale(unit: UnitOfWork) -> None:
+def note_stale(uow: UnitOfWork) -> None:
     """Write down that rows came in below the cursor: the state is not that of all rows."""
-    unit.progress.set(_STALE, "rows came in")
+    uow.progress.set(_STALE, "rows came in")
 
 
-def why_refold(unit: UnitOfWork, reader: LogReader) -> str | None:
+def why_refold(uow: UnitOfWork, reader: LogReader) -> str | None:
     """Return why everything has to be folded anew; None: it has not."""
-    if unit.cursor.get() is None:
+    if uow.cursor.get() is None:
         return None
-    if unit.progress.get(_STALE) is not None:
+    if uow.progress.get(_STALE) is not None:
         return "what was missing is there now"
     # Version 1 did not say so.
-    known = unit.progress.get(_FOLDED_BY) or "1"
+    known = uow.progress.get(_FOLDED_BY) or "1"
     if known != _sign(reader):
         return f"folded by {_shown(known)}, and this is {_shown(_sign(reader))}"
     return None

@@ -49,8 +49,8 @@ def check_witness(sight: ForkContext, window: BlockWindow) -> None:
 
 def _check_refused(sight: ForkContext, window: BlockWindow) -> None:
     """Let silence explain nothing: two endpoints must say the same, or an operator name one."""
-    with sight.store.reading() as unit:
-        known = refusal_in(unit)
+    with sight.store.reading() as uow:
+        known = refusal_in(uow)
     if known is None or known.check != BLOCK_HASH:
         return
     blocks = window.range

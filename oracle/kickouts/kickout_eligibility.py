@@ -55,7 +55,7 @@ class KickoutCase:
 
 
 def looks_at(
-    unit: UnitOfWork, law: KickoutRules, level: Level, late: Collection[int] = ()
+    uow: UnitOfWork, law: KickoutRules, level: Level, late: Collection[int] = ()
 ) -> list[KickoutCase]:
     """Look at every open spell, the oldest first (decision 10).
 
@@ -66,30 +66,30 @@ def looks_at(
     executed, so that a new one takes its place.
     """
     rules, settings = law
-    spells = due_spells(unit, rules)
+    spells = due_spells(uow, rules)
     if not spells:
         return []
-    cursor = unit.cursor.get()
-    rounds = unit.rounds.about([spell.node for spell in spells])
+    cursor = uow.cursor.get()
+    rounds = uow.rounds.about([spell.node for spell in spells])
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     looks = []
     for spell in spells:
         index, lane = rounds.index_by_node.get(spell.node), rounds.lane_of_node(spell.node)
         kick = None if index is None else rounds.kicks.get(index)
-        obstacle = _of_spell(unit, spell, final) or _of_lane(index, lane, settings.kick_below)
+        obstacle = _of_spell(uow, spell, final) or _of_lane(index, lane, settings.kick_below)
         evidence, proof, low = None, None, 0
         first: tuple[Shown, ...] = ()
         if index is not None:
-            low = low_now(unit, spell, index, settings)
+            low = low_now(uow, spell, index, settings)
             obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
         if index is not None and obstacle is None:
-            first = first_low(unit, spell, index, settings)
+            first = first_low(uow, spell, index, settings)
             obstacle = _of_first(first, final)
         if obstacle is None:
-            evidence = evidence_at(unit, law, spell)
+            evidence = evidence_at(uow, law, spell)
             obstacle = None if index in late else _of_kick(kick, evidence)
         if obstacle is None:
-            proof = proof_behind(unit, rules, spell, level)
+            proof = proof_behind(uow, rules, spell, level)
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
         looks.append(
@@ -100,110 +100,110 @@ def looks_at(
     return looks
 
 
-def due_spells(unit: UnitOfWork, rules: Rules) -> list[KickoutDue]:
+def due_spells(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     """Return the open spells, the oldest first.
 
     Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
     """
-    spells, cursor = unit.kickouts.open(), unit.cursor.get()
+    spells, cursor = uow.kickouts.open(), uow.cursor.get()
     if rules.legacy is None or cursor is None or not spells:
         return spells
-    nodes = unit.nodes.named([spell.node for spell in spells])
+    nodes = uow.nodes.named([spell.node for spell in spells])
     low = {node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)}
     return [spell for spell in spells if spell.node in low]
 
 
-def is_due(unit: UnitOfWork, index: int, rules: Rules) -> bool:
+def is_due(uow: UnitOfWork, index: int, rules: Rules) -> bool:
     """Tell whether the node of a lane has an open spell."""
-    node = unit.rounds.node_at(index)
-    return any(spell.node == node for spell in due_spells(unit, rules))
+    node = uow.rounds.node_at(index)
+    return any(spell.node == node for spell in due_spells(uow, rules))
 
 
-def evidence_against(unit: UnitOfWork, index: int, law: KickoutRules) -> Hash:
+def evidence_against(uow: UnitOfWork, index: int, law: KickoutRules) -> Hash:
     """Return the hash of the evidence of a lane's open spell; zeros where there is none."""
-    node = unit.rounds.node_at(index)
-    spells = [spell for spell in due_spells(unit, law.rules) if spell.node == node]
-    return (_hash_of(unit, law, spells[0], index) if spells else None) or ZERO_HASH
+    node = uow.rounds.node_at(index)
+    spells = [spell for spell in due_spells(uow, law.rules) if spell.node == node]
+    return (_hash_of(uow, law, spells[0], index) if spells else None) or ZERO_HASH
 
 
-def evidence_at(unit: UnitOfWork, law: KickoutRules, spell: KickoutDue) -> KickoutEvidence:
+def evidence_at(uow: UnitOfWork, law: KickoutRules, spell: KickoutDue) -> KickoutEvidence:
     """Write the evidence from the pool, or the window, as it stood where the spell opened.
 
     The spell is one of `due_spells`. Before enough rounds have shown the node low it is not what
     will be proposed: those are part of it.
     """
-    index = unit.rounds.about([spell.node]).index_by_node.get(spell.node)
-    return _written(unit, law, spell, index)
+    index = uow.rounds.about([spell.node]).index_by_node.get(spell.node)
+    return _written(uow, law, spell, index)
 
 
 def _written(
-    unit: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int | None
+    uow: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int | None
 ) -> KickoutEvidence:
-    identity = unit.identity.get()
+    identity = uow.identity.get()
     accused = Accused(
         chain_id=None if identity is None else identity.chain_id,
         contract=None if identity is None else identity.oracle,
         index=index,
-        rounds=() if index is None else first_low(unit, spell, index, law.settings),
+        rounds=() if index is None else first_low(uow, spell, index, law.settings),
         kick_below=law.settings.kick_below,
     )
-    return evidence_of(spell, _entries_at(unit, law.rules, spell), law.rules, accused)
+    return evidence_of(spell, _entries_at(uow, law.rules, spell), law.rules, accused)
 
 
-def proof_behind(unit: UnitOfWork, rules: Rules, spell: KickoutDue, level: Level) -> EvidenceProof:
+def proof_behind(uow: UnitOfWork, rules: Rules, spell: KickoutDue, level: Level) -> EvidenceProof:
     """Look how well the blocks behind a spell's evidence were verified."""
-    return proof_of(unit, spell, _entries_at(unit, rules, spell), level)
+    return proof_of(uow, spell, _entries_at(uow, rules, spell), level)
 
 
-def is_wanted(unit: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
+def is_wanted(uow: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
     """Tell whether the spell that a kickout was proposed on is still open, on the same evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
     """
-    return evidence_against(unit, kick.index, law) == kick.evidence
+    return evidence_against(uow, kick.index, law) == kick.evidence
 
 
-def is_founded(unit: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
+def is_founded(uow: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
     The spell may have ended since; under legacy rules only the open one tells.
     """
     if law.rules.legacy is not None:
-        spells = [spell for spell in due_spells(unit, law.rules) if spell.node == kick.node]
+        spells = [spell for spell in due_spells(uow, law.rules) if spell.node == kick.node]
     else:
-        spells = unit.kickouts.of_node(kick.node)
-    hashes = (_hash_of(unit, law, spell, kick.index) for spell in reversed(spells))
+        spells = uow.kickouts.of_node(kick.node)
+    hashes = (_hash_of(uow, law, spell, kick.index) for spell in reversed(spells))
     return any(found == kick.evidence for found in hashes)
 
 
-def _hash_of(unit: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int) -> Hash | None:
+def _hash_of(uow: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int) -> Hash | None:
     try:
-        return _written(unit, law, spell, index).hash
+        return _written(uow, law, spell, index).hash
     except ValueError:
         # Scores that a repair took away: nothing is left to prove.
         return None
 
 
-def _entries_at(unit: UnitOfWork, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]:
+def _entries_at(uow: UnitOfWork, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]:
     """Return the scores that counted where the spell opened, oldest first.
 
     Under legacy rules those of the window, which has only grown since: one that turns, or begins
     anew, ends the spell.
     """
     if rules.legacy is not None:
-        node = unit.nodes.named([spell.node])[spell.node]
-        counted = unit.scores.of_node(spell.node, node.window_count)
+        node = uow.nodes.named([spell.node])[spell.node]
+        counted = uow.scores.of_node(spell.node, node.window_count)
         return [entry for entry in counted if entry.at <= spell.opened_at]
     size = rules.pool_size
-    entries = unit.scores.of_node_at(spell.node, spell.opened_at.block, size + _SLACK)
+    entries = uow.scores.of_node_at(spell.node, spell.opened_at.block, size + _SLACK)
     before = [entry for entry in entries if entry.at <= spell.opened_at]
     return before[-size:]
 
 
-def _of_spell(unit: UnitOfWork, spell: KickoutDue, final: int) -> str | None:
+def _of_spell(uow: UnitOfWork, spell: KickoutDue, final: int) -> str | None:
     if spell.opened_at.block > final:
         return f"block {spell.opened_at.block}, where it became due, is not final yet"
-    node = unit.nodes.named([spell.node]).get(spell.node)
+    node = uow.nodes.named([spell.node]).get(spell.node)
     if node is None or node.membership is not Membership.MEMBER:
         return "the node is no member"
     return None

@@ -56,48 +56,48 @@ class _Docket:
         return [look for look in self.looks if look.obstacle is None]
 
 
-def plan_kick(desk: TxContext, heads: Heads) -> StepResult | None:
+def plan_kick(context: TxContext, heads: Heads) -> StepResult | None:
     """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan.
 
     History plans nothing: a spell that is open there may have closed since. Nor does a chain that
     stands still: nobody is to be blamed for what did not happen meanwhile (chain.md 3.2). While
     the sanity gate holds a report, kickouts are cancelled and nothing else.
     """
-    if heads.stalled or desk.is_stopped():
+    if heads.stalled or context.is_stopped():
         return None
-    with desk.store.reading() as unit:
-        docket = _docket(desk, unit) if desk.is_at_head(unit, heads) else None
+    with context.store.reading() as uow:
+        docket = _docket(context, uow) if context.is_at_head(uow, heads) else None
     if docket is None:
         return None
     return (
-        (drop_next(desk) if desk.publisher.has_payer else None)
-        or _call_next(desk, docket)
-        or _prove_next(desk, docket.looks)
+        (drop_next(context) if context.publisher.has_payer else None)
+        or _call_next(context, docket)
+        or _prove_next(context, docket.looks)
     )
 
 
-def _docket(desk: TxContext, unit: UnitOfWork) -> _Docket:
-    law, is_gated = KickoutRules(desk.rules, desk.settings), is_holding(unit)
-    live = unit.rounds.live_kicks()
-    due = [kick for kick in live if is_wanted(unit, law, kick)]
-    unwanted = [kick for kick in live if kick not in due] if desk.publisher.has_payer else []
-    founded = frozenset(kick.index for kick in unwanted if is_founded(unit, law, kick))
+def _docket(context: TxContext, uow: UnitOfWork) -> _Docket:
+    law, is_gated = KickoutRules(context.rules, context.settings), is_holding(uow)
+    live = uow.rounds.live_kicks()
+    due = [kick for kick in live if is_wanted(uow, law, kick)]
+    unwanted = [kick for kick in live if kick not in due] if context.publisher.has_payer else []
+    founded = frozenset(kick.index for kick in unwanted if is_founded(uow, law, kick))
     return _Docket(
         due=() if is_gated else tuple(due),
         unwanted=tuple(unwanted),
         founded=founded,
-        looks=() if is_gated else tuple(_looks(desk, unit)),
+        looks=() if is_gated else tuple(_looks(context, uow)),
     )
 
 
-def _call_next(desk: TxContext, docket: _Docket) -> StepResult | None:
+def _call_next(context: TxContext, docket: _Docket) -> StepResult | None:
     if not (docket.due or docket.unwanted or docket.proposals):
         return None
-    standing = desk.standing()
+    standing = context.standing()
     steps = chain(
-        (_cancel(desk, kick, docket.founded) for kick in docket.unwanted),
-        (_execute_or_renew(desk, kick, standing) for kick in docket.due),
-        (propose(desk, look, standing) for look in docket.proposals),
+        (_cancel(context, kick, docket.founded) for kick in docket.unwanted),
+        (_execute_or_renew(context, kick, standing) for kick in docket.due),
+        (propose(context, look, standing) for look in docket.proposals),
     )
     return next((step for step in steps if step is not None), None)
 
@@ -122,38 +122,44 @@ def rehearse(publisher: SenderAccount, look: KickoutCase) -> str:
     return "accepted" if verdict.outcome is PreflightOutcome.OK or is_unsigned else verdict.reason
 
 
-def execute(desk: TxContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
+def execute(context: TxContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
     """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
     ripe = kick.round + standing.limits.kick_rounds
     is_ripe = standing.block.time >= kick.ready_at and standing.head.round >= ripe
-    if not is_ripe or _is_busy(desk, kick, IntentKind.EXECUTE_KICK):
+    if not is_ripe or _is_busy(context, kick, IntentKind.EXECUTE_KICK):
         return None
-    proof = _proof_of(desk, kick)
+    proof = _proof_of(context, kick)
     if proof is not None and proof.reason is not None:
-        return _prove(desk, kick.node, proof)
+        return _prove(context, kick.node, proof)
     call = execute_call(kick.index)
-    verdict = _tried(desk, call)
-    when = _when(verdict, standing.block.time + desk.settings.period_seconds)
+    verdict = _tried(context, call)
+    when = _when(verdict, standing.block.time + context.settings.period_seconds)
     if verdict.outcome is not PreflightOutcome.OK and when is None:
         return None
-    return plan_call(desk, kick, IntentKind.EXECUTE_KICK, call, when)
+    return plan_call(context, kick, IntentKind.EXECUTE_KICK, call, when)
 
 
-def _execute_or_renew(desk: TxContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
+def _execute_or_renew(
+    context: TxContext, kick: Kick, standing: ContractStatus
+) -> StepResult | None:
     """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
 
     Who only signs has nothing to execute, but signs again.
     """
-    step = execute(desk, kick, standing) if desk.publisher.has_payer else None
+    step = execute(context, kick, standing) if context.publisher.has_payer else None
     if step is not None or standing.block.time <= kick.ready_at + standing.limits.kick_window:
         return step
-    with desk.store.reading() as unit:
-        looks = [look for look in _looks(desk, unit, [kick.index]) if look.index == kick.index]
-    return next((propose(desk, look, standing) for look in looks if look.obstacle is None), None)
+    with context.store.reading() as uow:
+        looks = [look for look in _looks(context, uow, [kick.index]) if look.index == kick.index]
+    return next(
+        (propose(context, look, standing) for look in looks if look.obstacle is None), None
+    )
 
 
-def _tried(desk: TxContext, call: str) -> PreflightResult:
-    return preflight(desk.lines(), desk.account.address, desk.publisher.contract.address, call)
+def _tried(context: TxContext, call: str) -> PreflightResult:
+    return preflight(
+        context.lines(), context.account.address, context.publisher.contract.address, call
+    )
 
 
 def _when(verdict: PreflightResult, otherwise: int) -> int | None:
@@ -168,32 +174,32 @@ def _when(verdict: PreflightResult, otherwise: int) -> int | None:
     return refusal.not_before or otherwise
 
 
-def _looks(desk: TxContext, unit: UnitOfWork, late: Collection[int] = ()) -> list[KickoutCase]:
-    level = Level.PROVEN if desk.prover is None else desk.prover.level()
-    return looks_at(unit, KickoutRules(desk.rules, desk.settings), level, late)
+def _looks(context: TxContext, uow: UnitOfWork, late: Collection[int] = ()) -> list[KickoutCase]:
+    level = Level.PROVEN if context.prover is None else context.prover.level()
+    return looks_at(uow, KickoutRules(context.rules, context.settings), level, late)
 
 
-def _proof_of(desk: TxContext, kick: Kick) -> EvidenceProof | None:
+def _proof_of(context: TxContext, kick: Kick) -> EvidenceProof | None:
     """Look once more at the blocks behind a kickout, before it is executed."""
-    level = Level.PROVEN if desk.prover is None else desk.prover.level()
-    with desk.store.reading() as unit:
-        spells = [spell for spell in due_spells(unit, desk.rules) if spell.node == kick.node]
-        return proof_behind(unit, desk.rules, spells[0], level) if spells else None
+    level = Level.PROVEN if context.prover is None else context.prover.level()
+    with context.store.reading() as uow:
+        spells = [spell for spell in due_spells(uow, context.rules) if spell.node == kick.node]
+        return proof_behind(uow, context.rules, spells[0], level) if spells else None
 
 
-def _prove_next(desk: TxContext, looks: Sequence[KickoutCase]) -> StepResult | None:
+def _prove_next(context: TxContext, looks: Sequence[KickoutCase]) -> StepResult | None:
     """Verify some of the blocks that a kickout waits for; None: none does, or none could be."""
     for look in looks:
-        step = None if look.proof is None else _prove(desk, look.node, look.proof)
+        step = None if look.proof is None else _prove(context, look.node, look.proof)
         if step is not None:
             return step
     return None
 
 
-def _prove(desk: TxContext, node: Address, proof: EvidenceProof) -> StepResult | None:
-    if desk.prover is None or proof.obstacle is not None or not proof.unproven:
+def _prove(context: TxContext, node: Address, proof: EvidenceProof) -> StepResult | None:
+    if context.prover is None or proof.obstacle is not None or not proof.unproven:
         return None
-    reached = desk.prover.prove(proof)
+    reached = context.prover.prove(proof)
     left = len(proof.unproven) - reached
     return (
         StepResult("kickout evidence verified", None, f"{node}: {left} blocks left")
@@ -202,42 +208,42 @@ def _prove(desk: TxContext, node: Address, proof: EvidenceProof) -> StepResult |
     )
 
 
-def _cancel(desk: TxContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
+def _cancel(context: TxContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
     """The spell is closed: cancel, where the contract lets us (its lane says so too).
 
     Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
     and ours waits until the contract lets us.
     """
     kind = IntentKind.CANCEL_KICK
-    if _is_busy(desk, kick, kind):
+    if _is_busy(context, kick, kind):
         return None
     if kick.index in founded:
         call = cancel_call(kick.index, "no longer due")
-        is_allowed = _tried(desk, call).outcome is PreflightOutcome.OK
-        return plan_call(desk, kick, kind, call) if is_allowed else None
+        is_allowed = _tried(context, call).outcome is PreflightOutcome.OK
+        return plan_call(context, kick, kind, call) if is_allowed else None
     alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
-    return plan_call(desk, kick, kind, cancel_call(kick.index, "evidence left the chain"))
+    return plan_call(context, kick, kind, cancel_call(kick.index, "evidence left the chain"))
 
 
-def _is_busy(desk: TxContext, kick: Kick, kind: IntentKind) -> bool:
+def _is_busy(context: TxContext, kick: Kick, kind: IntentKind) -> bool:
     """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
     subject = f"{LANE_SUBJECT}{kick.index}"
-    with desk.store.reading() as unit:
-        is_held = (kind, subject) in held_back(unit, desk.account)
-        return is_held or is_open(desk, unit, subject)
+    with context.store.reading() as uow:
+        is_held = (kind, subject) in held_back(uow, context.account)
+        return is_held or is_open(context, uow, subject)
 
 
 def plan_call(
-    desk: TxContext, kick: Kick, kind: IntentKind, calldata: str, when: int | None = None
+    context: TxContext, kick: Kick, kind: IntentKind, calldata: str, when: int | None = None
 ) -> StepResult:
     """Plan a call about a live kickout, to be looked at from the chain time `when` on."""
     subject = f"{LANE_SUBJECT}{kick.index}"
-    with desk.writing() as unit:
-        intents = unit.outbox.intents
-        tries = intents.tries(desk.account, kind, subject, kick.round)
+    with context.writing() as uow:
+        intents = uow.outbox.intents
+        tries = intents.tries(context.account, kind, subject, kick.round)
         wish = CallRequest(
-            account=desk.account,
-            contract=desk.publisher.domain.contract,
+            account=context.account,
+            contract=context.publisher.domain.contract,
             kind=kind,
             dedup_key=f"{kind}:{subject}:round={kick.round}:try={tries + 1}",
             calldata=calldata,
@@ -247,5 +253,5 @@ def plan_call(
             as_of_block=kick.proposed_at.block if kind is IntentKind.EXECUTE_KICK else None,
             not_before=when,
         )
-        intent_id = intents.add(wish, desk.stamp)
+        intent_id = intents.add(wish, context.stamp)
     return StepResult(f"{kind} planned", intent_id, kick.node)

@@ -16,16 +16,16 @@ _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _WHY = "by operator"
 
 
-def kick_of(unit: UnitOfWork, node: Address) -> tuple[int | None, Kick | None]:
+def kick_of(uow: UnitOfWork, node: Address) -> tuple[int | None, Kick | None]:
     """Return the lane of a node, and the kickout of it that is live on chain; None: none."""
-    rounds = unit.rounds.about([node])
+    rounds = uow.rounds.about([node])
     return rounds.index_by_node.get(node), rounds.live_kick_of(node)
 
 
-def unsent(unit: UnitOfWork, account: Account, index: int) -> list[Intent]:
+def unsent(uow: UnitOfWork, account: Account, index: int) -> list[Intent]:
     """Return the calls against a lane that have no nonce yet."""
     subject = f"{LANE_SUBJECT}{index}"
-    waiting = unit.outbox.intents.in_states(account, _NOT_SENT)
+    waiting = uow.outbox.intents.in_states(account, _NOT_SENT)
     return [one for one in waiting if one.wish.kind in AGAINST and one.wish.subject == subject]
 
 
@@ -36,17 +36,17 @@ def verdict_on(publisher: SenderAccount, index: int) -> PreflightResult:
     return preflight(publisher.lines, sender, publisher.contract.address, call)
 
 
-def call_off(desk: TxContext, index: int) -> StepResult | None:
+def call_off(context: TxContext, index: int) -> StepResult | None:
     """Cancel what was not sent about a lane; then plan its cancellation on chain, if it may be.
 
     None: there is nothing to cancel, or only the vetoer may.
     """
-    with desk.writing() as unit:
-        waiting = unsent(unit, desk.account, index)
+    with context.writing() as uow:
+        waiting = unsent(uow, context.account, index)
         for intent in waiting:
-            unit.outbox.intents.cancel(intent, _WHY, desk.stamp)
-        live = next((one for one in unit.rounds.live_kicks() if one.index == index), None)
+            uow.outbox.intents.cancel(intent, _WHY, context.stamp)
+        live = next((one for one in uow.rounds.live_kicks() if one.index == index), None)
     done = StepResult("not sent", waiting[0].id, "called off by hand") if waiting else None
-    if live is None or verdict_on(desk.publisher, index).outcome is not PreflightOutcome.OK:
+    if live is None or verdict_on(context.publisher, index).outcome is not PreflightOutcome.OK:
         return done
-    return plan_call(desk, live, IntentKind.CANCEL_KICK, cancel_call(index, _WHY))
+    return plan_call(context, live, IntentKind.CANCEL_KICK, cancel_call(index, _WHY))

@@ -81,46 +81,46 @@ class EvidenceVerifier:
 
 
 def proof_of(
-    unit: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry], level: Level
+    uow: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry], level: Level
 ) -> EvidenceProof:
     """Look how well the blocks behind a kickout were read: of its scores, and where it opened.
 
     The blocks of a score are those of its task, and of the tasks that it was ranked beside.
     """
-    blocks = blocks_behind(unit, spell, entries)
+    blocks = blocks_behind(uow, spell, entries)
     first, last = blocks[0], blocks[-1]
-    letters = unit.dead_letters.open_between(first, last)
+    letters = uow.dead_letters.open_between(first, last)
     if letters:
         words = f"{letters[0].name} of block {letters[0].block}"
         return EvidenceProof(
             level, obstacle=f"{words} could not be read: `qos-oracle resync deadletter`"
         )
-    scope = unit.coverage.current()
-    holes = [] if scope is None else unit.coverage.holes(scope.id, first, last)
+    scope = uow.coverage.current()
+    holes = [] if scope is None else uow.coverage.holes(scope.id, first, last)
     if scope is None or holes:
         words = f"block {holes[0].first if holes else first} was never read"
         return EvidenceProof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
-    doubted = unit.facts.quarantine.spans(scope.id, BlockRange(first, last))
+    doubted = uow.facts.quarantine.spans(scope.id, BlockRange(first, last))
     alone = [each for span in doubted for each in _inside(blocks, span.first, span.last)]
     if alone:
         words = f"{len(alone)} blocks behind it, from {alone[0]} on, came from an endpoint alone"
         return EvidenceProof(
             level, obstacle=f"{words} that was proven wrong: the audit asks another one"
         )
-    known = unit.verified_blocks.between(first, last)
-    for span in unit.coverage.spans(scope.id, first, last):
+    known = uow.verified_blocks.between(first, last)
+    for span in uow.coverage.spans(scope.id, first, last):
         for number in _inside(blocks, span.first, span.last):
             known[number] = max(span.level, known.get(number, span.level))
     return EvidenceProof(level, tuple(n for n in blocks if known[n] < level))
 
 
-def blocks_behind(unit: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry]) -> list[int]:
+def blocks_behind(uow: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry]) -> list[int]:
     """Return the blocks that a kickout rests on, ascending."""
-    results = unit.results.closed_at([entry.at for entry in entries])
+    results = uow.results.closed_at([entry.at for entry in entries])
     named = {entry.task for entry in entries}
     named |= {member.task for result in results for member in result.members}
     places = [spell.opened_at, *(entry.at for entry in entries)]
-    for task in unit.tasks.named(named).values():
+    for task in uow.tasks.named(named).values():
         places += _places_of(task)
     return sorted({place.block for place in places})
 

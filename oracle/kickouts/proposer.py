@@ -32,7 +32,7 @@ PRIORITY = 200
 _LOOKED_THROUGH = 1000
 
 
-def propose(desk: TxContext, look: KickoutCase, standing: ContractStatus) -> StepResult | None:
+def propose(context: TxContext, look: KickoutCase, standing: ContractStatus) -> StepResult | None:
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
     None: not now: there is no round to sign it on, too few have signed, another statement about
@@ -43,36 +43,36 @@ def propose(desk: TxContext, look: KickoutCase, standing: ContractStatus) -> Ste
     """
     if look.index is None or look.evidence is None:
         return None
-    statement = statement_against(desk, look, standing)
+    statement = statement_against(context, look, standing)
     if statement is None or standing.block.time > statement.deadline:
         return None
     subject = f"{LANE_SUBJECT}{look.index}"
     # The file stands before anything that names its hash.
-    _lay_down(desk, look.evidence)
-    record = kick_record(desk, statement, subject)
-    return _signed(desk, statement, record, standing) or _planned(
-        desk, look, statement, record, standing
+    _lay_down(context, look.evidence)
+    record = kick_record(context, statement, subject)
+    return _signed(context, statement, record, standing) or _planned(
+        context, look, statement, record, standing
     )
 
 
 def _planned(
-    desk: TxContext,
+    context: TxContext,
     look: KickoutCase,
     statement: KickStatement,
     record: SignedStatement,
     standing: ContractStatus,
 ) -> StepResult | None:
     subject = record.subject
-    if not desk.publisher.has_payer or _must_wait(desk, record, standing):
+    if not context.publisher.has_payer or _must_wait(context, record, standing):
         return None
-    with desk.store.reading() as unit:
-        if why_too_late(desk, unit, statement.deadline, standing.block.time) is not None:
+    with context.store.reading() as uow:
+        if why_too_late(context, uow, statement.deadline, standing.block.time) is not None:
             return None
-    signatures = gathered_signatures(desk, record, standing)
+    signatures = gathered_signatures(context, record, standing)
     if signatures is None:
         return None
     wish = CallRequest(
-        account=desk.account,
+        account=context.account,
         contract=record.contract,
         kind=IntentKind.PROPOSE_KICK,
         dedup_key=f"propose_kick:{subject}:round={statement.round}:{record.digest}",
@@ -84,15 +84,15 @@ def _planned(
         deadline=statement.deadline,
         as_of_block=look.spell.opened_at.block,
     )
-    with desk.writing() as unit:
-        intent_id = unit.outbox.intents.add(wish, desk.stamp)
+    with context.writing() as uow:
+        intent_id = uow.outbox.intents.add(wish, context.stamp)
     if intent_id is None:
         return None
     return StepResult("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
 
 
 def statement_against(
-    desk: TxContext, look: KickoutCase, standing: ContractStatus
+    context: TxContext, look: KickoutCase, standing: ContractStatus
 ) -> KickStatement | None:
     """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
 
@@ -100,9 +100,9 @@ def statement_against(
     """
     if look.index is None or look.evidence is None:
         return None
-    ttl = desk.settings.ttl_seconds
-    with desk.store.reading() as unit:
-        chosen = signing_round(unit, look.signable_from, standing.block.time, ttl)
+    ttl = context.settings.ttl_seconds
+    with context.store.reading() as uow:
+        chosen = signing_round(uow, look.signable_from, standing.block.time, ttl)
     if chosen is None:
         return None
     return KickStatement(
@@ -114,60 +114,60 @@ def statement_against(
     )
 
 
-def _lay_down(desk: TxContext, evidence: KickoutEvidence) -> None:
+def _lay_down(context: TxContext, evidence: KickoutEvidence) -> None:
     try:
-        export(desk.evidence_folder, evidence)
+        export(context.evidence_folder, evidence)
     except InputError as error:
         # The reports go on meanwhile.
         raise TransientError(str(error)) from error
 
 
 def _signed(
-    desk: TxContext, statement: KickStatement, record: SignedStatement, standing: ContractStatus
+    context: TxContext, statement: KickStatement, record: SignedStatement, standing: ContractStatus
 ) -> StepResult | None:
     """Sign it, where there is a key for it; None: nothing new was signed."""
-    if not desk.publisher.has_signer:
+    if not context.publisher.has_signer:
         return None
-    with desk.store.reading() as unit:
-        earlier = unit.outbox.signatures.live(record)
+    with context.store.reading() as uow:
+        earlier = uow.outbox.signatures.live(record)
     if earlier is not None and earlier.digest == record.digest:
-        offer(desk, statement, earlier)
+        offer(context, statement, earlier)
         return None
-    signed = sign_once(desk, statement, record, standing)
+    signed = sign_once(context, statement, record, standing)
     return None if signed is None else StepResult("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> bool:
+def _must_wait(context: TxContext, record: SignedStatement, standing: ContractStatus) -> bool:
     """Tell whether a call about this lane is on its way, or the contract takes no more for now.
 
     Or it was tried already: once is enough, what came of it is in the outbox.
     """
-    with desk.store.reading() as unit:
-        is_tried = tried(unit, record) is not None
-        is_full = room_of_round(desk, unit, standing) <= 0
-        return is_tried or is_full or is_open(desk, unit, record.subject)
+    with context.store.reading() as uow:
+        is_tried = tried(uow, record) is not None
+        is_full = room_of_round(context, uow, standing) <= 0
+        return is_tried or is_full or is_open(context, uow, record.subject)
 
 
-def room_of_round(desk: TxContext, unit: UnitOfWork, standing: ContractStatus) -> int:
+def room_of_round(context: TxContext, uow: UnitOfWork, standing: ContractStatus) -> int:
     """Return how many more proposals this round has room for, beside those on their way."""
-    here = unit.rounds.proposed_in(standing.head.round)
-    on_their_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+    here = uow.rounds.proposed_in(standing.head.round)
+    on_their_way = uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
     ours = sum(1 for one in on_their_way if one.wish.kind is IntentKind.PROPOSE_KICK)
     return standing.limits.max_kicks_per_round - here - ours
 
 
-def tried(unit: UnitOfWork, record: SignedStatement) -> Intent | None:
+def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
     """Return the proposal of just this statement, whatever became of it; None: there is none."""
-    newest = unit.outbox.intents.newest(_LOOKED_THROUGH, kind=IntentKind.PROPOSE_KICK)
+    newest = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=IntentKind.PROPOSE_KICK)
     return next((one for one in newest if one.wish.digest == record.digest), None)
 
 
-def is_open(desk: TxContext, unit: UnitOfWork, subject: str) -> bool:
+def is_open(context: TxContext, uow: UnitOfWork, subject: str) -> bool:
     """Tell whether a call about this lane is on its way, not yet final."""
-    return open_about(desk, unit, subject) is not None
+    return open_about(context, uow, subject) is not None
 
 
-def open_about(desk: TxContext, unit: UnitOfWork, subject: str) -> Intent | None:
+def open_about(context: TxContext, uow: UnitOfWork, subject: str) -> Intent | None:
     """Return the call about this lane that is on its way, not yet final; None: there is none."""
-    unfinished = unit.outbox.intents.unfinished(desk.account)
+    unfinished = uow.outbox.intents.unfinished(context.account)
     return next((intent for intent in unfinished if intent.wish.subject == subject), None)

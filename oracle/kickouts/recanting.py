@@ -22,45 +22,45 @@ _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
 
 
-def why_not_against(desk: TxContext, unit: UnitOfWork, wish: CallRequest) -> str | None:
+def why_not_against(context: TxContext, uow: UnitOfWork, wish: CallRequest) -> str | None:
     """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
     index = lane_of(wish)
-    law = KickoutRules(desk.rules, desk.settings)
-    if not is_due(unit, index, desk.rules):
+    law = KickoutRules(context.rules, context.settings)
+    if not is_due(uow, index, context.rules):
         return _NOT_DUE
     if wish.kind is IntentKind.PROPOSE_KICK:
-        evidence, said = evidence_against(unit, index, law), proposal_in(wish.calldata)
-        gone = why_not_sent(unit, said.round, said.report)
+        evidence, said = evidence_against(uow, index, law), proposal_in(wish.calldata)
+        gone = why_not_sent(uow, said.round, said.report)
         if gone is not None:
             return gone
         is_same = said.evidence == evidence
-        if is_same and not path_of(desk.evidence_folder, evidence).exists():
+        if is_same and not path_of(context.evidence_folder, evidence).exists():
             return "its evidence file is missing"
     else:
-        kicks = [kick for kick in unit.rounds.live_kicks() if kick.index == index]
-        ended = [kick for kick in kicks if not is_wanted(unit, law, kick)]
-        if ended and all(is_founded(unit, law, kick) for kick in ended):
+        kicks = [kick for kick in uow.rounds.live_kicks() if kick.index == index]
+        ended = [kick for kick in kicks if not is_wanted(uow, law, kick)]
+        if ended and all(is_founded(uow, law, kick) for kick in ended):
             return _NOT_DUE
         is_same = not ended
     return None if is_same else "the evidence behind the kickout left the chain"
 
 
-def drop_next(desk: TxContext) -> StepResult | None:
+def drop_next(context: TxContext) -> StepResult | None:
     """End a call that was not sent and is not wanted any more; None: there is none.
 
     It would be found out before its signature too. But one that waits for its time, such as the
     bucket's, would stand in the way of the cancellation until then.
     """
-    with desk.store.reading() as unit:
+    with context.store.reading() as uow:
         waiting = [
             one
-            for one in unit.outbox.intents.in_states(desk.account, _NOT_SENT)
+            for one in uow.outbox.intents.in_states(context.account, _NOT_SENT)
             if one.wish.kind in AGAINST
         ]
-        found = [(one, why_not_against(desk, unit, one.wish)) for one in waiting]
+        found = [(one, why_not_against(context, uow, one.wish)) for one in waiting]
     for intent, reason in found:
         if reason is not None:
-            return end(desk, intent, IntentState.SUPERSEDED, reason)
+            return end(context, intent, IntentState.SUPERSEDED, reason)
     return None
 
 

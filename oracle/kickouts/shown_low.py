@@ -12,7 +12,7 @@ from oracle.store.database import UnitOfWork
 
 
 def first_low(
-    unit: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings
+    uow: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings
 ) -> tuple[Shown, ...]:
     """Return the first rounds in a row, of blocks since the spell's opening, that showed it low.
 
@@ -20,48 +20,48 @@ def first_low(
     does not change them: they are what every reporter's evidence names.
     """
     line, count = settings.bands.kick_below, settings.kick_after_rounds
-    return first_run(_since(unit, spell, index), line, count)
+    return first_run(_since(uow, spell, index), line, count)
 
 
-def low_now(unit: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
+def low_now(uow: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
     """Count the newest rounds in a row that showed it low while the spell was open.
 
     No more than `settings.kick_after_rounds` are looked at.
     """
-    newest = unit.rounds.accepted(settings.kick_after_rounds)
+    newest = uow.rounds.accepted(settings.kick_after_rounds)
     rounds = [one for one in newest if one.as_of >= spell.opened_at.block]
     if not rounds:
         return 0
-    before = _lane_before(unit, rounds[0].round, index)
+    before = _lane_before(uow, rounds[0].round, index)
     return newest_run(list(shown(rounds, index, before)), settings.bands.kick_below)
 
 
-def _since(unit: UnitOfWork, spell: KickoutDue, index: int) -> Iterator[Shown]:
-    pages = _pages(unit, word_of(index), spell.opened_at.block)
+def _since(uow: UnitOfWork, spell: KickoutDue, index: int) -> Iterator[Shown]:
+    pages = _pages(uow, word_of(index), spell.opened_at.block)
     first = next(pages, [])
     if not first:
         return
-    lane = _lane_before(unit, first[0].round, index)
+    lane = _lane_before(uow, first[0].round, index)
     for page in chain([first], pages):
         for one in shown(page, index, lane):
             lane = one.lane
             yield one
 
 
-def _pages(unit: UnitOfWork, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
+def _pages(uow: UnitOfWork, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
     after = 0
-    while page := unit.rounds.since(word, as_of, after):
+    while page := uow.rounds.since(word, as_of, after):
         yield page
         after = page[-1].round
 
 
-def _lane_before(unit: UnitOfWork, number: int, index: int) -> int:
+def _lane_before(uow: UnitOfWork, number: int, index: int) -> int:
     """Return what the lane held before round `number`: what the last round with its word said."""
     word = word_of(index)
-    if not unit.rounds.words([word]):
+    if not uow.rounds.words([word]):
         # Never written: no round needs to be looked at for it.
         return NEVER_REPORTED
-    while page := unit.rounds.until(word, number - 1):
+    while page := uow.rounds.until(word, number - 1):
         for one in page:
             for _, value in one.words:
                 return lane_in(value, index)

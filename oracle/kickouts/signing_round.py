@@ -26,7 +26,7 @@ def signable_from(shown_low: int, kick: Kick | None) -> int:
 
 
 def signing_round(
-    unit: UnitOfWork, since: int, time: int, ttl_seconds: int
+    uow: UnitOfWork, since: int, time: int, ttl_seconds: int
 ) -> RoundAccepted | None:
     """Return the round to sign a kickout on now; None: the first that may be is not accepted yet.
 
@@ -34,42 +34,42 @@ def signing_round(
     rounds come so slowly that half of a signature's `ttl_seconds`, which count from its round,
     would be over. `time` is the chain's.
     """
-    accepted = unit.rounds.accepted(last=1)
+    accepted = uow.rounds.accepted(last=1)
     if not accepted or accepted[0].round < since:
         return None
     newest = accepted[0]
     every = RENEWED_AFTER
     while every > 1:
         number = newest.round - (newest.round - since) % every
-        chosen = unit.rounds.accepted_round(number)
+        chosen = uow.rounds.accepted_round(number)
         if chosen is not None and time - chosen.time <= ttl_seconds // 2:
             return chosen
         every //= 2
     return newest
 
 
-def why_gone(unit: UnitOfWork, number: int, report: Hash) -> str | None:
+def why_gone(uow: UnitOfWork, number: int, report: Hash) -> str | None:
     """Tell why what was signed on a round can no longer land, by what we folded; None: it may.
 
     In the words of `pub_signature`: `prev_reorged` where another report became that round,
     `expired` where the contract has forgotten it.
     """
-    accepted = unit.rounds.accepted_round(number)
+    accepted = uow.rounds.accepted_round(number)
     if accepted is not None and accepted.digest != report:
         return "prev_reorged"
-    return "expired" if _age(unit, number) >= RECENT_ROUNDS else None
+    return "expired" if _age(uow, number) >= RECENT_ROUNDS else None
 
 
-def why_not_sent(unit: UnitOfWork, number: int, report: Hash) -> str | None:
+def why_not_sent(uow: UnitOfWork, number: int, report: Hash) -> str | None:
     """Tell why what was signed on a round is not sent; None: it outlives the next round too."""
-    accepted = unit.rounds.accepted_round(number)
+    accepted = uow.rounds.accepted_round(number)
     if accepted is None or accepted.digest != report:
         return f"round {number}, which the kickout was signed on, left the chain"
-    if _age(unit, number) + 1 >= RECENT_ROUNDS:
+    if _age(uow, number) + 1 >= RECENT_ROUNDS:
         return f"round {number}, which the kickout was signed on, is too long ago"
     return None
 
 
-def _age(unit: UnitOfWork, number: int) -> int:
-    accepted = unit.rounds.accepted(last=1)
+def _age(uow: UnitOfWork, number: int) -> int:
+    accepted = uow.rounds.accepted(last=1)
     return accepted[0].round - number if accepted else 0

@@ -17,17 +17,17 @@ _SENT = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
 _MOST = 1_000
 
 
-def review_kickouts(unit: UnitOfWork, number: int, stamp: Stamp) -> int:
+def review_kickouts(uow: UnitOfWork, number: int, stamp: Stamp) -> int:
     """Mark the kickouts sent on evidence above block `number`; return how many.
 
     The caller ends those that were not.
     """
-    fork_metrics.KICKOUTS_WITHDRAWN.labels("before").inc(len(_on(unit, _QUEUED, number)))
-    sent = _on(unit, _SENT, number)
+    fork_metrics.KICKOUTS_WITHDRAWN.labels("before").inc(len(_on(uow, _QUEUED, number)))
+    sent = _on(uow, _SENT, number)
     for intent in sent:
         detail = f"its evidence left the chain above block {number}"
         about = JournalSubject(intent.id, intent.nonce)
-        unit.outbox.journal.write("needs_review", stamp, about, detail)
+        uow.outbox.journal.write("needs_review", stamp, about, detail)
         alarm(intent.wish.subject, detail)
     return len(sent)
 
@@ -38,11 +38,11 @@ def alarm(subject: str, why: str) -> None:
     structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
 
 
-def _on(unit: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[Intent]:
+def _on(uow: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[Intent]:
     return [
         one
         for state in states
         for kind in AGAINST
-        for one in unit.outbox.intents.newest(_MOST, state, kind)
+        for one in uow.outbox.intents.newest(_MOST, state, kind)
         if (one.wish.as_of_block or 0) > number
     ]

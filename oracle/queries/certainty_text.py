@@ -22,10 +22,10 @@ def _proof(app: App) -> list[tuple[str, str]]:
     if level < Level.BLOOMED:
         told = "the headers prove nothing of it yet, or [verify] does not ask for it"
         return [("proof", f"history rests on endpoints' words: {told}")]
-    with app.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
         final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-        below = unit.coverage.blocks_below(app.folder.scope.id, level, 0, final)
+        below = uow.coverage.blocks_below(app.folder.scope.id, level, 0, final)
     told = f"every block of history can be read as {level.name.lower()}"
     if not below:
         return [("proof", told)]

@@ -100,17 +100,17 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
         InputError: the network never mentioned this node up to the block.
     """
     rules = archive.rules
-    with archive.store.reading() as unit:
-        node, peers, rounds = _state(archive, unit, address, as_of)
+    with archive.store.reading() as uow:
+        node, peers, rounds = _state(archive, uow, address, as_of)
         if node is None:
             raise InputError(
                 f"{address} was never seen up to block {as_of.number}; "
                 "`qos-oracle nodes` names all there are"
             )
         counted = scores_counted(node, as_of.time, rules)
-        scores = unit.scores.of_node_at(address, as_of.number, counted) if counted else []
-        changes = unit.reliability.of_node(address, _ALL, up_to_block=as_of.number)
-        kickouts = list(_spells_until(unit.kickouts.of_node(address), as_of.number))
+        scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
+        changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
+        kickouts = list(_spells_until(uow.kickouts.of_node(address), as_of.number))
         places = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
@@ -118,16 +118,16 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             node=node,
             pool=_pool(node, scores, as_of.time, rules),
             scores=scores,
-            scored_by=unit.scores.scored_by(address, [entry.seq for entry in scores]),
+            scored_by=uow.scores.scored_by(address, [entry.seq for entry in scores]),
             changes=changes,
             kickouts=kickouts,
-            groups=_groups(unit, scores),
-            transactions=_transactions(unit, places),
+            groups=_groups(uow, scores),
+            transactions=_transactions(uow, places),
             peers=peers,
-            tasks=_tasks(unit, scores, rules),
+            tasks=_tasks(uow, scores, rules),
             lane=lane_of(node, as_of.time, rules, peers),
-            on_chain=_on_chain(unit, rounds, address),
-            sent=_sent(unit, rounds, address, as_of.number),
+            on_chain=_on_chain(uow, rounds, address),
+            sent=_sent(uow, rounds, address, as_of.number),
         )
 
 
@@ -140,14 +140,14 @@ def block_at(chain: Callable[[], ChainReader], store: Store, number: int | None)
         InputError: nothing is indexed, or the block lies beyond what is.
         TransientError: its header is not stored any more and the chain does not give it now.
     """
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         wanted = cursor.number if number is None else number
         if not 0 <= wanted <= cursor.number:
             raise InputError(f"block {wanted} is not indexed; the last one is {cursor.number}")
-        block = unit.blocks.at(wanted)
+        block = uow.blocks.at(wanted)
     block = block or chain().header(wanted)
     if block is None:
         raise TransientError(f"the chain does not give block {wanted} now")
@@ -160,21 +160,21 @@ def as_of_round(store: Store, number: int) -> int:
     Raises:
         InputError: no such round was accepted in what is indexed.
     """
-    with store.reading() as unit:
-        accepted = unit.rounds.accepted_round(number)
+    with store.reading() as uow:
+        accepted = uow.rounds.accepted_round(number)
     if accepted is None:
         raise InputError(f"round {number} has not been accepted in what is indexed")
     return accepted.as_of
 
 
 def _state(
-    archive: EventArchive, unit: UnitOfWork, address: Address, as_of: BlockRef
+    archive: EventArchive, uow: UnitOfWork, address: Address, as_of: BlockRef
 ) -> tuple[Node | None, PopulationMaxima | None, Rounds]:
-    cursor, rules = unit.cursor.get(), archive.rules
+    cursor, rules = uow.cursor.get(), archive.rules
     if cursor is not None and cursor.number == as_of.number:
-        node = unit.nodes.named([address]).get(address)
-        return node, peers_at(unit.nodes.all(), as_of.time, rules), unit.rounds.load()
-    fold, rounds = folded_up_to(unit, archive.reader, rules, as_of.number)
+        node = uow.nodes.named([address]).get(address)
+        return node, peers_at(uow.nodes.all(), as_of.time, rules), uow.rounds.load()
+    fold, rounds = folded_up_to(uow, archive.reader, rules, as_of.number)
     nodes = fold.ledger.nodes
     return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), rounds
 
@@ -185,11 +185,11 @@ def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> byte
     return bytes(entry.score for entry in scores)
 
 
-def _tasks(unit: UnitOfWork, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
+def _tasks(uow: UnitOfWork, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
     """Return the tasks whose rounds made the scores; only legacy rules have rounds."""
     if rules.legacy is None:
         return {}
-    return unit.tasks.named([entry.task for entry in scores])
+    return uow.tasks.named([entry.task for entry in scores])
 
 
 def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
@@ -200,42 +200,42 @@ def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutD
             yield replace(spell, closed_at=None) if still_open else spell
 
 
-def _on_chain(unit: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:
+def _on_chain(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:
     index = rounds.index_by_node.get(node)
     if index is None:
         return None
     word = rounds.words.get(word_of(index))
-    accepted = None if word is None else unit.rounds.accepted_round(word.round)
+    accepted = None if word is None else uow.rounds.accepted_round(word.round)
     return OnChain(
         index, rounds.lane_at(index), word, None if accepted is None else accepted.as_of
     )
 
 
-def _sent(unit: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> ReportedLane | None:
+def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> ReportedLane | None:
     index = rounds.index_by_node.get(node)
-    accepted = unit.rounds.accepted_as_of(as_of)
+    accepted = uow.rounds.accepted_as_of(as_of)
     if index is None or accepted is None:
         return None
     word = dict(accepted.words).get(word_of(index))
     return ReportedLane(
         round=accepted.round,
         at=accepted.at,
-        transaction=_transactions(unit, [accepted.at]).get(accepted.at),
+        transaction=_transactions(uow, [accepted.at]).get(accepted.at),
         lane=None if word is None else lane_in(word, index),
     )
 
 
 def _groups(
-    unit: UnitOfWork, scores: Iterable[ScoreEntry]
+    uow: UnitOfWork, scores: Iterable[ScoreEntry]
 ) -> dict[Position, tuple[GroupMember, ...]]:
-    results = unit.results.closed_at([entry.at for entry in scores])
+    results = uow.results.closed_at([entry.at for entry in scores])
     return {result.closed_at: result.members for result in results}
 
 
-def _transactions(unit: UnitOfWork, places: Iterable[Position]) -> dict[Position, Hash]:
+def _transactions(uow: UnitOfWork, places: Iterable[Position]) -> dict[Position, Hash]:
     wanted = set(places)
     found: dict[tuple[int, int], Hash] = {}
     for block in {at.block for at in wanted}:
-        for log in unit.logs.between(block, block):
+        for log in uow.logs.between(block, block):
             found[(block, log.index)] = log.tx_hash
     return {at: found[(at.block, at.log)] for at in wanted if (at.block, at.log) in found}

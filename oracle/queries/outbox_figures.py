@@ -52,28 +52,28 @@ class OutboxCensus:
 
     def count(self, store: Store, now: int) -> OutboxFigures:
         """Look at the rows; `now` in unix seconds. Asks no endpoint."""
-        with store.reading() as unit:
-            accounts = unit.outbox.counts.accounts()
+        with store.reading() as uow:
+            accounts = uow.outbox.counts.accounts()
             for account, (_, waiting) in accounts.items():
                 first = self._counted_below.get(account, 0)
-                for ended in unit.outbox.counts.ended(account, first, waiting):
+                for ended in uow.outbox.counts.ended(account, first, waiting):
                     _add(self._settled, ended)
                 self._counted_below[account] = max(first, waiting)
             totals = _copy(self._settled)
             for account, (next_nonce, waiting) in accounts.items():
-                for ended in unit.outbox.counts.ended(account, waiting, next_nonce):
+                for ended in uow.outbox.counts.ended(account, waiting, next_nonce):
                     _add(totals, ended)
-            superseded = unit.outbox.counts.superseded()
+            superseded = uow.outbox.counts.superseded()
             totals.outcomes.update({(kind, "superseded"): n for kind, n in superseded.items()})
-            oldest = unit.outbox.counts.oldest()
-            hopeless = given_up(unit)
+            oldest = uow.outbox.counts.oldest()
+            hopeless = given_up(uow)
             self._tell(hopeless)
             return OutboxFigures(
                 totals,
                 ages={each: max(0, now - since) for each, since in oldest.items()},
-                attempts=unit.outbox.counts.attempts(),
-                kickouts=_kickouts(unit.rounds.kicks()),
-                report=_report(unit),
+                attempts=uow.outbox.counts.attempts(),
+                kickouts=_kickouts(uow.rounds.kicks()),
+                report=_report(uow),
                 given_up=len(hopeless),
             )
 
@@ -95,17 +95,19 @@ class OutboxCensus:
 
 
 def with_accounts(
-    figures: OutboxFigures, desks: Mapping[str, TxContext], heads: Heads
+    figures: OutboxFigures, contexts: Mapping[str, TxContext], heads: Heads
 ) -> OutboxFigures:
     """Add what our accounts have, by role; an endpoint that is silent leaves its part out."""
-    return replace(figures, accounts={role: _account(desk, heads) for role, desk in desks.items()})
+    return replace(
+        figures, accounts={role: _account(context, heads) for role, context in contexts.items()}
+    )
 
 
-def with_contract(figures: OutboxFigures, desk: TxContext) -> OutboxFigures:
+def with_contract(figures: OutboxFigures, context: TxContext) -> OutboxFigures:
     """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
-    heartbeat = desk.settings.heartbeat_seconds
+    heartbeat = context.settings.heartbeat_seconds
     try:
-        standing, tokens = desk.standing(), desk.contract().kick_tokens()
+        standing, tokens = context.standing(), context.contract().kick_tokens()
     except TransientError:
         return replace(figures, heartbeat_seconds=heartbeat)
     head = standing.head
@@ -114,34 +116,34 @@ def with_contract(figures: OutboxFigures, desk: TxContext) -> OutboxFigures:
         as_of_lag_blocks=max(0, standing.block.number - head.as_of) if head.round else 0,
         paused_until=head.paused_until,
         kicks_paused=head.kicks_paused,
-        rules_agree=standing.rules_hash in {desk.rules_hash, ZERO_HASH},
+        rules_agree=standing.rules_hash in {context.rules_hash, ZERO_HASH},
         kick_tokens=tokens,
         pushed_at=head.pushed_at,
     )
     return replace(figures, contract=contract, heartbeat_seconds=heartbeat)
 
 
-def _account(desk: TxContext, heads: Heads) -> AccountFigures:
-    account, lines, now = desk.account, desk.publisher.lines, desk.stamp.at
-    with desk.store.reading() as unit:
-        next_nonce = unit.outbox.senders.next_nonce(account) or 0
-        pause = unit.outbox.senders.paused_because(account)
+def _account(context: TxContext, heads: Heads) -> AccountFigures:
+    account, lines, now = context.account, context.publisher.lines, context.stamp.at
+    with context.store.reading() as uow:
+        next_nonce = uow.outbox.senders.next_nonce(account) or 0
+        pause = uow.outbox.senders.paused_because(account)
         # Whether or not anything is sent now: a window passes by itself.
-        show(unit, desk)
+        show(uow, context)
         seen = AccountFigures(
             paused=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,
-            open_slots=unit.outbox.counts.open_slots().get(account.address, 0),
-            reserved_wei=unit.outbox.slots.reserved(account),
+            open_slots=uow.outbox.counts.open_slots().get(account.address, 0),
+            reserved_wei=uow.outbox.slots.reserved(account),
         )
     try:
-        balance = desk.balance()
+        balance = context.balance()
         latest = nonce_at(lines, account.address, "latest")
         final = nonce_at(lines, account.address, hex(heads.final.number))
     except TransientError:
         return seen
-    with desk.store.reading() as unit:
-        left = runway(unit, account, balance, now)
+    with context.store.reading() as uow:
+        left = runway(uow, account, balance, now)
     return replace(seen, latest=latest, final=final, balance_wei=balance, runway_seconds=left)
 
 
@@ -150,12 +152,12 @@ def _kickouts(kicks: list[Kick]) -> dict[str, int]:
     return {state.value: counted[state.value] for state in KickState}
 
 
-def _report(unit: UnitOfWork) -> ReportFigures | None:
-    newest = unit.reports.latest(1)
+def _report(uow: UnitOfWork) -> ReportFigures | None:
+    newest = uow.reports.latest(1)
     if not newest:
         return None
     words = decode(newest[0].report.records)
-    rounds = unit.rounds.load() if words else Rounds()
+    rounds = uow.rounds.load() if words else Rounds()
     apart = [
         abs(wanted - held)
         for index, word in words

@@ -90,9 +90,9 @@ def check_round(
 
 def _accepted(store: Store, number: int) -> tuple[RoundAccepted, Hash]:
     """Return the round, and the digest of the one that it builds on."""
-    with store.reading() as unit:
-        accepted = unit.rounds.accepted_round(number)
-        before = unit.rounds.accepted_round(number - 1)
+    with store.reading() as uow:
+        accepted = uow.rounds.accepted_round(number)
+        before = uow.rounds.accepted_round(number - 1)
     if accepted is None:
         raise InputError(f"round {number} was not accepted in what is indexed")
     if before is None and number > 1:

@@ -92,47 +92,47 @@ class StatusReport:
 
 def overview(store: Store) -> StatusReport:
     """Read one snapshot, without looking at nodes but those whose kickout is due."""
-    with store.reading() as unit:
-        identity, cursor = unit.identity.get(), unit.cursor.get()
-        held = unit.lease.current()
-        number, age = _round(unit, cursor.time if cursor else None)
-        standing = unit.draws.standing()
+    with store.reading() as uow:
+        identity, cursor = uow.identity.get(), uow.cursor.get()
+        held = uow.lease.current()
+        number, age = _round(uow, cursor.time if cursor else None)
+        standing = uow.draws.standing()
         return StatusReport(
             chain_id=identity.chain_id if identity else None,
             start_block=identity.start_block if identity else None,
-            rules=folded_by(unit),
-            folded=unit.blocks.at(cursor.number) if cursor else None,
+            rules=folded_by(uow),
+            folded=uow.blocks.at(cursor.number) if cursor else None,
             final=cursor.final_number if cursor else None,
-            anomalies=unit.anomalies.count(),
-            nodes=_by_status(unit.nodes.counts()),
-            kickouts_due=_due(unit),
+            anomalies=uow.anomalies.count(),
+            nodes=_by_status(uow.nodes.counts()),
+            kickouts_due=_due(uow),
             round=number,
             round_age=age,
-            reports=tuple(unit.reports.latest(3)),
-            outbox=unit.outbox.intents.counts(),
-            tasks_waiting=unit.tasks.count_waiting(),
+            reports=tuple(uow.reports.latest(3)),
+            outbox=uow.outbox.intents.counts(),
+            tasks_waiting=uow.tasks.count_waiting(),
             draws_standing=len(standing),
             oldest_draw=standing[0].seed_block if standing else None,
             lease=worker(held),
-            latches=tuple(unit.latches.all_closed()),
-            reorg=next(iter(unit.reorgs.newest(1)), None),
-            levels=_levels(unit),
-            dead_letters=unit.dead_letters.count_open(),
+            latches=tuple(uow.latches.all_closed()),
+            reorg=next(iter(uow.reorgs.newest(1)), None),
+            levels=_levels(uow),
+            dead_letters=uow.dead_letters.count_open(),
             senders={
-                account: unit.outbox.senders.paused_because(account)
-                for account in unit.outbox.counts.accounts()
+                account: uow.outbox.senders.paused_because(account)
+                for account in uow.outbox.counts.accounts()
             },
-            refusal=refusal_in(unit),
-            disputes=tuple(disputes_in(unit)),
-            held=tuple(holding(unit)),
-            push=next(iter(unit.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
-            kicks=tuple(unit.rounds.live_kicks()),
-            wrong=unit.facts.quarantine.reasons(),
-            suspect=_suspect(unit),
+            refusal=refusal_in(uow),
+            disputes=tuple(disputes_in(uow)),
+            held=tuple(holding(uow)),
+            push=next(iter(uow.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
+            kicks=tuple(uow.rounds.live_kicks()),
+            wrong=uow.facts.quarantine.reasons(),
+            suspect=_suspect(uow),
             unproven=tuple(
                 one.error_text or ""
-                for account in unit.outbox.counts.accounts()
-                for one in without_receipt(unit, account)
+                for account in uow.outbox.counts.accounts()
+                for one in without_receipt(uow, account)
             ),
         )
 
@@ -163,12 +163,12 @@ class NodeRow:
 
 def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
     """Return every node, the best first, those out of the network last."""
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             return []
-        rounds = unit.rounds.load()
-        nodes = list(unit.nodes.all())
+        rounds = uow.rounds.load()
+        nodes = list(uow.nodes.all())
         peers = peers_at(nodes, cursor.time, rules)
         seen = _Seen(cursor.time, rules, named_by(rules), peers, rounds)
         rows = [_row(node, seen) for node in nodes]
@@ -207,20 +207,20 @@ def _row(node: Node, seen: _Seen) -> NodeRow:
 
 def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None:
     """Count everything that the metrics tell, as of the cursor's time; None: no block yet."""
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             return None
         # Alerts see a zero before the first of a kind.
         statuses = Counter(dict.fromkeys(_STATUSES, 0))
         members = []
-        for node in unit.nodes.all():
+        for node in uow.nodes.all():
             statuses[status_of(node)] += 1
             if node.membership is Membership.MEMBER:
                 members.append(node)
         peers = peers_at(members, cursor.time, rules)
-        number, age = _round(unit, cursor.time)
-        gas_used, spent_wei = unit.outbox.slots.gas_spent()
+        number, age = _round(uow, cursor.time)
+        gas_used, spent_wei = uow.outbox.slots.gas_spent()
         kicked = statuses[Membership.KICKED_OUT.value]
         return Census(
             nodes=statuses,
@@ -228,39 +228,39 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
             long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
             reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
             qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
-            kickouts={"due": len(due_spells(unit, rules)), "done": kicked},
+            kickouts={"due": len(due_spells(uow, rules)), "done": kicked},
             round=number,
             round_age=age,
-            outbox=_NO_INTENTS | unit.outbox.intents.counts(),
-            anomalies=unit.anomalies.count(),
+            outbox=_NO_INTENTS | uow.outbox.intents.counts(),
+            anomalies=uow.anomalies.count(),
             gas_used=gas_used,
             spent_wei=spent_wei,
             balance_wei=balance_wei,
         )
 
 
-def _levels(unit: UnitOfWork) -> dict[str, int]:
-    scope = unit.coverage.current()
-    levels = {} if scope is None else unit.coverage.blocks_by_level(scope.id)
+def _levels(uow: UnitOfWork) -> dict[str, int]:
+    scope = uow.coverage.current()
+    levels = {} if scope is None else uow.coverage.blocks_by_level(scope.id)
     return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
 
 
-def _suspect(unit: UnitOfWork) -> int:
-    scope = unit.coverage.current()
-    return 0 if scope is None else unit.facts.quarantine.blocks(scope.id)
+def _suspect(uow: UnitOfWork) -> int:
+    scope = uow.coverage.current()
+    return 0 if scope is None else uow.facts.quarantine.blocks(scope.id)
 
 
-def _due(unit: UnitOfWork) -> int:
+def _due(uow: UnitOfWork) -> int:
     """Count the kickouts that are due, by the rules that folded what is stored."""
-    folded = folded_by(unit)
-    rules = None if folded is None else unit.rule_sets.with_digest(folded.sha256)
+    folded = folded_by(uow)
+    rules = None if folded is None else uow.rule_sets.with_digest(folded.sha256)
     # Older databases did not keep the rules whole; there were none with windows then.
-    return len(unit.kickouts.open() if rules is None else due_spells(unit, rules))
+    return len(uow.kickouts.open() if rules is None else due_spells(uow, rules))
 
 
-def _round(unit: UnitOfWork, now: int | None) -> tuple[int, int | None]:
+def _round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
     """Return the last accepted round and its age; round 0 has none."""
-    newest = unit.rounds.accepted(1)
+    newest = uow.rounds.accepted(1)
     if not newest or now is None:
         return 0, None
     return newest[-1].round, now - newest[-1].time

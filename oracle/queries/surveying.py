@@ -8,15 +8,15 @@ from oracle.telemetry.integrity_metrics import IntegrityCensus
 def integrity_census(store: Store, folder: Folder) -> IntegrityCensus | None:
     """Count, as of one snapshot; None: nothing is indexed yet."""
     scope = folder.scope.id
-    with store.reading() as unit:
-        cursor, identity = unit.cursor.get(), unit.identity.get()
+    with store.reading() as uow:
+        cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is None or identity is None:
             return None
-        covered = unit.coverage.blocks_by_level(scope)
+        covered = uow.coverage.blocks_by_level(scope)
         return IntegrityCensus(
             covered=covered,
-            audited=unit.coverage.audited_blocks(scope),
+            audited=uow.coverage.audited_blocks(scope),
             uncovered=max(0, cursor.number - identity.start_block + 1 - sum(covered.values())),
-            dead_letters=unit.dead_letters.count_open(),
-            suspect=unit.facts.quarantine.blocks(scope),
+            dead_letters=uow.dead_letters.count_open(),
+            suspect=uow.facts.quarantine.blocks(scope),
         )

@@ -11,7 +11,9 @@ from oracle.store.outbox.records import SignedStatement
 from oracle.txmgr.context import TxContext
 
 
-def signatures(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> bytes | None:
+def signatures(
+    context: TxContext, record: SignedStatement, standing: ContractStatus
+) -> bytes | None:
     """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
 
     Counted are our own signature and those that peers told us, of exactly `record.digest`, by
@@ -21,40 +23,44 @@ def signatures(desk: TxContext, record: SignedStatement, standing: ContractStatu
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    signers = signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block)
-    counted = _counted(desk, record, signers)
-    if len(counted) < standing.head.quorum and ask_peers(desk, record, standing):
-        counted = _counted(desk, record, signers)
+    signers = signers_of(
+        context.publisher.lines, context.publisher.domain.contract, standing.block
+    )
+    counted = _counted(context, record, signers)
+    if len(counted) < standing.head.quorum and ask_peers(context, record, standing):
+        counted = _counted(context, record, signers)
     if len(counted) < standing.head.quorum:
         return None
     return b"".join(counted[signer] for signer in sorted(counted)[: standing.head.quorum])
 
 
-def why_not_counted(desk: TxContext, standing: ContractStatus) -> str | None:
+def why_not_counted(context: TxContext, standing: ContractStatus) -> str | None:
     """Tell why nobody counts what our signer signs; None: it is one of the contract's.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    ours = desk.publisher.signer.address
-    if ours in signers_of(desk.publisher.lines, desk.publisher.domain.contract, standing.block):
+    ours = context.publisher.signer.address
+    if ours in signers_of(
+        context.publisher.lines, context.publisher.domain.contract, standing.block
+    ):
         return None
     return f"our signer {ours} is none of the contract's signers: what it signs counts for nothing"
 
 
 def _counted(
-    desk: TxContext, record: SignedStatement, signers: Collection[Address]
+    context: TxContext, record: SignedStatement, signers: Collection[Address]
 ) -> dict[Address, bytes]:
-    with desk.store.reading() as unit:
-        found = gathered(unit, record)
+    with context.store.reading() as uow:
+        found = gathered(uow, record)
     return {signer: found[signer] for signer in found if signer in signers}
 
 
-def gathered(unit: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
+def gathered(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every signature of this digest that we hold, by signer."""
     about = (record.contract, record.kind, record.round, record.subject)
     said = [
-        *unit.outbox.peers.of(*about),
-        *(one for one in unit.outbox.signatures.of_round(*about) if one.dead_why is None),
+        *uow.outbox.peers.of(*about),
+        *(one for one in uow.outbox.signatures.of_round(*about) if one.dead_why is None),
     ]
     return {one.signer: one.signature for one in said if one.digest == record.digest}

@@ -25,7 +25,7 @@ class ReceivedStatements(NamedTuple):
     said: SignedStatement
 
 
-def ask_peers(desk: TxContext, about: SignedStatement, standing: ContractStatus) -> int:
+def ask_peers(context: TxContext, about: SignedStatement, standing: ContractStatus) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
     Kept is what is genuine, about the same contract, round and subject, by one who is a signer
@@ -36,32 +36,32 @@ def ask_peers(desk: TxContext, about: SignedStatement, standing: ContractStatus)
         TransientError: no endpoint says who the signers are.
         FatalError: another process has taken over the lease.
     """
-    if desk.peers is None:
+    if context.peers is None:
         return 0
-    place = _place(desk, about)
-    return _take_in(desk, about, desk.peers.ask(f"/v1/{place}"), lambda: standing)
+    place = _place(context, about)
+    return _take_in(context, about, context.peers.ask(f"/v1/{place}"), lambda: standing)
 
 
-def ask_again(desk: TxContext, about: SignedStatement) -> int:
+def ask_again(context: TxContext, about: SignedStatement) -> int:
     """Ask about what is settled here, a few times: who says otherwise may say so later.
 
     Only where something is new the contract is asked. Raises as `ask_peers` does.
     """
-    if desk.peers is None:
+    if context.peers is None:
         return 0
-    heard = desk.peers.ask_again(f"/v1/{_place(desk, about)}")
-    return _take_in(desk, about, heard, desk.standing)
+    heard = context.peers.ask_again(f"/v1/{_place(context, about)}")
+    return _take_in(context, about, heard, context.standing)
 
 
 def _take_in(
-    desk: TxContext,
+    context: TxContext,
     about: SignedStatement,
     answers: list[tuple[str, Told]],
     look: Callable[[], ContractStatus],
 ) -> int:
-    place = _place(desk, about)
+    place = _place(context, about)
     new = _unknown(
-        desk,
+        context,
         [
             ReceivedStatements(host, told, _statement(told, about))
             for host, told in answers
@@ -71,24 +71,24 @@ def _take_in(
     if not new:
         return 0
     standing = look()
-    signers = signers_of(desk.publisher.lines, about.contract, standing.block)
-    _tell_of_strangers(desk, [one for one in new if one.said.signer not in signers])
+    signers = signers_of(context.publisher.lines, about.contract, standing.block)
+    _tell_of_strangers(context, [one for one in new if one.said.signer not in signers])
     theirs = [one for one in new if one.said.signer in signers]
-    return _kept(desk, theirs, standing, about.digest)
+    return _kept(context, theirs, standing, about.digest)
 
 
-def _tell_of_strangers(desk: TxContext, strangers: list[ReceivedStatements]) -> None:
+def _tell_of_strangers(context: TxContext, strangers: list[ReceivedStatements]) -> None:
     for one in strangers:
-        if desk.peers is not None and desk.peers.is_news(one.host, one.said.signer):
+        if context.peers is not None and context.peers.is_news(one.host, one.said.signer):
             structlog.get_logger().warning(
                 "stranger_signed", host=one.host, signer=one.said.signer
             )
 
 
-def _unknown(desk: TxContext, heard: list[ReceivedStatements]) -> list[ReceivedStatements]:
+def _unknown(context: TxContext, heard: list[ReceivedStatements]) -> list[ReceivedStatements]:
     """Return what we have not kept yet, and have come far enough to judge; our own not."""
-    with desk.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with context.store.reading() as uow:
+        cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
         return [
             one
@@ -96,40 +96,40 @@ def _unknown(desk: TxContext, heard: list[ReceivedStatements]) -> list[ReceivedS
             if (one.said.as_of_block or 0) < height
             and all(
                 (known.signer, known.digest) != (one.said.signer, one.said.digest)
-                for known in _known(unit, one.said)
+                for known in _known(uow, one.said)
             )
         ]
 
 
-def _known(unit: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
+def _known(uow: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
     about = (said.contract, said.kind, said.round, said.subject)
-    return [*unit.outbox.peers.of(*about), *unit.outbox.signatures.of_round(*about)]
+    return [*uow.outbox.peers.of(*about), *uow.outbox.signatures.of_round(*about)]
 
 
 def _kept(
-    desk: TxContext, new: list[ReceivedStatements], standing: ContractStatus, ours: Hash
+    context: TxContext, new: list[ReceivedStatements], standing: ContractStatus, ours: Hash
 ) -> int:
     """Keep what is new, and count it; of a signer that says more and more only what we say too."""
     if not new:
         return 0
-    kept, since = 0, desk.stamp.at - desk.settings.ttl_seconds
-    with desk.writing() as unit:
+    kept, since = 0, context.stamp.at - context.settings.ttl_seconds
+    with context.writing() as uow:
         for host, told, said in new:
-            is_much = unit.outbox.peers.told_since(said, since) >= MOST_STATEMENTS
+            is_much = uow.outbox.peers.told_since(said, since) >= MOST_STATEMENTS
             if is_much and said.digest != ours:
                 continue
             # Before it is kept: what its signer said until now.
-            compare(desk, unit, (said, told), standing)
-            unit.outbox.peers.add(said, host, desk.stamp)
+            compare(context, uow, (said, told), standing)
+            uow.outbox.peers.add(said, host, context.stamp)
             kept += 1
     return kept
 
 
-def _place(desk: TxContext, about: SignedStatement) -> str:
+def _place(context: TxContext, about: SignedStatement) -> str:
     if about.kind == REPORT:
         return f"report/{about.round}"
-    with desk.store.reading() as unit:
-        return f"kick/{unit.rounds.node_at(int(about.subject.removeprefix(kick_subject(''))))}"
+    with context.store.reading() as uow:
+        return f"kick/{uow.rounds.node_at(int(about.subject.removeprefix(kick_subject(''))))}"
 
 
 def _is_here(told: Told, about: SignedStatement) -> bool:

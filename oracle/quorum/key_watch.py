@@ -42,7 +42,7 @@ class _Told:
     time: int
 
 
-def watch_key(desk: TxContext, heads: Heads) -> StepResult | None:
+def watch_key(context: TxContext, heads: Heads) -> StepResult | None:
     """Look at what the contract took since the last look; None: none of it is by our key alone.
 
     Where something is, our key signs nothing for a report's time to live: that is persistent, and
@@ -52,18 +52,18 @@ def watch_key(desk: TxContext, heads: Heads) -> StepResult | None:
     Raises:
         TransientError: no endpoint shows what a proposal was sent with.
     """
-    if not desk.publisher.has_signer:
+    if not context.publisher.has_signer:
         return None
-    return _watch_rounds(desk, heads) or _watch_proposals(desk, heads)
+    return _watch_rounds(context, heads) or _watch_proposals(context, heads)
 
 
-def _watch_proposals(desk: TxContext, heads: Heads) -> StepResult | None:
-    with desk.store.reading() as unit:
-        look = unseen(desk, unit, heads)
-    strange = [one for one in look.fresh if is_strange(desk, one)]
+def _watch_proposals(context: TxContext, heads: Heads) -> StepResult | None:
+    with context.store.reading() as uow:
+        look = unseen(context, uow, heads)
+    strange = [one for one in look.fresh if is_strange(context, one)]
     if look.seen is None:
         return None
-    with desk.writing() as unit:
+    with context.writing() as uow:
         told = [
             _Told(
                 f"kickout of {one.kick.node}, evidence {one.kick.evidence}",
@@ -71,82 +71,82 @@ def _watch_proposals(desk: TxContext, heads: Heads) -> StepResult | None:
                 one.time,
             )
             for one in strange
-            if _keep_quiet(desk, unit, one.time)
+            if _keep_quiet(context, uow, one.time)
         ]
-        look.done(unit)
-    return _tell(desk, told) if told else None
+        look.done(uow)
+    return _tell(context, told) if told else None
 
 
-def _watch_rounds(desk: TxContext, heads: Heads) -> StepResult | None:
-    with desk.store.reading() as unit:
-        newest, seen = unit.rounds.newest_digest() or "", unit.progress.get(_SEEN)
-        first = _first_look(desk, unit, heads) if seen is None else None
+def _watch_rounds(context: TxContext, heads: Heads) -> StepResult | None:
+    with context.store.reading() as uow:
+        newest, seen = uow.rounds.newest_digest() or "", uow.progress.get(_SEEN)
+        first = _first_look(context, uow, heads) if seen is None else None
         since, _, last = (seen or "").partition(" ")
         is_news = seen is not None and last != newest
-        found = _unsigned(desk, unit, int(since), last) if is_news else []
+        found = _unsigned(context, uow, int(since), last) if is_news else []
     if first is not None:
-        with desk.writing() as unit:
-            unit.progress.set(_SEEN, first)
+        with context.writing() as uow:
+            uow.progress.set(_SEEN, first)
     if not is_news:
         return None
-    signer = desk.publisher.signer.address
+    signer = context.publisher.signer.address
     ours = [
         one.accepted for one in found if is_signed_by(signer, one.accepted.digest, one.signatures)
     ]
-    with desk.writing() as unit:
+    with context.writing() as uow:
         told = [
             _Told(f"round {one.round}, digest {one.digest}", one.round, one.time)
             for one in ours
-            if _keep_quiet(desk, unit, one.time)
+            if _keep_quiet(context, uow, one.time)
         ]
-        unit.progress.set(_SEEN, f"{since} {newest}")
-    return _tell(desk, told) if told else None
+        uow.progress.set(_SEEN, f"{since} {newest}")
+    return _tell(context, told) if told else None
 
 
-def _first_look(desk: TxContext, unit: UnitOfWork, heads: Heads) -> str | None:
-    cursor = unit.cursor.get()
-    if cursor is None or not desk.is_at_head(unit, heads):
+def _first_look(context: TxContext, uow: UnitOfWork, heads: Heads) -> str | None:
+    cursor = uow.cursor.get()
+    if cursor is None or not context.is_at_head(uow, heads):
         return None
-    return f"{cursor.number} {unit.rounds.newest_digest() or ''}"
+    return f"{cursor.number} {uow.rounds.newest_digest() or ''}"
 
 
-def _unsigned(desk: TxContext, unit: UnitOfWork, since: int, last: str) -> list[_Unsigned]:
+def _unsigned(context: TxContext, uow: UnitOfWork, since: int, last: str) -> list[_Unsigned]:
     """Return the rounds after `last` that we did not sign; all of them after a reorg took it."""
-    rounds = [one for one in unit.rounds.accepted(_LOOKED_BACK) if one.at.block > since]
+    rounds = [one for one in uow.rounds.accepted(_LOOKED_BACK) if one.at.block > since]
     digests = [one.digest for one in rounds]
     fresh = rounds[digests.index(Hash(last)) + 1 :] if last in digests else rounds
     return [
-        _Unsigned(one, _signatures_of(unit, one))
+        _Unsigned(one, _signatures_of(uow, one))
         for one in fresh
-        if not _is_known(desk, unit, one)
+        if not _is_known(context, uow, one)
     ]
 
 
-def _is_known(desk: TxContext, unit: UnitOfWork, accepted: RoundAccepted) -> bool:
-    contract, signer = desk.publisher.domain.contract, desk.publisher.signer.address
-    signed = unit.outbox.signatures.of_round(contract, REPORT, accepted.round)
+def _is_known(context: TxContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
+    contract, signer = context.publisher.domain.contract, context.publisher.signer.address
+    signed = uow.outbox.signatures.of_round(contract, REPORT, accepted.round)
     return any((one.signer, one.digest) == (signer, accepted.digest) for one in signed)
 
 
-def _signatures_of(unit: UnitOfWork, accepted: RoundAccepted) -> bytes:
+def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
     block = accepted.at.block
-    pushes = (one for one in unit.calls.between(block, block) if one.tx == accepted.at.tx)
+    pushes = (one for one in uow.calls.between(block, block) if one.tx == accepted.at.tx)
     push = next(pushes, None)
     return b"" if push is None else pushed_signatures(push)
 
 
-def _keep_quiet(desk: TxContext, unit: UnitOfWork, since: int) -> bool:
+def _keep_quiet(context: TxContext, uow: UnitOfWork, since: int) -> bool:
     """Sign nothing for a while; return whether that is news: `outbox adopt` keeps quiet too."""
-    domain, signer = desk.publisher.domain, desk.publisher.signer.address
-    signatures = unit.outbox.signatures
+    domain, signer = context.publisher.domain, context.publisher.signer.address
+    signatures = uow.outbox.signatures
     quiet = signatures.quiet_until(domain.chain_id, domain.contract, signer)
-    until = since + desk.settings.ttl_seconds
-    signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, desk.stamp)
+    until = since + context.settings.ttl_seconds
+    signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, context.stamp)
     return quiet is None or since > quiet
 
 
-def _tell(desk: TxContext, told: Sequence[_Told]) -> StepResult:
-    signer = desk.publisher.signer.address
+def _tell(context: TxContext, told: Sequence[_Told]) -> StepResult:
+    signer = context.publisher.signer.address
     for one in told:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         structlog.get_logger().critical(
@@ -154,7 +154,7 @@ def _tell(desk: TxContext, told: Sequence[_Told]) -> StepResult:
             signer=signer,
             signed=one.about,
             round=one.round,
-            quiet_until=one.time + desk.settings.ttl_seconds,
+            quiet_until=one.time + context.settings.ttl_seconds,
             act="the key was stolen, or a database that knew of it was lost; unless you know the"
             " latter, let the admin replace the signer (`setSigners`), and the vetoer look at"
             " every kickout that is proposed",

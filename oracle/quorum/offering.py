@@ -8,13 +8,13 @@ from oracle.store.outbox.records import SignedStatement
 from oracle.txmgr.context import TxContext
 
 
-def offer(desk: TxContext, statement: Statement, signed: SignedStatement) -> None:
+def offer(context: TxContext, statement: Statement, signed: SignedStatement) -> None:
     """Show a statement that is stored; nothing happens where nobody serves what is shown."""
-    if desk.board is not None:
-        desk.board.put(_told(desk, statement, signed))
+    if context.board is not None:
+        context.board.put(_told(context, statement, signed))
 
 
-def _told(desk: TxContext, statement: Statement, signed: SignedStatement) -> Told:
+def _told(context: TxContext, statement: Statement, signed: SignedStatement) -> Told:
     signature = "0x" + signed.signature.hex()
     if isinstance(statement, ReportStatement):
         return ToldReport(
@@ -28,14 +28,14 @@ def _told(desk: TxContext, statement: Statement, signed: SignedStatement) -> Tol
             as_of_hash=statement.as_of_hash,
             deadline=statement.deadline,
             data_hash=statement.data_hash,
-            period=(statement.deadline - desk.settings.ttl_seconds)
-            // desk.settings.period_seconds,
+            period=(statement.deadline - context.settings.ttl_seconds)
+            // context.settings.period_seconds,
             digest=signed.digest,
             signer=signed.signer,
             signature=signature,
         )
-    with desk.store.reading() as unit:
-        node = unit.rounds.node_at(statement.index)
+    with context.store.reading() as uow:
+        node = uow.rounds.node_at(statement.index)
     return ToldKick(
         chain_id=signed.chain_id,
         contract=signed.contract,

@@ -39,7 +39,7 @@ _TOO_MUCH_GAS = re.compile(
 
 
 def refused(
-    desk: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
+    context: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
 ) -> StepResult | None:
     """Follow the table of refusals; None: it waits already, for the same reason.
 
@@ -47,21 +47,21 @@ def refused(
         TransientError: no endpoint says who the signers are.
     """
     if verdict.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(verdict.reason):
-        TOO_BIG.labels(role(desk)).set(1)
-        text = f"a block has {gas_of_block(desk)} gas: {verdict.reason}"
-        return wait(desk, intent, heads, ("too_big", text))
+        TOO_BIG.labels(role(context)).set(1)
+        text = f"a block has {gas_of_block(context)} gas: {verdict.reason}"
+        return wait(context, intent, heads, ("too_big", text))
     name = None if verdict.refusal is None else verdict.refusal.name
     is_signed = intent.wish.kind in _SIGNED
     if not is_signed or name not in OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):
-        return not_now(desk, intent, verdict, heads)
-    return _collect_again(desk, intent, verdict, heads)
+        return not_now(context, intent, verdict, heads)
+    return _collect_again(context, intent, verdict, heads)
 
 
-def statement_behind(unit: UnitOfWork, push: Intent, standing: ContractStatus) -> SignedStatement:
+def statement_behind(uow: UnitOfWork, push: Intent, standing: ContractStatus) -> SignedStatement:
     """Return what the push says, as it was signed or told; else as its own row has it."""
     wish = push.wish
     about = (wish.contract, REPORT, wish.round or 0)
-    said = [*unit.outbox.signatures.of_round(*about), *unit.outbox.peers.of(*about)]
+    said = [*uow.outbox.signatures.of_round(*about), *uow.outbox.peers.of(*about)]
     known = next((one for one in said if one.digest == wish.digest), None)
     if known is not None:
         return known
@@ -83,45 +83,45 @@ def statement_behind(unit: UnitOfWork, push: Intent, standing: ContractStatus) -
 
 
 def _collect_again(
-    desk: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
+    context: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
 ) -> StepResult | None:
     wish = intent.wish
-    standing = desk.standing()
-    said = _said_by(desk, wish, standing)
+    standing = context.standing()
+    said = _said_by(context, wish, standing)
     if said is None or said[1].digest != wish.digest:
-        return not_now(desk, intent, verdict, heads)
+        return not_now(context, intent, verdict, heads)
     statement, record = said
-    gathered = signatures(desk, record, standing)
+    gathered = signatures(context, record, standing)
     if gathered is None:
         # Others may still sign; at its deadline it ends by itself.
         few = "fewer of the contract's signers than its quorum have signed it"
-        return wait(desk, intent, heads, ("BadSignature", few))
+        return wait(context, intent, heads, ("BadSignature", few))
     calldata = (
         push_call(statement, gathered)
         if isinstance(statement, ReportStatement)
         else propose_call(statement, gathered)
     )
     if calldata == wish.calldata:
-        return not_now(desk, intent, verdict, heads)
+        return not_now(context, intent, verdict, heads)
     again = replace(wish, calldata=calldata, dedup_key=wish.dedup_key + _AGAIN, not_before=None)
-    with desk.writing() as unit:
-        intents = unit.outbox.intents
-        intents.end(intent, IntentState.SUPERSEDED, verdict.reason, desk.stamp)
-        added = intents.add(again, desk.stamp)
+    with context.writing() as uow:
+        intents = uow.outbox.intents
+        intents.end(intent, IntentState.SUPERSEDED, verdict.reason, context.stamp)
+        added = intents.add(again, context.stamp)
     did = f"{wish.kind} signed by others"
     return StepResult(did, added, f"instead of intent {intent.id}: {verdict.reason}")
 
 
 def _said_by(
-    desk: TxContext, wish: CallRequest, standing: ContractStatus
+    context: TxContext, wish: CallRequest, standing: ContractStatus
 ) -> tuple[Statement, SignedStatement] | None:
     """Return the statement that a call brings, and its record; None: its report is gone."""
     if wish.kind is IntentKind.PROPOSE_KICK:
         proposal = proposal_in(wish.calldata)
-        return proposal, kick_record(desk, proposal, wish.subject)
-    with desk.store.reading() as unit:
-        stored = None if wish.period is None else unit.reports.at(wish.period)
+        return proposal, kick_record(context, proposal, wish.subject)
+    with context.store.reading() as uow:
+        stored = None if wish.period is None else uow.reports.at(wish.period)
     if stored is None:
         return None
     report = statement_of(stored.report, standing)
-    return report, report_record(desk, report)
+    return report, report_record(context, report)

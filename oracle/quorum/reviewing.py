@@ -11,7 +11,7 @@ from oracle.txmgr.context import TxContext
 _ROUNDS = 2
 
 
-def review(desk: TxContext, cuts: list[StoredCut]) -> None:
+def review(context: TxContext, cuts: list[StoredCut]) -> None:
     """Ask the other reporters about the newest rounds that were signed or accepted.
 
     A few times each and slowly, whether we transmit or only sign.
@@ -20,7 +20,7 @@ def review(desk: TxContext, cuts: list[StoredCut]) -> None:
         TransientError: they told something new, and no endpoint answers.
         FatalError: another process has taken over the lease.
     """
-    if desk.peers is None:
+    if context.peers is None:
         return
     rounds = {
         one.cut.head_round + 1
@@ -28,14 +28,14 @@ def review(desk: TxContext, cuts: list[StoredCut]) -> None:
         if one.digest is not None or one.state is ReportState.LANDED
     }
     for number in sorted(rounds)[-_ROUNDS:]:
-        ask_again(desk, _about(desk, number))
+        ask_again(context, _about(context, number))
 
 
-def _about(desk: TxContext, number: int) -> SignedStatement:
+def _about(context: TxContext, number: int) -> SignedStatement:
     """Return what names a round; the rest is empty."""
     return SignedStatement(
-        chain_id=desk.publisher.domain.chain_id,
-        contract=desk.publisher.domain.contract,
+        chain_id=context.publisher.domain.chain_id,
+        contract=context.publisher.domain.contract,
         signer=ZERO_ADDRESS,
         kind=REPORT,
         round=number,

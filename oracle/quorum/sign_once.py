@@ -16,7 +16,7 @@ from oracle.txmgr.context import TxContext
 
 
 def sign_once(
-    desk: TxContext, statement: Statement, record: SignedStatement, now: ContractStatus
+    context: TxContext, statement: Statement, record: SignedStatement, now: ContractStatus
 ) -> SignedStatement | None:
     """Return our signed statement, which is stored before anybody sees it.
 
@@ -30,37 +30,37 @@ def sign_once(
         TransientError: it cannot be reached now, refused, or its answer is not its signature.
         FatalError: the lease was lost.
     """
-    with desk.store.reading() as unit:
-        earlier = unit.outbox.signatures.live(record)
+    with context.store.reading() as uow:
+        earlier = uow.outbox.signatures.live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
-        if not is_signed and not _may_sign(unit, record, earlier, now):
+        if not is_signed and not _may_sign(uow, record, earlier, now):
             return None
     if earlier is not None and is_signed:
-        offer(desk, statement, earlier)
+        offer(context, statement, earlier)
         return earlier
-    if desk.publisher.signer_rest.left() > 0:
+    if context.publisher.signer_rest.left() > 0:
         return None
-    desk.publisher.lines.check_chain(record.chain_id)
-    signature = _asked(desk, statement)
-    signed = replace(record, signer=desk.publisher.signer.address, signature=signature)
-    with desk.writing() as unit:
+    context.publisher.lines.check_chain(record.chain_id)
+    signature = _asked(context, statement)
+    signed = replace(record, signer=context.publisher.signer.address, signature=signature)
+    with context.writing() as uow:
         # Looked at once more, in the commit that makes it known.
-        earlier = unit.outbox.signatures.live(record)
-        if not _may_sign(unit, record, earlier, now):
+        earlier = uow.outbox.signatures.live(record)
+        if not _may_sign(uow, record, earlier, now):
             return None
         if earlier is not None:
-            reason = why_dead(unit, earlier, now) or "expired"
-            unit.outbox.signatures.bury(earlier.digest, reason, desk.stamp)
-        unit.outbox.signatures.add(signed, desk.stamp)
-    offer(desk, statement, signed)
+            reason = why_dead(uow, earlier, now) or "expired"
+            uow.outbox.signatures.bury(earlier.digest, reason, context.stamp)
+        uow.outbox.signatures.add(signed, context.stamp)
+    offer(context, statement, signed)
     return signed
 
 
-def _asked(desk: TxContext, statement: Statement) -> bytes:
+def _asked(context: TxContext, statement: Statement) -> bytes:
     """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
-    rest = desk.publisher.signer_rest
+    rest = context.publisher.signer_rest
     try:
-        signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
+        signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
     except (SignerRefusedError, WrongSignatureError) as error:
         rest.begin(None)
         seconds = f"asked again in {rest.left():.0f} s"
@@ -70,21 +70,21 @@ def _asked(desk: TxContext, statement: Statement) -> bytes:
 
 
 def _may_sign(
-    unit: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
+    uow: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
 ) -> bool:
-    quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
-    cursor = unit.cursor.get()
+    quiet = uow.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    cursor = uow.cursor.get()
     if quiet is not None and (cursor is None or cursor.time < quiet):
         return False
     about = (record.contract, record.kind, record.round, record.subject)
     # What our key signed in another process, as a peer shows it, is ours to the contract too.
     elsewhere = [
         one
-        for one in unit.outbox.peers.of(*about)
+        for one in uow.outbox.peers.of(*about)
         if one.signer == record.signer and one.digest != record.digest
     ]
     for said in [*elsewhere, *([] if earlier is None else [earlier])]:
-        if why_dead(unit, said, now) is None:
+        if why_dead(uow, said, now) is None:
             _refuse(record, said)
             return False
     return True

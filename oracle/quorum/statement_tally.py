@@ -55,27 +55,27 @@ class SignerTally:
         return f"round {number} has {len(self.ours)} of {self.quorum} signatures: {told}"
 
 
-def tally(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> SignerTally:
+def tally(context: TxContext, record: SignedStatement, standing: ContractStatus) -> SignerTally:
     """Count what is known of the statements about the record's round.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    signers = signers_of(desk.publisher.lines, record.contract, standing.block)
+    signers = signers_of(context.publisher.lines, record.contract, standing.block)
     about = (record.contract, record.kind, record.round, record.subject)
     ours: set[Address] = set()
     others: dict[Hash, set[Address]] = {}
     elsewhere: set[Address] = set()
-    with desk.store.reading() as unit:
-        own = [one for one in unit.outbox.signatures.of_round(*about) if one.dead_why is None]
-        for said in [*own, *unit.outbox.peers.of(*about)]:
+    with context.store.reading() as uow:
+        own = [one for one in uow.outbox.signatures.of_round(*about) if one.dead_why is None]
+        for said in [*own, *uow.outbox.peers.of(*about)]:
             if said.signer not in signers:
                 continue
             if said.digest == record.digest:
                 ours.add(said.signer)
                 continue
             elsewhere.add(said.signer)
-            if differs(desk, unit, said, standing):
+            if differs(context, uow, said, standing):
                 others.setdefault(said.digest, set()).add(said.signer)
     quorum_metrics.know(signers)
     for signer in signers:
@@ -85,33 +85,33 @@ def tally(desk: TxContext, record: SignedStatement, standing: ContractStatus) ->
 
 
 def differs(
-    desk: TxContext, unit: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: TxContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> bool:
     """Tell whether a report's statement could land and is none of those that we cut.
 
     One that we cut ourselves says what we say, at another moment; one of a time from which we
     did not cut every report says nothing that we could judge.
     """
-    if said.kind != REPORT or why_dead(unit, said, standing) is not None:
+    if said.kind != REPORT or why_dead(uow, said, standing) is not None:
         return False
-    as_of, period = said.as_of_block or 0, _period_of(desk, unit, said)
-    cut = unit.reports.between(as_of, as_of)
-    if not cut and period < unit.reports.complete_from():
+    as_of, period = said.as_of_block or 0, _period_of(context, uow, said)
+    cut = uow.reports.between(as_of, as_of)
+    if not cut and period < uow.reports.complete_from():
         return False
-    return all(_digest_of(desk, one, standing) != said.digest for one in cut)
+    return all(_digest_of(context, one, standing) != said.digest for one in cut)
 
 
 def has_differed(
-    desk: TxContext, unit: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: TxContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> bool:
     """Tell whether a statement that can no longer land said otherwise than we, of the same block.
 
     One on top of another report than ours, or of a block of another fork, says nothing of us.
     """
     as_of = said.as_of_block or 0
-    for one in unit.reports.between(as_of, as_of) if said.kind == REPORT else ():
+    for one in uow.reports.between(as_of, as_of) if said.kind == REPORT else ():
         ours = (one.report.as_of.hash, one.report.prev, one.report.head_round + 1)
-        digest = _digest_of(desk, one, standing)
+        digest = _digest_of(context, one, standing)
         # Under rules that were changed since, ours would be another one too.
         is_ours = one.digest in {None, digest}
         if ours == (said.as_of_hash, said.prev_digest, said.round) and is_ours:
@@ -120,8 +120,8 @@ def has_differed(
 
 
 def compare(
-    desk: TxContext,
-    unit: UnitOfWork,
+    context: TxContext,
+    uow: UnitOfWork,
     heard: tuple[SignedStatement, Told],
     standing: ContractStatus,
 ) -> None:
@@ -129,53 +129,53 @@ def compare(
     said = heard[0]
     earlier = [
         one
-        for one in unit.outbox.peers.of(said.contract, said.kind, said.round, said.subject)
+        for one in uow.outbox.peers.of(said.contract, said.kind, said.round, said.subject)
         if one.signer == said.signer and one.digest != said.digest
     ]
-    is_alive = why_dead(unit, said, standing) is None
-    if desk.publisher.has_signer and said.signer == desk.publisher.signer.address:
+    is_alive = why_dead(uow, said, standing) is None
+    if context.publisher.has_signer and said.signer == context.publisher.signer.address:
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(desk, unit, "our_key_signed_elsewhere", heard)
-    elif is_alive and any(why_dead(unit, one, standing) is None for one in earlier):
+        _note(context, uow, "our_key_signed_elsewhere", heard)
+    elif is_alive and any(why_dead(uow, one, standing) is None for one in earlier):
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(desk, unit, "equivocation", heard, {"ours": earlier[0].digest})
-    if differs(desk, unit, said, standing) or has_differed(desk, unit, said, standing):
+        _note(context, uow, "equivocation", heard, {"ours": earlier[0].digest})
+    if differs(context, uow, said, standing) or has_differed(context, uow, said, standing):
         quorum_metrics.DISAGREEMENT.labels(said.signer).inc()
-        _note(desk, unit, "disagreement", heard, _ours(desk, unit, said, standing))
+        _note(context, uow, "disagreement", heard, _ours(context, uow, said, standing))
 
 
-def _digest_of(desk: TxContext, stored: StoredReport, standing: ContractStatus) -> Hash:
+def _digest_of(context: TxContext, stored: StoredReport, standing: ContractStatus) -> Hash:
     statement = statement_of(stored.report, standing)
     # Its own round, should another have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
-    return statement.digest(desk.publisher.domain)
+    return statement.digest(context.publisher.domain)
 
 
-def _period_of(desk: TxContext, unit: UnitOfWork, said: SignedStatement) -> int:
+def _period_of(context: TxContext, uow: UnitOfWork, said: SignedStatement) -> int:
     """Return the period that a statement is of, where it was made by our settings."""
-    block = unit.blocks.at(said.as_of_block or 0)
-    time = said.expires_at - desk.settings.ttl_seconds if block is None else block.time
-    return time // desk.settings.period_seconds
+    block = uow.blocks.at(said.as_of_block or 0)
+    time = said.expires_at - context.settings.ttl_seconds if block is None else block.time
+    return time // context.settings.period_seconds
 
 
 def _ours(
-    desk: TxContext, unit: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: TxContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> dict[str, str | int]:
     """Return what we say as of the same block; nothing: no period ended there."""
     as_of = said.as_of_block or 0
-    cut = unit.reports.between(as_of, as_of)
+    cut = uow.reports.between(as_of, as_of)
     if not cut:
         return {}
     return {
-        "ours": _digest_of(desk, cut[0], standing),
+        "ours": _digest_of(context, cut[0], standing),
         "our_period": cut[0].report.period,
         "our_data_hash": statement_of(cut[0].report, standing).data_hash,
     }
 
 
 def _note(
-    desk: TxContext,
-    unit: UnitOfWork,
+    context: TxContext,
+    uow: UnitOfWork,
     event: str,
     heard: tuple[SignedStatement, Told],
     ours: Mapping[str, str | int] = MappingProxyType({}),
@@ -183,7 +183,7 @@ def _note(
     said, told = heard
     instead = ours.get("ours", "anything of ours")
     detail = f"{said.signer} signed {said.digest} for {said.kind} {said.round}, not {instead}"
-    unit.outbox.journal.write(event, desk.stamp, JournalSubject(), detail)
+    uow.outbox.journal.write(event, context.stamp, JournalSubject(), detail)
     theirs = (
         {"period": told.period, "data_hash": told.data_hash}
         if isinstance(told, ToldReport)

@@ -29,16 +29,16 @@ def statement_of(report: Report, standing: ContractStatus) -> ReportStatement:
     )
 
 
-def report_record(desk: TxContext, statement: ReportStatement) -> SignedStatement:
+def report_record(context: TxContext, statement: ReportStatement) -> SignedStatement:
     """Return the record of a report's statement; its signer is ours, zero where we have none."""
     return SignedStatement(
-        chain_id=desk.publisher.domain.chain_id,
-        contract=desk.publisher.domain.contract,
-        signer=_signer(desk),
+        chain_id=context.publisher.domain.chain_id,
+        contract=context.publisher.domain.contract,
+        signer=_signer(context),
         kind=REPORT,
         round=statement.round,
         subject="",
-        digest=statement.digest(desk.publisher.domain),
+        digest=statement.digest(context.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.prev,
@@ -47,21 +47,21 @@ def report_record(desk: TxContext, statement: ReportStatement) -> SignedStatemen
     )
 
 
-def kick_record(desk: TxContext, statement: KickStatement, subject: str) -> SignedStatement:
+def kick_record(context: TxContext, statement: KickStatement, subject: str) -> SignedStatement:
     """Return the record of a kickout's statement; `subject` names its lane (`ix=7`)."""
     return SignedStatement(
-        chain_id=desk.publisher.domain.chain_id,
-        contract=desk.publisher.domain.contract,
-        signer=_signer(desk),
+        chain_id=context.publisher.domain.chain_id,
+        contract=context.publisher.domain.contract,
+        signer=_signer(context),
         kind=KICK,
         round=statement.round,
         subject=subject,
-        digest=statement.digest(desk.publisher.domain),
+        digest=statement.digest(context.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.report,
     )
 
 
-def _signer(desk: TxContext) -> Address:
-    return desk.publisher.signer.address if desk.publisher.has_signer else ZERO_ADDRESS
+def _signer(context: TxContext) -> Address:
+    return context.publisher.signer.address if context.publisher.has_signer else ZERO_ADDRESS

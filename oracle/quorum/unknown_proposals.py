@@ -44,11 +44,11 @@ class Proposal:
     time: int
     ours: Sequence[SignedStatement]
 
-    def is_of(self, desk: TxContext, ours: SignedStatement) -> bool:
+    def is_of(self, context: TxContext, ours: SignedStatement) -> bool:
         """Tell whether a statement of ours is of the evidence that the log names."""
         kick, report = self.kick, ours.prev_digest or ZERO_HASH
         said = KickStatement(ours.round, report, kick.index, kick.evidence, ours.expires_at)
-        return said.digest(desk.publisher.domain) == ours.digest
+        return said.digest(context.publisher.domain) == ours.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +58,31 @@ class ProposalScan:
     fresh: Sequence[Proposal]
     seen: str | None
 
-    def done(self, unit: UnitOfWork) -> None:
+    def done(self, uow: UnitOfWork) -> None:
         """Note that they were looked at."""
         if self.seen is not None:
-            unit.progress.set(_SEEN, self.seen)
+            uow.progress.set(_SEEN, self.seen)
 
 
-def unseen(desk: TxContext, unit: UnitOfWork, heads: Heads) -> ProposalScan:
+def unseen(context: TxContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
     """Return the proposals since the last look; the first look, at the head, sees none."""
-    told, newest = unit.progress.get(_SEEN), unit.rounds.newest_kicks()
+    told, newest = uow.progress.get(_SEEN), uow.rounds.newest_kicks()
     if told is None:
-        cursor = unit.cursor.get()
-        is_first = cursor is not None and desk.is_at_head(unit, heads)
+        cursor = uow.cursor.get()
+        is_first = cursor is not None and context.is_at_head(uow, heads)
         return ProposalScan((), f"{cursor.number}" if cursor is not None and is_first else None)
     since, *names = told.split(" ")
     later = [kick for kick in newest if kick.proposed_at.block > int(since)]
     fresh = [kick for kick in later if _name(kick) not in names]
     if not fresh:
         return ProposalScan((), None)
-    found = (_proposal(desk, unit, kick) for kick in fresh)
+    found = (_proposal(context, uow, kick) for kick in fresh)
     return ProposalScan(
         [one for one in found if one is not None], " ".join([since, *map(_name, later)])
     )
 
 
-def is_strange(desk: TxContext, proposal: Proposal) -> bool:
+def is_strange(context: TxContext, proposal: Proposal) -> bool:
     """Tell whether our key has signed it, and not here.
 
     One that came by way of another contract does not show its signatures: it is ours where all of
@@ -91,12 +91,12 @@ def is_strange(desk: TxContext, proposal: Proposal) -> bool:
     Raises:
         TransientError: no endpoint answers.
     """
-    said = _said(desk, proposal)
+    said = _said(context, proposal)
     if said is None:
-        return _is_hidden(desk, proposal)
+        return _is_hidden(context, proposal)
     digest, signatures = said
     is_known = any(one.digest == digest for one in proposal.ours)
-    return not is_known and is_signed_by(desk.publisher.signer.address, digest, signatures)
+    return not is_known and is_signed_by(context.publisher.signer.address, digest, signatures)
 
 
 def _name(kick: Kick) -> str:
@@ -105,41 +105,41 @@ def _name(kick: Kick) -> str:
     return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
 
 
-def _proposal(desk: TxContext, unit: UnitOfWork, kick: Kick) -> Proposal | None:
-    at, domain = kick.proposed_at, desk.publisher.domain
-    logs = (log for log in unit.logs.between(at.block, at.block) if log.index == at.log)
+def _proposal(context: TxContext, uow: UnitOfWork, kick: Kick) -> Proposal | None:
+    at, domain = kick.proposed_at, context.publisher.domain
+    logs = (log for log in uow.logs.between(at.block, at.block) if log.index == at.log)
     log = next(logs, None)
     if log is None:
         return None
-    signer, subject = desk.publisher.signer.address, kick_subject(kick.index)
+    signer, subject = context.publisher.signer.address, kick_subject(kick.index)
     signed = [
         one
         for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
-        for one in unit.outbox.signatures.of_round(domain.contract, KICK, around, subject)
+        for one in uow.outbox.signatures.of_round(domain.contract, KICK, around, subject)
     ]
     return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
 
 
-def _said(desk: TxContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
+def _said(context: TxContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
     """Return the digest that was signed, and the signatures; None: the input does not say."""
-    calldata = _input_of(desk, proposal.tx_hash)
+    calldata = _input_of(context, proposal.tx_hash)
     if calldata is None:
         return None
     try:
         signatures = proposed_signatures(calldata)
     except MalformedError:
         return None
-    return proposal_in(calldata).digest(desk.publisher.domain), signatures
+    return proposal_in(calldata).digest(context.publisher.domain), signatures
 
 
-def _input_of(desk: TxContext, tx_hash: Hash) -> str | None:
+def _input_of(context: TxContext, tx_hash: Hash) -> str | None:
     """Return the input of a transaction to the contract; None: it called another, or none has it.
 
     Raises:
         TransientError: no endpoint answers.
     """
     silence: TransientError | None = TransientError("no endpoint is configured")
-    for line in desk.publisher.lines.all:
+    for line in context.publisher.lines.all:
         try:
             sent = line.ask("eth_getTransactionByHash", tx_hash)
         except CallRefusedError:
@@ -151,18 +151,18 @@ def _input_of(desk: TxContext, tx_hash: Hash) -> str | None:
         silence = None
         with understood("a transaction"):
             if sent is not None and sent["hash"] == tx_hash:
-                is_direct = (sent["to"] or "").lower() == desk.publisher.domain.contract
+                is_direct = (sent["to"] or "").lower() == context.publisher.domain.contract
                 return str(sent["input"]) if is_direct else None
     if silence is not None:
         raise silence
     return None
 
 
-def _is_hidden(desk: TxContext, proposal: Proposal) -> bool:
-    if any(proposal.is_of(desk, one) for one in proposal.ours):
+def _is_hidden(context: TxContext, proposal: Proposal) -> bool:
+    if any(proposal.is_of(context, one) for one in proposal.ours):
         return False
-    publisher, kick = desk.publisher, proposal.kick
-    standing = desk.standing()
+    publisher, kick = context.publisher, proposal.kick
+    standing = context.standing()
     signers = signers_of(publisher.lines, publisher.domain.contract, standing.block)
     is_ours = publisher.signer.address in signers and standing.head.quorum >= len(signers)
     if not is_ours:

@@ -7,7 +7,7 @@ from oracle.domain.reports.sanity_limits import EventCounts
 from oracle.store.database import UnitOfWork
 
 
-def counted(unit: UnitOfWork, report: Report, periods: int) -> EventCounts | None:
+def counted(uow: UnitOfWork, report: Report, periods: int) -> EventCounts | None:
     """Count the network's logs and calls of a report's period, and of up to `periods` before.
 
     A period ends where its report was cut. Where some between two reports were never cut (no
@@ -16,7 +16,7 @@ def counted(unit: UnitOfWork, report: Report, periods: int) -> EventCounts | Non
     """
     ends = [
         (one.report.period, one.report.as_of.number)
-        for one in unit.reports.latest(periods + 2)
+        for one in uow.reports.latest(periods + 2)
         if one.report.period < report.period
     ]
     ends.append((report.period, report.as_of.number))
@@ -27,10 +27,10 @@ def counted(unit: UnitOfWork, report: Report, periods: int) -> EventCounts | Non
     ]
     if not spans:
         return None
-    identity = unit.identity.get()
+    identity = uow.identity.get()
     ours = None if identity is None else identity.oracle
-    logs = unit.logs.counts_without(ours, spans[0][0] + 1, report.as_of.number)
-    calls = unit.calls.counts(spans[0][0] + 1, report.as_of.number)
+    logs = uow.logs.counts_without(ours, spans[0][0] + 1, report.as_of.number)
+    calls = uow.calls.counts(spans[0][0] + 1, report.as_of.number)
     rates = [
         sum(logs.get(block, 0) + calls.get(block, 0) for block in range(first + 1, last + 1))
         // length

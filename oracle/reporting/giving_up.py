@@ -28,28 +28,28 @@ class GivenUp(NamedTuple):
     why: str
 
 
-def given_up(unit: UnitOfWork) -> list[GivenUp]:
+def given_up(uow: UnitOfWork) -> list[GivenUp]:
     """Return the statements whose round is free and whose tries are used up, newest first."""
     by_digest: dict[Hash, list[Intent]] = {}
-    for push in unit.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH):
+    for push in uow.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH):
         if push.wish.digest is not None:
             by_digest.setdefault(push.wish.digest, []).append(push)
-    found = (_given_up(unit, digest, pushes) for digest, pushes in by_digest.items())
+    found = (_given_up(uow, digest, pushes) for digest, pushes in by_digest.items())
     return [one for one in found if one is not None]
 
 
-def _given_up(unit: UnitOfWork, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
+def _given_up(uow: UnitOfWork, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
     newest = pushes[0]
     period, number, deadline = newest.wish.period, newest.wish.round, newest.wish.deadline
     if len(pushes) < MOST_TRIES or newest.state not in MAY_GO_AGAIN:
         return None
     if period is None or number is None or deadline is None:
         return None
-    stored, cursor = unit.reports.at(period), unit.cursor.get()
+    stored, cursor = uow.reports.at(period), uow.cursor.get()
     # Cut again since, on another block, it is another statement.
     if stored is None or stored.state not in _OPEN or stored.digest != digest:
         return None
-    is_taken = unit.rounds.accepted_round(number) is not None
+    is_taken = uow.rounds.accepted_round(number) is not None
     if is_taken or (cursor is not None and cursor.time > deadline):
         return None
     return GivenUp(number, period, digest, deadline, newest.error_text or newest.state.value)

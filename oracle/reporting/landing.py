@@ -7,7 +7,7 @@ from oracle.store.reports.report_repository import ReportState, StoredCut
 from oracle.txmgr.context import StepResult, TxContext
 
 
-def settle_next(desk: TxContext, heads: Heads, cuts: list[StoredCut]) -> StepResult | None:
+def settle_next(context: TxContext, heads: Heads, cuts: list[StoredCut]) -> StepResult | None:
     """Mark reports as landed that the contract accepted, once that is final; None: none is.
 
     It counts what the chain accepted, whoever sent it; also where the database says `missed`,
@@ -16,17 +16,17 @@ def settle_next(desk: TxContext, heads: Heads, cuts: list[StoredCut]) -> StepRes
     open_ = [one for one in cuts if one.cut.speaks and _may_have_landed(one)]
     if not open_:
         return None
-    with desk.store.reading() as unit:
-        landed = [one.cut.period for one in open_ if _has_landed(desk, unit, one, heads)]
+    with context.store.reading() as uow:
+        landed = [one.cut.period for one in open_ if _has_landed(context, uow, one, heads)]
     if not landed:
         return None
-    with desk.writing() as unit:
+    with context.writing() as uow:
         for period in landed:
-            unit.reports.mark(period, ReportState.LANDED)
+            uow.reports.mark(period, ReportState.LANDED)
     return StepResult("report landed", None, f"period {', '.join(map(str, landed))}")
 
 
-def lose_next(desk: TxContext, cuts: list[StoredCut]) -> StepResult | None:
+def lose_next(context: TxContext, cuts: list[StoredCut]) -> StepResult | None:
     """Mark signed reports as missed that can no longer land, by what was folded; None: none is.
 
     Those of a push that is not over yet are left to it.
@@ -34,34 +34,34 @@ def lose_next(desk: TxContext, cuts: list[StoredCut]) -> StepResult | None:
     signed = [one for one in cuts if one.state is ReportState.DUE and one.digest is not None]
     if not signed:
         return None
-    with desk.store.reading() as unit:
-        account = desk.account if desk.publisher.has_payer else None
-        open_ = [] if account is None else unit.outbox.intents.unfinished(account)
+    with context.store.reading() as uow:
+        account = context.account if context.publisher.has_payer else None
+        open_ = [] if account is None else uow.outbox.intents.unfinished(account)
         pushed = {intent.wish.digest for intent in open_}
         fates = [
-            (one.cut.period, _why_lost(unit, one)) for one in signed if one.digest not in pushed
+            (one.cut.period, _why_lost(uow, one)) for one in signed if one.digest not in pushed
         ]
     lost = [(period, reason) for period, reason in fates if reason is not None]
     if not lost:
         return None
-    with desk.writing() as unit:
+    with context.writing() as uow:
         for period, reason in lost:
-            unit.reports.mark(period, ReportState.MISSED, reason)
+            uow.reports.mark(period, ReportState.MISSED, reason)
     told = "; ".join(f"period {period}: {reason}" for period, reason in lost)
     return StepResult("report missed", None, told)
 
 
-def waits_for_finality(unit: UnitOfWork, one: StoredCut) -> bool:
+def waits_for_finality(uow: UnitOfWork, one: StoredCut) -> bool:
     """Tell whether the contract accepted what we signed: nothing is left to do but to wait."""
-    accepted = unit.rounds.accepted_round(one.cut.head_round + 1)
+    accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
     return accepted is not None and accepted.digest == one.digest
 
 
-def _why_lost(unit: UnitOfWork, one: StoredCut) -> str | None:
-    if waits_for_finality(unit, one):
+def _why_lost(uow: UnitOfWork, one: StoredCut) -> str | None:
+    if waits_for_finality(uow, one):
         return None
-    number, cursor = one.cut.head_round + 1, unit.cursor.get()
-    if unit.rounds.accepted_round(number) is not None:
+    number, cursor = one.cut.head_round + 1, uow.cursor.get()
+    if uow.rounds.accepted_round(number) is not None:
         return f"another report became round {number}"
     is_late = cursor is not None and cursor.time > one.cut.deadline
     return "its deadline passed" if is_late else None
@@ -72,15 +72,15 @@ def _may_have_landed(one: StoredCut) -> bool:
     return is_missed or one.state is ReportState.DUE
 
 
-def _has_landed(desk: TxContext, unit: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
-    accepted = unit.rounds.accepted_round(one.cut.head_round + 1)
+def _has_landed(context: TxContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
+    accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
     if accepted is None or accepted.as_of != one.cut.as_of:
         return False
-    if not desk.is_final(accepted.at.block, heads):
+    if not context.is_final(accepted.at.block, heads):
         return False
     if one.digest is not None:
         return one.digest == accepted.digest
-    stored = unit.reports.at(one.cut.period)
+    stored = uow.reports.at(one.cut.period)
     return (
         stored is not None
         and stored.report.as_of.hash == accepted.as_of_hash

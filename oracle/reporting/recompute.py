@@ -24,20 +24,20 @@ def recall(
 
     Nothing folded is used and nothing is written.
     """
-    with store.reading() as unit:
-        fold, rounds = folded_up_to(unit, reader, rules, as_of.number)
+    with store.reading() as uow:
+        fold, rounds = folded_up_to(uow, reader, rules, as_of.number)
     wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, rules)
     return cut(as_of, rounds, wanted, settings)
 
 
 def folded_up_to(
-    unit: UnitOfWork, reader: LogReader, rules: Rules, last: int
+    uow: UnitOfWork, reader: LogReader, rules: Rules, last: int
 ) -> tuple[Fold, Rounds]:
     """Return the state after block `last`, folded in memory from the stored logs alone."""
     fold, rounds = Fold(rules), Rounds()
-    calls = list(unit.calls.between(0, last))
+    calls = list(uow.calls.between(0, last))
     batch: list[Log] = []
-    for _, logs in groupby(unit.logs.between(0, last), key=lambda log: log.block):
+    for _, logs in groupby(uow.logs.between(0, last), key=lambda log: log.block):
         batch.extend(logs)
         if len(batch) >= _LOGS_AT_ONCE:
             _fold(reader, fold, rounds, batch, calls)
@@ -57,9 +57,9 @@ def last_block_of(chain: ChainReader, store: Store, period: int, length: int) ->
         InputError: the period has not ended in what is indexed, or lies before the start block.
         TransientError: the chain does not give a block that it must have.
     """
-    with store.reading() as unit:
-        stored = unit.reports.at(period)
-        cursor, identity = unit.cursor.get(), unit.identity.get()
+    with store.reading() as uow:
+        stored = uow.reports.at(period)
+        cursor, identity = uow.cursor.get(), uow.identity.get()
     if stored is not None and stored.state is not ReportState.MISSED:
         return stored.report.as_of
     end = (period + 1) * length

@@ -7,7 +7,7 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.reports.hold_repository import ReportHold
 
 
-def release(unit: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
+def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """Let the report of a period be signed, as far as the contract still takes it.
 
     Whatever becomes of it, later reports are held only for what they change on top of its words.
@@ -15,17 +15,17 @@ def release(unit: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     Raises:
         InputError: nothing is held of this period.
     """
-    gate = held_at(unit, period)
-    unit.gates.release(period, stamp)
-    show(holding(unit))
+    gate = held_at(uow, period)
+    uow.gates.release(period, stamp)
+    show(holding(uow))
     return gate
 
 
-def held_at(unit: UnitOfWork, period: int) -> ReportHold:
+def held_at(uow: UnitOfWork, period: int) -> ReportHold:
     """Return what is held of a period. Raises InputError: nothing is."""
-    gate = unit.gates.at(period)
+    gate = uow.gates.at(period)
     if gate is None or gate.released_at is not None:
-        held = ", ".join(str(one.period) for one in holding(unit)) or "none"
+        held = ", ".join(str(one.period) for one in holding(uow)) or "none"
         state = "was released already" if gate is not None else "is not held"
         raise InputError(f"the report of period {period} {state}; held are: {held}")
     return gate

@@ -14,7 +14,7 @@ _MINED = frozenset({IntentState.MINED, IntentState.REVERTED})
 _SENT = _MINED | {IntentState.LIVE}
 
 
-def may_go_again(desk: TxContext, push: Intent, calldata: str) -> bool:
+def may_go_again(context: TxContext, push: Intent, calldata: str) -> bool:
     """Tell whether the statement of a push that was sent may be brought once more.
 
     `calldata`: it, with the signatures that count now. Ask only while the contract listens.
@@ -22,7 +22,7 @@ def may_go_again(desk: TxContext, push: Intent, calldata: str) -> bool:
     Raises:
         TransientError: no endpoint tells why it failed.
     """
-    return _needs_other_signatures(desk, push, calldata) or _met_a_rest(desk, push)
+    return _needs_other_signatures(context, push, calldata) or _met_a_rest(context, push)
 
 
 def is_renewed_by(push: Intent, fresh: Intent) -> bool:
@@ -30,7 +30,7 @@ def is_renewed_by(push: Intent, fresh: Intent) -> bool:
     return push.wish.digest is not None and push.wish.digest == fresh.wish.digest
 
 
-def _needs_other_signatures(desk: TxContext, push: Intent, calldata: str) -> bool:
+def _needs_other_signatures(context: TxContext, push: Intent, calldata: str) -> bool:
     """Tell whether the contract refuses a push for its signatures, and others are there.
 
     On the nonce of one that waits at most one of the two lands; one that was mined was refused,
@@ -39,11 +39,11 @@ def _needs_other_signatures(desk: TxContext, push: Intent, calldata: str) -> boo
     wish = push.wish
     if push.state not in _SENT or wish.calldata == calldata:
         return False
-    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
+    verdict = preflight(context.lines(), wish.account.address, wish.contract, wish.calldata)
     return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
 
 
-def _met_a_rest(desk: TxContext, push: Intent) -> bool:
+def _met_a_rest(context: TxContext, push: Intent) -> bool:
     """Tell whether a push failed because the contract rested in its block.
 
     What else a block refuses it for is not paid for twice. One that a reorg brings back may land
@@ -51,11 +51,11 @@ def _met_a_rest(desk: TxContext, push: Intent) -> bool:
     """
     if push.state not in _MINED or push.nonce is None:
         return False
-    with desk.store.reading() as unit:
-        slot = unit.outbox.slots.at(desk.account, push.nonce)
+    with context.store.reading() as uow:
+        slot = uow.outbox.slots.at(context.account, push.nonce)
     if slot is None or slot.succeeded is not False or slot.block_number is None:
         return False
     wish = push.wish
     call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
-    refusal = refusal_at(desk.lines(), call, slot.block_number)
+    refusal = refusal_at(context.lines(), call, slot.block_number)
     return refusal is not None and refusal.name in OF_REST

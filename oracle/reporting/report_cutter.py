@@ -41,39 +41,39 @@ class ReportCutter:
         opens_period = period_of(block.time, length) > period_of(parent.time, length)
         return opens_period and newest - parent.number <= self.anchor_window
 
-    def leave_out(self, unit: UnitOfWork, blocks: Sequence[BlockRef], newest: int) -> None:
+    def leave_out(self, uow: UnitOfWork, blocks: Sequence[BlockRef], newest: int) -> None:
         """Note that periods which ended in history are not cut; `blocks` follow each other.
 
         Whoever asks whose turn it is must know from where on none is missing (`domain.turns`).
         """
         gone = [old for old in blocks if newest - old.number > self.anchor_window]
         if gone:
-            self.pass_over(unit, blocks[min(len(gone), len(blocks) - 1)])
+            self.pass_over(uow, blocks[min(len(gone), len(blocks) - 1)])
 
-    def pass_over(self, unit: UnitOfWork, last: BlockRef) -> None:
+    def pass_over(self, uow: UnitOfWork, last: BlockRef) -> None:
         """Note that no period which ended below block `last` is sure to have been cut."""
-        unit.reports.left_out(period_of(last.time, self.settings.period_seconds))
+        uow.reports.left_out(period_of(last.time, self.settings.period_seconds))
 
-    def cut(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report | None:
-        """Write down the report as of `as_of`, where `unit` and `rounds` stand exactly.
+    def cut(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report | None:
+        """Write down the report as of `as_of`, where `uow` and `rounds` stand exactly.
 
         Returns None, and writes nothing, where this period or a later one has been cut already
         (a chain whose time went back).
         """
         period = period_of(as_of.time, self.settings.period_seconds)
-        newest = unit.reports.newest_period()
+        newest = uow.reports.newest_period()
         if newest is not None and newest >= period:
             return None
-        report = self.draw_up(unit, rounds, as_of)
+        report = self.draw_up(uow, rounds, as_of)
         # Where nothing is published nobody else tells them from those that still can be sent.
         oldest = as_of.number + 1 - self.anchor_window
-        unit.reports.miss_unsigned_below(oldest, "as-of left the anchor window")
-        unit.reports.add(report)
+        uow.reports.miss_unsigned_below(oldest, "as-of left the anchor window")
+        uow.reports.add(report)
         return report
 
-    def draw_up(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
+    def draw_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
         """Compute the report as of `as_of` without writing anything."""
-        self._look_again(unit, rounds, as_of)
+        self._look_again(uow, rounds, as_of)
         return cut(as_of, rounds, self._words, self.settings)
 
     def forget(self) -> None:
@@ -83,23 +83,23 @@ class ReportCutter:
         self._last = None
         self._peers = None
 
-    def _look_again(self, unit: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
-        if self._last is None or self._is_outdated(unit, self._last, as_of):
+    def _look_again(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
+        if self._last is None or self._is_outdated(uow, self._last, as_of):
             self.forget()
-            self._peers = peers_at(unit.nodes.all(), as_of.time, self._rules)
-            self._set_lanes(rounds, unit.nodes.all(), as_of.time)
+            self._peers = peers_at(uow.nodes.all(), as_of.time, self._rules)
+            self._set_lanes(rounds, uow.nodes.all(), as_of.time)
         else:
-            self._set_lanes(rounds, unit.nodes.recovering_at(self._last.time), as_of.time)
-            self._set_lanes(rounds, unit.nodes.changed_since(self._last.number), as_of.time)
-        self._set_new_indexes(unit, rounds, as_of.time)
+            self._set_lanes(rounds, uow.nodes.recovering_at(self._last.time), as_of.time)
+            self._set_lanes(rounds, uow.nodes.changed_since(self._last.number), as_of.time)
+        self._set_new_indexes(uow, rounds, as_of.time)
         self._last = as_of
 
-    def _is_outdated(self, unit: UnitOfWork, last: BlockRef, as_of: BlockRef) -> bool:
+    def _is_outdated(self, uow: UnitOfWork, last: BlockRef, as_of: BlockRef) -> bool:
         """Tell whether all nodes are to be looked at anew, having been so at `last`."""
         legacy = self._rules.legacy
         if legacy is None or last.number > as_of.number:
             return last.number > as_of.number
-        is_touched = next(iter(unit.nodes.changed_since(last.number)), None) is not None
+        is_touched = next(iter(uow.nodes.changed_since(last.number)), None) is not None
         return is_touched or window_of(last.time, legacy) != window_of(as_of.time, legacy)
 
     def _set_lanes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
@@ -108,10 +108,10 @@ class ReportCutter:
             if index is not None:
                 self._set(index, lane_of(node, time, self._rules, self._peers))
 
-    def _set_new_indexes(self, unit: UnitOfWork, rounds: Rounds, time: int) -> None:
+    def _set_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
         """Look at lanes that were assigned or retired since: their node may be untouched."""
         new = [entry for entry in rounds.indexes.values() if self._seen.get(entry.index) != entry]
-        nodes = unit.nodes.named([entry.node for entry in new])
+        nodes = uow.nodes.named([entry.node for entry in new])
         for entry in new:
             node = None if entry.retired else nodes.get(entry.node)
             self._set(entry.index, lane_of(node, time, self._rules, self._peers))

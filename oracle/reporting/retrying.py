@@ -16,20 +16,20 @@ _AGAIN = ":again"
 _TRIES = 3
 
 
-def retry_next(desk: TxContext, heads: Heads) -> StepResult | None:
+def retry_next(context: TxContext, heads: Heads) -> StepResult | None:
     """Plan the same statement again where only the gas was too little; None: nothing to plan.
 
     Whether it is still wanted, and still works, is looked at when it is made ready.
     """
-    with desk.store.reading() as unit:
-        failed = unit.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
+    with context.store.reading() as uow:
+        failed = uow.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
     for intent in failed:
-        if _may_go_again(desk, intent, heads):
+        if _may_go_again(context, intent, heads):
             wish = replace(intent.wish, dedup_key=intent.wish.dedup_key + _AGAIN, not_before=None)
-            with desk.writing() as unit:
-                added = unit.outbox.intents.add(wish, desk.stamp)
+            with context.writing() as uow:
+                added = uow.outbox.intents.add(wish, context.stamp)
                 if added is not None and wish.period is not None:
-                    unit.reports.mark(wish.period, ReportState.DUE)
+                    uow.reports.mark(wish.period, ReportState.DUE)
             if added is not None:
                 return StepResult(
                     f"{wish.kind} again", added, f"intent {intent.id} ran out of gas"
@@ -37,10 +37,10 @@ def retry_next(desk: TxContext, heads: Heads) -> StepResult | None:
     return None
 
 
-def _may_go_again(desk: TxContext, intent: Intent, heads: Heads) -> bool:
+def _may_go_again(context: TxContext, intent: Intent, heads: Heads) -> bool:
     wish = intent.wish
     return (
-        wish.account == desk.account
+        wish.account == context.account
         and wish.kind in _STATEMENTS
         and intent.error_class == OUT_OF_GAS
         and wish.dedup_key.count(_AGAIN) < _TRIES

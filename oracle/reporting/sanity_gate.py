@@ -17,54 +17,54 @@ from oracle.telemetry import gate_metrics
 from oracle.txmgr.context import StepResult, TxContext
 
 
-def why_held(desk: TxContext, unit: UnitOfWork, report: Report) -> str | None:
+def why_held(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
     """Tell why a report must not be signed before a human has released it; None: it may.
 
     A period that was released is never held again. It reads only; `hold` writes it down.
     """
-    gate = unit.gates.at(report.period)
+    gate = uow.gates.at(report.period)
     if gate is not None:
         return gate.reason if gate.released_at is None else None
-    members = _members(unit)
-    moves = _moves(unit, report, None)
+    members = _members(uow)
+    moves = _moves(uow, report, None)
     reason = why_too_much(
-        list(moves.values()), members, desk.settings.bands.kick_below, desk.sanity
+        list(moves.values()), members, context.settings.bands.kick_below, context.sanity
     )
     if reason is not None:
-        reason = _looked_at_closely(desk, unit, report)
-    return reason or _why_quiet(desk, unit, report)
+        reason = _looked_at_closely(context, uow, report)
+    return reason or _why_quiet(context, uow, report)
 
 
-def hold(desk: TxContext, report: Report, why: str) -> StepResult | None:
+def hold(context: TxContext, report: Report, why: str) -> StepResult | None:
     """Write down that a report is held, and tell of it; None: it is written down already."""
-    with desk.writing() as unit:
-        events = counted(unit, report, desk.sanity.periods)
+    with context.writing() as uow:
+        events = counted(uow, report, context.sanity.periods)
         facts = {
             "as_of": report.as_of.number,
             "head_round": report.head_round,
-            "members": _members(unit),
+            "members": _members(uow),
             "words": len(decode(report.records)),
             "events": None if events is None else events.now,
         }
-        is_news = unit.gates.hold(report.period, why, facts, desk.stamp)
-        show(holding(unit))
+        is_news = uow.gates.hold(report.period, why, facts, context.stamp)
+        show(holding(uow))
     if not is_news:
         return None
     structlog.get_logger().error("report_held", period=report.period, reason=why, **facts)
     return StepResult("report held", None, f"period {report.period}: {why}")
 
 
-def holding(unit: UnitOfWork) -> list[ReportHold]:
+def holding(uow: UnitOfWork) -> list[ReportHold]:
     """Return the periods that wait for a human, but for those that a landed report followed."""
-    held = unit.gates.held()
+    held = uow.gates.held()
     # Mostly there is none, and nothing else is read.
-    newest = unit.reports.newest_landed() if held else None
+    newest = uow.reports.newest_landed() if held else None
     return [gate for gate in held if newest is None or gate.period > newest]
 
 
-def is_holding(unit: UnitOfWork) -> bool:
+def is_holding(uow: UnitOfWork) -> bool:
     """Tell whether a report is held, and show it to whoever watches."""
-    held = holding(unit)
+    held = holding(uow)
     show(held)
     return bool(held)
 
@@ -76,12 +76,12 @@ def show(held: list[ReportHold]) -> None:
     gate_metrics.DISPUTED.set(disputed > 0)
 
 
-def _looked_at_closely(desk: TxContext, unit: UnitOfWork, report: Report) -> str | None:
+def _looked_at_closely(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
     """Judge again without nodes that are no members, and on top of what a human let go."""
-    released = _released(desk, unit, report)
-    moves = _moves(unit, report, None if released is None else released.report)
-    indexes = unit.rounds.load().indexes
-    nodes = unit.nodes.named({indexes[index].node for index in moves if index in indexes})
+    released = _released(context, uow, report)
+    moves = _moves(uow, report, None if released is None else released.report)
+    indexes = uow.rounds.load().indexes
+    nodes = uow.nodes.named({indexes[index].node for index in moves if index in indexes})
     theirs = [
         move
         for index, move in moves.items()
@@ -90,32 +90,32 @@ def _looked_at_closely(desk: TxContext, unit: UnitOfWork, report: Report) -> str
         and indexes[index].node in nodes
         and nodes[indexes[index].node].membership is Membership.MEMBER
     ]
-    return why_too_much(theirs, _members(unit), desk.settings.bands.kick_below, desk.sanity)
+    return why_too_much(theirs, _members(uow), context.settings.bands.kick_below, context.sanity)
 
 
-def _why_quiet(desk: TxContext, unit: UnitOfWork, report: Report) -> str | None:
-    members = _members(unit)
-    events = counted(unit, report, desk.sanity.periods)
-    if events is None or why_too_quiet(events, members, desk.sanity) is None:
+def _why_quiet(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
+    members = _members(uow)
+    events = counted(uow, report, context.sanity.periods)
+    if events is None or why_too_quiet(events, members, context.sanity) is None:
         return None
-    released = _released(desk, unit, report)
-    gate = None if released is None else unit.gates.at(released.report.period)
+    released = _released(context, uow, report)
+    gate = None if released is None else uow.gates.at(released.report.period)
     passed = None if gate is None else gate.facts.get("events")
-    return why_too_quiet(events._replace(excused=passed), members, desk.sanity)
+    return why_too_quiet(events._replace(excused=passed), members, context.sanity)
 
 
-def _members(unit: UnitOfWork) -> int:
-    counts = unit.nodes.counts().items()
+def _members(uow: UnitOfWork) -> int:
+    counts = uow.nodes.counts().items()
     return sum(number for (membership, *_), number in counts if membership is Membership.MEMBER)
 
 
-def _moves(unit: UnitOfWork, report: Report, released: Report | None) -> dict[int, Move]:
+def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int, Move]:
     """Return the lanes that the report would change, by index.
 
     They are compared with what is on chain; or with what a human let go, where that is newer.
     """
     records = decode(report.records)
-    words = unit.rounds.words(number for number, _ in records)
+    words = uow.rounds.words(number for number, _ in records)
     before = {number: word.value for number, word in words.items()}
     if released is not None:
         before |= {
@@ -133,10 +133,10 @@ def _moves(unit: UnitOfWork, report: Report, released: Report | None) -> dict[in
     }
 
 
-def _released(desk: TxContext, unit: UnitOfWork, report: Report) -> StoredReport | None:
+def _released(context: TxContext, uow: UnitOfWork, report: Report) -> StoredReport | None:
     """Return the newest report before this one that a human let go, of the last periods."""
-    for stored in reversed(unit.reports.latest(desk.sanity.periods)):
-        gate = unit.gates.at(stored.report.period)
+    for stored in reversed(uow.reports.latest(context.sanity.periods)):
+        gate = uow.gates.at(stored.report.period)
         is_released = gate is not None and gate.released_at is not None
         if stored.report.period < report.period and is_released:
             return stored

@@ -20,76 +20,76 @@ from oracle.store.outbox.records import Intent, IntentKind
 from oracle.txmgr.context import TxContext
 
 
-def is_worth(desk: TxContext, report: Report, standing: ContractStatus) -> SubmissionValue:
+def is_worth(context: TxContext, report: Report, standing: ContractStatus) -> SubmissionValue:
     """Tell whether to send a report now, and the most wei per gas to pay (publishing.md 3.5).
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
     What the sanity gate holds is not sent, whoever signed it; that is written down here.
     """
-    with desk.store.reading() as unit:
-        reason = why_held(desk, unit, report)
+    with context.store.reading() as uow:
+        reason = why_held(context, uow, report)
         times = standing.head.pushed_at, standing.block.time
-        worth = _weighed(desk, unit, report, times)
+        worth = _weighed(context, uow, report, times)
     if reason is not None:
-        hold(desk, report, reason)
+        hold(context, report, reason)
         return SubmissionValue(now=False, why=f"held: {reason}", most_per_gas=0)
-    if worth.now and _is_too_dear(desk, worth):
+    if worth.now and _is_too_dear(context, worth):
         return replace(worth, now=False, why="gas is dearer than the news is worth yet")
     return worth
 
 
-def _is_too_dear(desk: TxContext, worth: SubmissionValue) -> bool:
+def _is_too_dear(context: TxContext, worth: SubmissionValue) -> bool:
     """Tell whether the market asks for more than we are willing to pay so early."""
-    if worth.most_per_gas >= desk.publisher.caps.fee_per_gas:
+    if worth.most_per_gas >= context.publisher.caps.fee_per_gas:
         # Nothing is asked where only the cap counts: whoever prices the call will see.
         return False
-    market = desk.market()
+    market = context.market()
     return market.base_fee + market.tip > worth.most_per_gas
 
 
 def why_not_worth(
-    desk: TxContext, unit: UnitOfWork, intent: Intent, now: int
+    context: TxContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
     """Tell why a planned push may not go now, as (class, text); None: it may, or is no push.
 
     For the steps after the plan, the one that binds the nonce included: it asks nobody. `now`:
     the newest block's time. What is held is not sent, and what became too little news waits.
     """
-    found = push_worth(desk, unit, intent, now)
+    found = push_worth(context, uow, intent, now)
     if found is None or found.now:
         return None
     return "not_worth", found.why
 
 
 def push_worth(
-    desk: TxContext, unit: UnitOfWork, intent: Intent, now: int
+    context: TxContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionValue | None:
     """Weigh a planned push by what is folded; None: it is no push, or its report is gone."""
     period = intent.wish.period
-    stored = None if period is None else unit.reports.at(period)
+    stored = None if period is None else uow.reports.at(period)
     if intent.wish.kind is not IntentKind.PUSH or stored is None:
         return None
-    gate = unit.gates.at(stored.report.period)
+    gate = uow.gates.at(stored.report.period)
     if gate is not None and gate.released_at is None:
         return SubmissionValue(now=False, why=f"held: {gate.reason}", most_per_gas=0)
-    newest = unit.rounds.accepted(1)
-    return _weighed(desk, unit, stored.report, (newest[-1].time if newest else 0, now))
+    newest = uow.rounds.accepted(1)
+    return _weighed(context, uow, stored.report, (newest[-1].time if newest else 0, now))
 
 
 def _weighed(
-    desk: TxContext, unit: UnitOfWork, report: Report, times: tuple[int, int]
+    context: TxContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
 ) -> SubmissionValue:
     """Weigh a report; `times`: when the last round was accepted, and now, in chain time."""
     pushed_at, now = times
     records = decode(report.records)
-    words = unit.rounds.words(number for number, _ in records)
+    words = uow.rounds.words(number for number, _ in records)
     on_chain = {number: word.value for number, word in words.items()}
-    change, is_urgent = change_between(on_chain, records, desk.settings.bands)
+    change, is_urgent = change_between(on_chain, records, context.settings.bands)
     news = ReportChange(
         words=sum(on_chain.get(number) != word for number, word in records),
         change=change,
         is_urgent=is_urgent,
         age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
-    bounds = Bounds(desk.settings.heartbeat_seconds, desk.publisher.caps.fee_per_gas)
-    return worth_of(news, desk.patience, bounds)
+    bounds = Bounds(context.settings.heartbeat_seconds, context.publisher.caps.fee_per_gas)
+    return worth_of(news, context.patience, bounds)

@@ -5,20 +5,20 @@ from oracle.store.database import UnitOfWork
 from oracle.txmgr.context import TxContext
 
 
-def why_waiting(desk: TxContext) -> str | None:
+def why_waiting(context: TxContext) -> str | None:
     """Return why the newest report is held, not signed, or by too few for long; None: is not."""
-    with desk.store.reading() as unit:
-        held = holding(unit)
+    with context.store.reading() as uow:
+        held = holding(uow)
         if held:
             return f"period {held[-1].period} is held: {held[-1].reason}"
-        quiet = _why_quiet(desk, unit) if desk.publisher.has_signer else None
-        return quiet or desk.lack.why
+        quiet = _why_quiet(context, uow) if context.publisher.has_signer else None
+        return quiet or context.lack.why
 
 
-def _why_quiet(desk: TxContext, unit: UnitOfWork) -> str | None:
-    domain, signer = desk.publisher.domain, desk.publisher.signer.address
-    until = unit.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
-    cursor = unit.cursor.get()
+def _why_quiet(context: TxContext, uow: UnitOfWork) -> str | None:
+    domain, signer = context.publisher.domain, context.publisher.signer.address
+    until = uow.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
+    cursor = uow.cursor.get()
     if until is None or (cursor is not None and cursor.time >= until):
         return None
     return (

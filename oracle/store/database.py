@@ -150,10 +150,10 @@ class Store:
         """
         try:
             with self._translating(), self._writing.begin() as connection:
-                unit = UnitOfWork(connection)
+                uow = UnitOfWork(connection)
                 if self._epoch is not None:
-                    unit.lease.guard(self._epoch)
-                yield unit
+                    uow.lease.guard(self._epoch)
+                yield uow
         except InputError as error:
             if self._was_written and isinstance(error.__cause__, DBAPIError):
                 raise TransientError(str(error)) from error

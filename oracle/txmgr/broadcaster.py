@@ -18,7 +18,9 @@ _PAUSES = {
 }
 
 
-def send_attempt(desk: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads) -> StepResult:
+def send_attempt(
+    context: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads
+) -> StepResult:
     """Send stored bytes, first or again, and note how it went.
 
     Whoever dies before the note sends the same bytes once more: same nonce, same hash.
@@ -26,47 +28,47 @@ def send_attempt(desk: TxContext, slot: NonceSlot, attempt: Attempt, heads: Head
     Raises:
         FatalError: the endpoints are of another chain than the bytes.
     """
-    desk.before_sending()
-    sent = send(desk.publisher.lines, attempt.signed.raw)
-    with desk.writing() as unit:
-        _note(unit, desk, (slot, attempt), sent, heads)
+    context.before_sending()
+    sent = send(context.publisher.lines, attempt.signed.raw)
+    with context.writing() as uow:
+        _note(uow, context, (slot, attempt), sent, heads)
     _stop_at(sent)
     told = f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()
     return StepResult("sent", attempt.intent_id, told)
 
 
 def send_attempts(
-    desk: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+    context: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> Sequence[SendResult]:
     """Send several as `send_attempt` does each, by one batch for each endpoint.
 
     Raises:
         FatalError: see there.
     """
-    desk.before_sending()
-    answers = send_all(desk.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
-    with desk.writing() as unit:
+    context.before_sending()
+    answers = send_all(context.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
+    with context.writing() as uow:
         for pair, sent in zip(unsent, answers, strict=True):
-            _note(unit, desk, pair, sent, heads)
+            _note(uow, context, pair, sent, heads)
     for sent in answers:
         _stop_at(sent)
     return answers
 
 
 def _note(
-    unit: UnitOfWork,
-    desk: TxContext,
+    uow: UnitOfWork,
+    context: TxContext,
     sent_now: tuple[NonceSlot, Attempt],
     sent: SendResult,
     heads: Heads,
 ) -> None:
     slot, attempt = sent_now
     error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
-    unit.outbox.slots.sent(slot, attempt, heads.latest.number, error, desk.stamp)
-    kind, senders = _PAUSES.get(sent.answer), unit.outbox.senders
+    uow.outbox.slots.sent(slot, attempt, heads.latest.number, error, context.stamp)
+    kind, senders = _PAUSES.get(sent.answer), uow.outbox.senders
     # The first reason stands: a human has to look at it.
-    if kind is not None and senders.paused_because(desk.account) is None:
-        senders.pause(desk.account, kind, f"{sent.answer}: {sent.text}", desk.stamp)
+    if kind is not None and senders.paused_because(context.account) is None:
+        senders.pause(context.account, kind, f"{sent.answer}: {sent.text}", context.stamp)
 
 
 def _stop_at(sent: SendResult) -> None:

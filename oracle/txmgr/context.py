@@ -103,9 +103,9 @@ class TxContext:
         Raises:
             FatalError: another process has taken over the lease.
         """
-        with self.store.transaction() as unit:
-            unit.lease.guard(self.epoch)
-            yield unit
+        with self.store.transaction() as uow:
+            uow.lease.guard(self.epoch)
+            yield uow
 
     def before_sending(self) -> None:
         """Make sure that bytes may leave now: we lead, and can note that they left.
@@ -116,13 +116,13 @@ class TxContext:
             FatalError: another process has taken over the lease.
             TransientError: nothing can be written now; nothing may be sent.
         """
-        with self.store.transaction() as unit:
-            unit.lease.prove(self.epoch)
+        with self.store.transaction() as uow:
+            uow.lease.prove(self.epoch)
 
     def lines(self) -> PoolView:
         """Return the endpoints that have come as far as the fold; all of them, where none has."""
-        with self.store.reading() as unit:
-            cursor = unit.cursor.get()
+        with self.store.reading() as uow:
+            cursor = uow.cursor.get()
         folded = 0 if cursor is None else cursor.number
         return self.publisher.lines.that_reached(folded - _BLOCKS_UNDER_HEAD)
 
@@ -165,8 +165,8 @@ class TxContext:
 
     def is_stopped(self) -> bool:
         """Tell whether a latch is closed: then nothing is planned, signed or sent."""
-        with self.store.reading() as unit:
-            return why_stopped(unit) is not None
+        with self.store.reading() as uow:
+            return why_stopped(uow) is not None
 
     def newest_as_of(self, heads: Heads) -> int:
         """Return the highest block that a report sent now may speak of."""
@@ -176,9 +176,9 @@ class TxContext:
             )
         return heads.latest.number - _BLOCKS_UNDER_HEAD
 
-    def is_at_head(self, unit: UnitOfWork, heads: Heads) -> bool:
+    def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
         """Tell whether the fold has come to the head: what it holds is how things are now."""
-        cursor = unit.cursor.get()
+        cursor = uow.cursor.get()
         return cursor is not None and cursor.number >= heads.latest.number - _BLOCKS_UNDER_HEAD
 
     def is_final(self, block: int, heads: Heads) -> bool:

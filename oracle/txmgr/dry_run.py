@@ -43,7 +43,7 @@ class _Looker(EvidenceVerifier):
 
 
 def rehearse(
-    desk: TxContext, act: Callable[[TxContext], StepResult | None], otherwise: str
+    context: TxContext, act: Callable[[TxContext], StepResult | None], otherwise: str
 ) -> str | None:
     """Say what an act at this desk would sign, else `otherwise`; None: it would do nothing.
 
@@ -52,7 +52,7 @@ def rehearse(
     """
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
         try:
-            step = act(_rehearsal(desk, Path(folder)))
+            step = act(_rehearsal(context, Path(folder)))
         except SignatureWantedError as wanted:
             return str(wanted)
         except WriteWantedError:
@@ -60,11 +60,11 @@ def rehearse(
     return None if step is None else f"{step.did} {step.detail}".rstrip()
 
 
-def _rehearsal(desk: TxContext, folder: Path) -> DryRunContext:
+def _rehearsal(context: TxContext, folder: Path) -> DryRunContext:
     """Seat the same at another desk; evidence is laid down in a folder that goes away."""
-    prover = desk.prover
-    given = {field.name: getattr(desk, field.name) for field in fields(desk)}
-    given["publisher"] = desk.publisher.muted()
+    prover = context.prover
+    given = {field.name: getattr(context, field.name) for field in fields(context)}
+    given["publisher"] = context.publisher.muted()
     given["evidence_folder"] = folder
     if prover is not None:
         given["prover"] = _Looker(prover.chain, prover.store, prover.folder, prover.manner)

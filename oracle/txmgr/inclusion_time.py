@@ -14,35 +14,37 @@ _LANDED, _BLOCKS = 20, 64
 _LEAST_BLOCKS = 2
 
 
-def why_too_late(desk: TxContext, unit: UnitOfWork, deadline: int | None, now: int) -> str | None:
+def why_too_late(
+    context: TxContext, uow: UnitOfWork, deadline: int | None, now: int
+) -> str | None:
     """Tell why a call cannot land any more by its deadline, in chain time; None: it may."""
     if deadline is None:
         return None
     if now > deadline:
         return "its deadline passed"
-    margin = margin_seconds(desk, unit)
+    margin = margin_seconds(context, uow)
     if now + margin <= deadline:
         return None
     return f"its deadline is {deadline - now} s away, and to land may take {margin} s"
 
 
-def margin_seconds(desk: TxContext, unit: UnitOfWork) -> int:
+def margin_seconds(context: TxContext, uow: UnitOfWork) -> int:
     """Return for how long before a deadline nothing is signed for it, in seconds of the chain.
 
     As many blocks as all but the slowest twentieth of what landed last took, from the first
     sending to its block; two at least. Never more than half of a report's time to live: else a
     dear week would end all reports, and nothing would be measured any more.
     """
-    landed = sorted(unit.outbox.slots.blocks_to_land(desk.account, _LANDED))
+    landed = sorted(uow.outbox.slots.blocks_to_land(context.account, _LANDED))
     slow = landed[(len(landed) - 1) * 19 // 20] if landed else 0
-    seconds = _seconds_of(unit, max(_LEAST_BLOCKS, slow))
-    return min(seconds, desk.settings.ttl_seconds // 2)
+    seconds = _seconds_of(uow, max(_LEAST_BLOCKS, slow))
+    return min(seconds, context.settings.ttl_seconds // 2)
 
 
-def _seconds_of(unit: UnitOfWork, blocks: int) -> int:
+def _seconds_of(uow: UnitOfWork, blocks: int) -> int:
     """Return how long so many blocks take: as all but the longest quarter of the newest did."""
-    newest = unit.blocks.newest()
-    known = [] if newest is None else unit.blocks.between(newest.number - _BLOCKS, newest.number)
+    newest = uow.blocks.newest()
+    known = [] if newest is None else uow.blocks.between(newest.number - _BLOCKS, newest.number)
     gaps = sorted(
         -(-(new.time - old.time) // (new.number - old.number)) for old, new in pairwise(known)
     )

@@ -53,99 +53,99 @@ class _Look:
         return 0 if self.verdict is None else self.verdict.gas
 
 
-def convoy_next(desk: TxContext, heads: Heads) -> StepResult | None:
+def convoy_next(context: TxContext, heads: Heads) -> StepResult | None:
     """Take the most urgent step, with everything that it can be taken with; None: nothing.
 
     What has a nonce goes first, as in `publishing.publish_next`.
     """
-    if desk.is_stopped():
+    if context.is_stopped():
         return None
     return (
-        resume_funded(desk)
-        or resume_refused(desk)
-        or _send_all(desk, heads)
-        or _sign_all(desk, heads)
-        or bump_next(desk, heads)
-        or _assign_all(desk, heads)
-        or _ready_all(desk, heads)
+        resume_funded(context)
+        or resume_refused(context)
+        or _send_all(context, heads)
+        or _sign_all(context, heads)
+        or bump_next(context, heads)
+        or _assign_all(context, heads)
+        or _ready_all(context, heads)
     )
 
 
-def _ready_all(desk: TxContext, heads: Heads) -> StepResult | None:
-    with desk.store.reading() as unit:
-        planned = unit.outbox.intents.in_states(desk.account, [IntentState.PLANNED])
+def _ready_all(context: TxContext, heads: Heads) -> StepResult | None:
+    with context.store.reading() as uow:
+        planned = uow.outbox.intents.in_states(context.account, [IntentState.PLANNED])
     due = [one for one in planned if (one.wish.not_before or 0) <= heads.latest.time]
     if not due:
         return None
-    looks = _looks_at(desk, due[:_AT_ONCE], heads)
-    steps = [_turn_away(desk, look, heads) for look in looks if not look.is_good]
+    looks = _looks_at(context, due[:_AT_ONCE], heads)
+    steps = [_turn_away(context, look, heads) for look in looks if not look.is_good]
     good = [look for look in looks if look.is_good]
-    fees = desk.fees() if good else None
+    fees = context.fees() if good else None
     if fees is None:
         why = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
-        steps += [wait(desk, look.intent, heads, why) for look in good]
+        steps += [wait(context, look.intent, heads, why) for look in good]
     else:
-        steps += _price(desk, good, fees, heads)
+        steps += _price(context, good, fees, heads)
     return _first(steps)
 
 
 def _price(
-    desk: TxContext, looks: Sequence[_Look], fees: Fees, heads: Heads
+    context: TxContext, looks: Sequence[_Look], fees: Fees, heads: Heads
 ) -> list[StepResult | None]:
     """Make ready what the caps and our ether allow; the others wait with the reason."""
-    account, most = desk.account, desk.publisher.caps.cost_per_transaction
-    balance = desk.balance()
-    gas_there_is = gas_of_block(desk)
-    with desk.store.reading() as unit:
-        show(unit, desk)
-        ether = balance - unit.outbox.slots.reserved(account)
-        budget = left(unit, desk)
+    account, most = context.account, context.publisher.caps.cost_per_transaction
+    balance = context.balance()
+    gas_there_is = gas_of_block(context)
+    with context.store.reading() as uow:
+        show(uow, context)
+        ether = balance - uow.outbox.slots.reserved(account)
+        budget = left(uow, context)
     steps: list[StepResult | None] = []
     affordable: list[tuple[Intent, int, int]] = []
     for look in looks:
         calldata = look.intent.wish.calldata
         limit = limit_for(look.gas, calldata, gas_there_is)
-        cost = (limit or 0) * fees.max_fee + l1_cost(desk, calldata, limit or 0)
+        cost = (limit or 0) * fees.max_fee + l1_cost(context, calldata, limit or 0)
         if limit is None:
             why = ("too_big", f"takes {look.gas} gas, and a block has {gas_there_is}")
         elif cost > most:
             why = ("cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}")
         elif cost > ether:
             why = ("funds", f"{account.address} has {balance} wei: send ether to it")
-        elif cost > budget - kept_from(desk, look.intent):
+        elif cost > budget - kept_from(context, look.intent):
             # It stays planned: made ready, it would only be put back, block by block.
             why = SPENT
         else:
             ether, budget = ether - cost, budget - cost
             affordable.append((look.intent, limit, cost))
             continue
-        steps.append(wait(desk, look.intent, heads, why))
+        steps.append(wait(context, look.intent, heads, why))
     if affordable:
-        steps.insert(0, _made_ready(desk, affordable))
+        steps.insert(0, _made_ready(context, affordable))
     return steps
 
 
-def _made_ready(desk: TxContext, affordable: Sequence[tuple[Intent, int, int]]) -> StepResult:
-    stamp = desk.stamp
-    with desk.writing() as unit:
+def _made_ready(context: TxContext, affordable: Sequence[tuple[Intent, int, int]]) -> StepResult:
+    stamp = context.stamp
+    with context.writing() as uow:
         for intent, limit, cost in affordable:
-            unit.outbox.intents.make_ready(intent, limit, cost, stamp)
+            uow.outbox.intents.make_ready(intent, limit, cost, stamp)
     return _step("ready", [intent for intent, _, _ in affordable])
 
 
-def _assign_all(desk: TxContext, heads: Heads) -> StepResult | None:
-    with desk.store.reading() as unit:
-        if not _ready(unit, desk) or not may_sign(desk):
+def _assign_all(context: TxContext, heads: Heads) -> StepResult | None:
+    with context.store.reading() as uow:
+        if not _ready(uow, context) or not may_sign(context):
             return None
-    balance, stamp = desk.balance(), desk.stamp
-    with desk.writing() as unit:
-        outbox, account = unit.outbox, desk.account
+    balance, stamp = context.balance(), context.stamp
+    with context.writing() as uow:
+        outbox, account = uow.outbox, context.account
         # Looked at once more, in the commit that gives the nonces.
-        ready = _ready(unit, desk)
-        allowed, ether = left(unit, desk), balance - outbox.slots.reserved(account)
+        ready = _ready(uow, context)
+        allowed, ether = left(uow, context), balance - outbox.slots.reserved(account)
         for intent in ready:
             cost = intent.max_cost_wei or 0
-            if cost > min(allowed - kept_from(desk, intent), ether):
+            if cost > min(allowed - kept_from(context, intent), ether):
                 why = _why_not(cost, ether)
                 outbox.intents.postpone(intent, heads.latest.time + 1, why, stamp)
                 continue
@@ -162,101 +162,101 @@ def _why_not(cost: int, ether: int) -> tuple[str, str]:
     return SPENT
 
 
-def _ready(unit: UnitOfWork, desk: TxContext) -> list[Intent]:
-    if unit.outbox.senders.paused_because(desk.account) is not None:
+def _ready(uow: UnitOfWork, context: TxContext) -> list[Intent]:
+    if uow.outbox.senders.paused_because(context.account) is not None:
         return []
-    return unit.outbox.intents.in_states(desk.account, [IntentState.READY])[:_AT_ONCE]
+    return uow.outbox.intents.in_states(context.account, [IntentState.READY])[:_AT_ONCE]
 
 
-def _sign_all(desk: TxContext, heads: Heads) -> StepResult | None:
+def _sign_all(context: TxContext, heads: Heads) -> StepResult | None:
     """Sign the lowest nonces that wait for it, up to the first that must not be signed."""
-    with desk.store.reading() as unit:
-        work = _unsigned(unit, desk)
-        vacant = unit.outbox.slots.vacant(desk.account)
-    if not work or not may_sign(desk):
+    with context.store.reading() as uow:
+        work = _unsigned(uow, context)
+        vacant = uow.outbox.slots.vacant(context.account)
+    if not work or not may_sign(context):
         return None
     if vacant is not None and vacant.nonce < work[0][0].nonce:
-        return _give_back(desk, work, heads)
+        return _give_back(context, work, heads)
     work = work[:_AT_ONCE]
-    looks = _looks_at(desk, [intent for _, intent in work], heads)
-    cheapest = min(_most_per_gas(desk, one) for _, one in work)
-    fees = desk.fees(cheapest)
+    looks = _looks_at(context, [intent for _, intent in work], heads)
+    cheapest = min(_most_per_gas(context, one) for _, one in work)
+    fees = context.fees(cheapest)
     pairs = zip(work, looks, strict=True)
     good = [one for one, look in takewhile(lambda pair: _fits(pair[1]), pairs)]
     if fees is None or not good:
         if not looks[0].is_good:
-            return _turn_away(desk, looks[0], heads)
+            return _turn_away(context, looks[0], heads)
         dearer = ("dearer", "gas or fees rose above the reserved cost")
-        return wait(desk, work[0][1], heads, dearer)
-    signed = [(slot, signed_call(desk, intent, slot.nonce, fees)) for slot, intent in good]
-    stamp = desk.stamp
-    with desk.writing() as unit:
+        return wait(context, work[0][1], heads, dearer)
+    signed = [(slot, signed_call(context, intent, slot.nonce, fees)) for slot, intent in good]
+    stamp = context.stamp
+    with context.writing() as uow:
         for slot, call in signed:
-            unit.outbox.slots.sign(slot, call, AttemptReason.FIRST, stamp)
+            uow.outbox.slots.sign(slot, call, AttemptReason.FIRST, stamp)
     return _step("signed", [intent for _, intent in good])
 
 
-def _most_per_gas(desk: TxContext, intent: Intent) -> int:
+def _most_per_gas(context: TxContext, intent: Intent) -> int:
     """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
     limit = intent.gas_limit or 1
-    return ((intent.max_cost_wei or 0) - l1_cost(desk, intent.wish.calldata, limit)) // limit
+    return ((intent.max_cost_wei or 0) - l1_cost(context, intent.wish.calldata, limit)) // limit
 
 
 def _fits(look: _Look) -> bool:
     return look.is_good and look.gas <= (look.intent.gas_limit or 0)
 
 
-def _unsigned(unit: UnitOfWork, desk: TxContext) -> list[_Work]:
+def _unsigned(uow: UnitOfWork, context: TxContext) -> list[_Work]:
     """Return what has a nonce and no bytes, the lowest nonce first."""
-    assigned = unit.outbox.intents.in_states(desk.account, [IntentState.ASSIGNED])
+    assigned = uow.outbox.intents.in_states(context.account, [IntentState.ASSIGNED])
     by_nonce = {intent.nonce: intent for intent in assigned}
     return [
         (slot, by_nonce[slot.nonce])
-        for slot in unit.outbox.slots.watched(desk.account)
+        for slot in uow.outbox.slots.watched(context.account)
         if slot.state is NonceState.OPEN
         and slot.nonce in by_nonce
-        and not unit.outbox.slots.attempts(slot)
+        and not uow.outbox.slots.attempts(slot)
     ]
 
 
-def _give_back(desk: TxContext, work: Sequence[_Work], heads: Heads) -> StepResult:
+def _give_back(context: TxContext, work: Sequence[_Work], heads: Heads) -> StepResult:
     """Take the nonces back that lie above a vacant one; their calls get the lowest ones anew."""
     why = ("lower_nonce", "a lower nonce became free")
-    stamp = desk.stamp
-    with desk.writing() as unit:
+    stamp = context.stamp
+    with context.writing() as uow:
         for _, intent in work:
-            unit.outbox.intents.postpone(intent, heads.latest.time, why, stamp)
+            uow.outbox.intents.postpone(intent, heads.latest.time, why, stamp)
     return _step("gave back", [intent for _, intent in work])
 
 
-def _send_all(desk: TxContext, heads: Heads) -> StepResult | None:
+def _send_all(context: TxContext, heads: Heads) -> StepResult | None:
     """Send stored bytes for the first time, and note how it went.
 
     Whoever dies before the note sends the same bytes once more: same nonces, same hashes.
     """
-    with desk.store.reading() as unit:
+    with context.store.reading() as uow:
         unsent = [
             (slot, attempt)
-            for slot in unit.outbox.slots.watched(desk.account)
-            for attempt in unit.outbox.slots.attempts(slot)
+            for slot in uow.outbox.slots.watched(context.account)
+            for attempt in uow.outbox.slots.attempts(slot)
             if attempt.sends == 0
         ][:_AT_ONCE]
     if not unsent:
         return None
-    answers = send_attempts(desk, unsent, heads)
+    answers = send_attempts(context, unsent, heads)
     refused = [sent.text for sent in answers if not sent.is_accepted]
     said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
     return StepResult("sent", unsent[0][1].intent_id, f"{len(unsent)} calls{said}")
 
 
-def _looks_at(desk: TxContext, intents: Sequence[Intent], heads: Heads) -> list[_Look]:
+def _looks_at(context: TxContext, intents: Sequence[Intent], heads: Heads) -> list[_Look]:
     """Look whether each call is still wanted, and what it would do on the newest block."""
-    with desk.store.reading() as unit:
-        is_blind = desk.dispatch is None or not desk.is_at_head(unit, heads)
-        wanted = {} if desk.dispatch is None or is_blind else wanted_now(unit, desk.dispatch)
+    with context.store.reading() as uow:
+        is_blind = context.dispatch is None or not context.is_at_head(uow, heads)
+        wanted = {} if context.dispatch is None or is_blind else wanted_now(uow, context.dispatch)
     alive = [one for one in intents if is_as_wanted(one, wanted, heads)]
     calls = [_trial(one, heads) for one in alive]
-    tried = preflight_all(desk.lines(), calls) if calls else []
+    tried = preflight_all(context.lines(), calls) if calls else []
     verdicts = {one.id: verdict for one, verdict in zip(alive, tried, strict=True)}
     for one in alive:
         count(one.wish.kind, verdicts[one.id])
@@ -271,19 +271,19 @@ def _trial(intent: Intent, heads: Heads) -> SimulatedCall:
     return SimulatedCall(wish.account.address, wish.contract, calldata)
 
 
-def _turn_away(desk: TxContext, look: _Look, heads: Heads) -> StepResult | None:
+def _turn_away(context: TxContext, look: _Look, heads: Heads) -> StepResult | None:
     """End or postpone a call that cannot go now; a nonce that it has is free again then.
 
     A refusal ends nothing: the fold will see what the contract knows already, and then the call is
     not wanted any more. Ended before, it would be planned anew at once, over and over.
     """
     if look.is_blind:
-        return wait(desk, look.intent, heads, ("behind", "the database is behind the head"))
+        return wait(context, look.intent, heads, ("behind", "the database is behind the head"))
     verdict = look.verdict
     if verdict is None:
-        return end(desk, look.intent, IntentState.SUPERSEDED, NOT_WANTED)
+        return end(context, look.intent, IntentState.SUPERSEDED, NOT_WANTED)
     name = verdict.refusal.name if verdict.refusal is not None else ""
-    return wait(desk, look.intent, heads, (name or "unknown", verdict.reason))
+    return wait(context, look.intent, heads, (name or "unknown", verdict.reason))
 
 
 def _step(did: str, intents: Sequence[Intent]) -> StepResult:

@@ -13,7 +13,7 @@ from oracle.txmgr.signing import signed_by_payer
 
 
 def signed_call(
-    desk: TxContext, intent: Intent, nonce: int, fees: Fees, limit: int = 0
+    context: TxContext, intent: Intent, nonce: int, fees: Fees, limit: int = 0
 ) -> SignedCall:
     """Sign the call of an intent that has this nonce; the caller stores the bytes at once.
 
@@ -23,9 +23,9 @@ def signed_call(
         TransientError: the key gave no signature; see `signing`.
     """
     wish, limit = intent.wish, limit or intent.gas_limit or 0
-    desk.publisher.lines.check_chain(wish.account.chain_id)
+    context.publisher.lines.check_chain(wish.account.chain_id)
     signed = signed_by_payer(
-        desk,
+        context,
         TransactionRequest(
             wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees
         ),
@@ -39,7 +39,7 @@ def limit_for(gas: int, calldata: str, most: int) -> int | None:
     return min(max(gas_limit(gas), least), most) if least <= most else None
 
 
-def gas_of_block(desk: TxContext) -> int:
+def gas_of_block(context: TxContext) -> int:
     """Return how much gas the newest block may hold, by the endpoint that tells the most.
 
     One that tells nonsense keeps no call waiting; too much is refused by a pool.
@@ -49,7 +49,7 @@ def gas_of_block(desk: TxContext) -> int:
     """
     told: list[int] = []
     silence = TransientError("no endpoint is configured")
-    for line in desk.publisher.lines.all:
+    for line in context.publisher.lines.all:
         try:
             block = line.ask("eth_getBlockByNumber", "latest", False)
             with understood("the newest block"):
@@ -61,9 +61,9 @@ def gas_of_block(desk: TxContext) -> int:
     return max(told)
 
 
-def l1_cost(desk: TxContext, calldata: str, gas: int) -> int:
+def l1_cost(context: TxContext, calldata: str, gas: int) -> int:
     """Return what a rollup takes for a call of `gas` beside it, in wei; elsewhere 0."""
-    return l1_fee(desk.publisher.lines, desk.sending.l1_fee, calldata, gas)
+    return l1_fee(context.publisher.lines, context.sending.l1_fee, calldata, gas)
 
 
 def dearest(attempts: Sequence[Attempt]) -> Fees:

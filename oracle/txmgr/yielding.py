@@ -24,40 +24,40 @@ _LEFT = "left_to_another"
 _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
-def why_not_our_turn(desk: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
+def why_not_our_turn(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
     """Tell that those of a lower rank have not had their blocks yet, as (class, text); None: had.
 
     What a person sends by hand has no turn. Seconds are in the wish (`not_before`): a proposal
     is of one round, and rounds may be shorter than they.
     """
-    if desk.actor is not None or not desk.blocks_ahead or intent.wish.kind not in SHARED:
+    if context.actor is not None or not context.blocks_ahead or intent.wish.kind not in SHARED:
         return None
-    until = desk.turns.began(intent.id, heads.latest.number) + desk.blocks_ahead
+    until = context.turns.began(intent.id, heads.latest.number) + context.blocks_ahead
     if heads.latest.number >= until:
         return None
     return "not_our_turn", f"until block {until} it is left to transmitters of a lower rank"
 
 
 def until_when_left(
-    desk: TxContext, intent: Intent, heads: Heads
+    context: TxContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
     """Tell until when a call waits because another's is seen to wait for a block; None: it goes.
 
     Once: an endpoint that always says so, or a call that no block takes, stops nobody.
     """
     wish = intent.wish
-    is_one_of_many = desk.peers is not None or desk.head_start > 0
+    is_one_of_many = context.peers is not None or context.head_start > 0
     if not is_one_of_many or wish.kind not in SHARED:
         return None
-    with desk.store.reading() as unit:
-        until = heads.latest.time + max(desk.head_start, margin_seconds(desk, unit))
-        if _was_left(unit, intent) or why_too_late(desk, unit, wish.deadline, until) is not None:
+    with context.store.reading() as uow:
+        until = heads.latest.time + max(context.head_start, margin_seconds(context, uow))
+        if _was_left(uow, intent) or why_too_late(context, uow, wish.deadline, until) is not None:
             return None
-    if not is_taken_in_pool(desk.lines(), wish.account.address, wish.contract, wish.calldata):
+    if not is_taken_in_pool(context.lines(), wish.account.address, wish.contract, wish.calldata):
         return None
     return until, (_LEFT, _OF_ANOTHER)
 
 
-def _was_left(unit: UnitOfWork, intent: Intent) -> bool:
-    told = unit.outbox.journal.of_intent(intent.id)
+def _was_left(uow: UnitOfWork, intent: Intent) -> bool:
+    told = uow.outbox.journal.of_intent(intent.id)
     return any(f"error_class={_LEFT}" in entry.detail for entry in told)

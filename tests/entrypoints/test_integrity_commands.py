@@ -70,8 +70,8 @@ def test_a_whole_index_has_no_gap_and_says_how_sure_it_is(
 
 def test_a_gap_is_exit_code_1(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-    with Store.open(url) as store, store.transaction() as unit:
-        unit.coverage.cut_above(20)
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.coverage.cut_above(20)
     found = told(capsys, "resync", "gaps", "--config", config, code=1)
     assert [each["from"] for each in found["unread"]] == [21]
 
@@ -80,9 +80,9 @@ def test_verify_names_the_endpoint_that_it_asked_and_what_differs(
     config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-    with Store.open(url) as store, store.transaction() as unit:
-        lost = next(iter(unit.logs.between(5, 40)))
-        unit.logs.orphan([lost])
+    with Store.open(url) as store, store.transaction() as uow:
+        lost = next(iter(uow.logs.between(5, 40)))
+        uow.logs.orphan([lost])
     second = chain.urls[1]
     asked = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
 
@@ -145,8 +145,8 @@ def test_recorded_blocks_are_played_again_as_they_were(
         assert run(["run", "--once", "--config", str(other)]) == 0
     states = []
     for name in ("oracle", "again"):
-        with Store.open(f"sqlite:///{tmp_path / name}.sqlite") as store, store.reading() as unit:
-            states.append((unit.projections.digest(), unit.cursor.get()))
+        with Store.open(f"sqlite:///{tmp_path / name}.sqlite") as store, store.reading() as uow:
+            states.append((uow.projections.digest(), uow.cursor.get()))
     assert states[0][0] == states[1][0]
 
 

@@ -41,8 +41,8 @@ def fallen(fresh_premises, sqlite_template, tmp_path_factory):
         bad_pool(played)
         shown_low(played)
         played.repeat(confirm_next)
-        with store.transaction() as unit:
-            unit.lease.release(played.epoch)
+        with store.transaction() as uow:
+            uow.lease.release(played.epoch)
         played.close()
     return database
 
@@ -56,8 +56,8 @@ def sqlite_url(fallen, tmp_path):
 @pytest.fixture
 def office(sqlite_office):
     """The daemon has gone home."""
-    with sqlite_office.store.transaction() as unit:
-        unit.lease.release(sqlite_office.epoch)
+    with sqlite_office.store.transaction() as uow:
+        uow.lease.release(sqlite_office.epoch)
     return sqlite_office
 
 
@@ -160,9 +160,9 @@ def test_a_database_that_is_behind_the_head_accuses_nobody(
 def test_nobody_is_accused_by_hand_while_a_report_is_held(
     office, config, endpoint, capsys, manner
 ):
-    with office.store.transaction() as unit:
-        newest = unit.reports.newest_period() or 0
-        unit.gates.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
+    with office.store.transaction() as uow:
+        newest = uow.reports.newest_period() or 0
+        uow.gates.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
     assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
     assert "a report is held, and kickouts wait" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
@@ -173,10 +173,10 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
     office.mine()
     office.index()
     # Another spell has begun since: the one that it was proposed on is over.
-    with office.store.transaction() as unit:
-        (live,) = unit.rounds.live_kicks()
+    with office.store.transaction() as uow:
+        (live,) = uow.rounds.live_kicks()
         other = replace(live, evidence=Hash("0x" + 64 * "e"))
-        unit.rounds.write(RoundsChanges(kicks={live.index: other}))
+        uow.rounds.write(RoundsChanges(kicks={live.index: other}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--publish"]) == 2
     assert "what makes the node due today is another one" in capsys.readouterr().err
@@ -184,8 +184,8 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
 
 
 def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
-    with office.store.transaction() as unit:
-        assert unit.lease.take("the daemon", 60) is not None
+    with office.store.transaction() as uow:
+        assert uow.lease.take("the daemon", 60) is not None
     assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
@@ -224,12 +224,12 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
 
     # It recovers on chain: now anybody may.
     group(office, 99, (2, 0, 1))
-    with office.store.transaction() as unit:
-        epoch = unit.lease.take("the daemon", 60)
+    with office.store.transaction() as uow:
+        epoch = uow.lease.take("the daemon", 60)
     office.restart(epoch=epoch)
     pushed_without_kickouts(office)
-    with office.store.transaction() as unit:
-        unit.lease.release(office.epoch)
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
     listed = ["kickout", "list", "--config", config]
     assert run(listed) == 0
     said = capsys.readouterr().out
@@ -264,8 +264,8 @@ def test_the_selftest_finds_what_would_refuse_the_first_start(
 
 
 def test_after_an_execution_one_is_told_where_the_evidence_lies(office, config, capsys):
-    with office.store.transaction() as unit:
-        epoch = unit.lease.take("the daemon", 60)
+    with office.store.transaction() as uow:
+        epoch = uow.lease.take("the daemon", 60)
     office.restart(epoch=epoch)
     office.tick()
     office.mine()
@@ -275,8 +275,8 @@ def test_after_an_execution_one_is_told_where_the_evidence_lies(office, config, 
     office.tick()
     office.mine()
     office.until_final()
-    with office.store.transaction() as unit:
-        unit.lease.release(office.epoch)
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
     assert run(["kickout", "evidence", node_of(office), "--config", config]) == 2
     said = capsys.readouterr().err
     assert "it is kicked out already; the evidence lies in " in said

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, capsys):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     # Its sender rests: the proposal gets no nonce, and is called off.
-    hold = ["outbox", "hold", office.desk.account.address, "--config", config]
+    hold = ["outbox", "hold", office.context.account.address, "--config", config]
     assert run(hold) == 0
     assert run([*propose, "--publish"]) == 0
     waiting = capsys.readouterr().out
@@ -77,8 +77,8 @@ def test_a_round_that_is_full_is_named(office, config, capsys):
 def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, manner):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     assert run([*propose, "--publish"]) == 0
-    with office.store.reading() as unit:
-        (live,) = unit.outbox.intents.unfinished(office.desk.account)
+    with office.store.reading() as uow:
+        (live,) = uow.outbox.intents.unfinished(office.context.account)
     capsys.readouterr()
     assert run([*propose, manner]) == 2
     said = capsys.readouterr().err
@@ -89,7 +89,7 @@ def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, m
 def test_a_proposal_by_too_few_says_who_did_not_sign(office, config, capsys):
     premises = office.premises
     others = ["0x" + 40 * "1", "0x" + 40 * "2"]
-    named = [to_checksum_address(office.desk.publisher.signer.address), *others]
+    named = [to_checksum_address(office.context.publisher.signer.address), *others]
     chosen = premises.oracle.functions.setSigners(named, 2)
     premises.chain.send(chosen, sender=premises.network.admin)
     office.index()

@@ -29,9 +29,9 @@ HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 def latched(sound, tmp_path: Path, sqlite_url: str) -> Path:
     """A configuration of a database whose latch is closed."""
     sound["database"]["url"] = sqlite_url
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
-        unit.latches.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
+        uow.latches.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
     return write(sound, tmp_path / "config.toml")
 
 

@@ -27,8 +27,8 @@ class Moody(Store):
     def transaction(self) -> Iterator[UnitOfWork]:
         self.tried.release()
         self.write()
-        with super().transaction() as unit:
-            yield unit
+        with super().transaction() as uow:
+            yield uow
 
 
 class Clock:
@@ -60,15 +60,15 @@ def moody(sqlite_url: str) -> Iterator[Moody]:
 
 
 def taken(store: Store) -> int:
-    with store.transaction() as unit:
-        epoch = unit.lease.take("one", LEASE_SECONDS)
+    with store.transaction() as uow:
+        epoch = uow.lease.take("one", LEASE_SECONDS)
     assert epoch is not None
     return epoch
 
 
 def holder(store: Store) -> str | None:
-    with store.reading() as unit:
-        return unit.lease.current().holder
+    with store.reading() as uow:
+        return uow.lease.current().holder
 
 
 def away() -> None:

@@ -40,9 +40,9 @@ def settings(sound, sqlite_url):
         a_node("never"),
         a_node("gone", membership=Membership.QUIT),
     ]
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
-        unit.nodes.save(nodes)
-        unit.cursor.move_to(HEAD, None, 0)
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        uow.nodes.save(nodes)
+        uow.cursor.move_to(HEAD, None, 0)
     sound["database"]["url"] = sqlite_url
     return sound
 

@@ -38,8 +38,8 @@ def url(sqlite_url: str) -> str:
 @pytest.fixture
 def config(sound: Settings, tmp_path: Path, url: str) -> Path:
     """Intent 1 is planned, 2 was sent with nonce 5, 3 is held because its nonce was foreign."""
-    with Store.open(url) as store, store.transaction() as unit:
-        outbox = unit.outbox
+    with Store.open(url) as store, store.transaction() as uow:
+        outbox = uow.outbox
         outbox.senders.enroll(ME, 5, NOW)
         for number in (1, 2, 3):
             kind = IntentKind.PROPOSE_KICK
@@ -47,9 +47,9 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
                 CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW
             )
         for number, mark in ((2, "1"), (3, "2")):
-            outbox.intents.make_ready(named(unit, number), 100, 100, NOW)
+            outbox.intents.make_ready(named(uow, number), 100, 100, NOW)
             nonce = outbox.senders.take_nonce(ME)
-            outbox.slots.open(named(unit, number), nonce, 50, NOW)
+            outbox.slots.open(named(uow, number), nonce, 50, NOW)
             slot = outbox.slots.watched(ME)[-1]
             call = SignedCall(Hash("0x" + 64 * mark), b"raw", 3 * 10**9, 10**9, 100)
             outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
@@ -64,15 +64,15 @@ def act(config: Path) -> Act:
     return lambda *words: run(["outbox", *map(str, words), "--config", str(config)])
 
 
-def named(unit: UnitOfWork, number: int) -> Intent:
-    found = unit.outbox.intents.named(number)
+def named(uow: UnitOfWork, number: int) -> Intent:
+    found = uow.outbox.intents.named(number)
     assert found is not None
     return found
 
 
 def state(url: str, number: int) -> IntentState:
-    with Store.open(url) as store, store.reading() as unit:
-        return named(unit, number).state
+    with Store.open(url) as store, store.reading() as uow:
+        return named(uow, number).state
 
 
 def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, url: str, capsys):
@@ -95,15 +95,15 @@ def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, 
 def test_a_sender_rests_and_goes_on(act: Act, url: str, capsys):
     assert act("hold", ME.address, "--json") == 0
     assert json.loads(capsys.readouterr().out)["address"] == ME.address
-    with Store.open(url) as store, store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(ME)
+    with Store.open(url) as store, store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(ME)
     assert pause is not None
     assert pause.kind is PauseKind.OPERATOR
     assert act("show", 1) == 0
     assert f"`outbox release {ME.address}`" in capsys.readouterr().out
     assert act("release", ME.address) == 0
-    with Store.open(url) as store, store.reading() as unit:
-        assert unit.outbox.senders.paused_because(ME) is None
+    with Store.open(url) as store, store.reading() as uow:
+        assert uow.outbox.senders.paused_because(ME) is None
 
 
 def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
@@ -150,8 +150,8 @@ def test_what_cannot_be_done_is_one_line_that_says_why(
 
 
 def test_while_a_daemon_runs_it_is_named_and_what_to_do_is_said(act: Act, url: str, capsys):
-    with Store.open(url) as store, store.transaction() as unit:
-        unit.lease.take("qos-oracle run on host, process 7", 30)
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.lease.take("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
     said = capsys.readouterr().err
     assert "process 7" in said
@@ -177,11 +177,11 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
 
 
 def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, url: str, capsys):
-    with Store.open(url) as store, store.transaction() as unit:
-        outbox = unit.outbox
-        outbox.intents.make_ready(named(unit, 1), 100, 100, NOW)
+    with Store.open(url) as store, store.transaction() as uow:
+        outbox = uow.outbox
+        outbox.intents.make_ready(named(uow, 1), 100, 100, NOW)
         (slot,) = outbox.slots.watched(ME)
-        outbox.slots.retarget(slot, named(unit, 1), 60, NOW)
+        outbox.slots.retarget(slot, named(uow, 1), 60, NOW)
         outbox.senders.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
     assert "or intent 1, which was put on its nonce" in shown(capsys)["waits_for"]
@@ -190,11 +190,11 @@ def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, u
         said = capsys.readouterr().err
         assert "intent 2 gave up its nonce 5: intent 1 (propose_kick) was put on it" in said
         assert "`qos-oracle outbox bump 1` pays more" in said
-    with Store.open(url) as store, store.transaction() as unit:
-        (slot,) = unit.outbox.slots.watched(ME)
+    with Store.open(url) as store, store.transaction() as uow:
+        (slot,) = uow.outbox.slots.watched(ME)
         call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
-        unit.outbox.slots.sign(slot, call, AttemptReason.RETARGET, NOW)
-        unit.outbox.slots.sent(slot, unit.outbox.slots.attempts(slot)[-1], 61, None, NOW)
+        uow.outbox.slots.sign(slot, call, AttemptReason.RETARGET, NOW)
+        uow.outbox.slots.sent(slot, uow.outbox.slots.attempts(slot)[-1], 61, None, NOW)
     assert act("show", 1, "--json") == 0
     heir = shown(capsys)
     assert "its sender, which rests (funds): 0 wei" in heir["waits_for"]
@@ -202,15 +202,15 @@ def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, u
 
 
 def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url: str, capsys):
-    with Store.open(url) as store, store.transaction() as unit:
-        (slot,) = unit.outbox.slots.watched(ME)
-        (attempt,) = unit.outbox.slots.attempts(slot)
+    with Store.open(url) as store, store.transaction() as uow:
+        (slot,) = uow.outbox.slots.watched(ME)
+        (attempt,) = uow.outbox.slots.attempts(slot)
         block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
-        unit.outbox.slots.mined(slot, attempt, block, NOW)
-        (slot,) = unit.outbox.slots.watched(ME)
-        unit.outbox.slots.settle(slot, NOW)
+        uow.outbox.slots.mined(slot, attempt, block, NOW)
+        (slot,) = uow.outbox.slots.watched(ME)
+        uow.outbox.slots.settle(slot, NOW)
         why: dict[str, str | int | None] = {"error_class": "without_effect"}
-        unit.outbox.intents.move(named(unit, 2), IntentState.HELD, NOW, why)
+        uow.outbox.intents.move(named(uow, 2), IntentState.HELD, NOW, why)
     assert act("show", 2, "--json") == 0
     assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]
     assert act("release", 2) == 2

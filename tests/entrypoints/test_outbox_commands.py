@@ -134,9 +134,9 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     config = write(busy.settings(tmp_path), tmp_path / "config.toml")
     account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-    with Store.open(url, create=True) as store, store.transaction() as unit:
-        unit.outbox.senders.enroll(account, 0, Stamp(0, 0))
-        unit.outbox.senders.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
+    with Store.open(url, create=True) as store, store.transaction() as uow:
+        uow.outbox.senders.enroll(account, 0, Stamp(0, 0))
+        uow.outbox.senders.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
     release = ["outbox", "release", account.address, "--config", str(config)]
 
     assert run(["outbox", "list", "--config", str(config)]) == 0

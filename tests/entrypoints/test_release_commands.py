@@ -22,8 +22,8 @@ PERIOD, WHY = 29_764_920, "60 of 100 members would change"
 def held(sound, tmp_path: Path, sqlite_url: str) -> str:
     """A configuration of a database in which one period's report is held."""
     sound["database"]["url"] = sqlite_url
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
-        unit.gates.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        uow.gates.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
     return str(write(sound, tmp_path / "config.toml"))
 
 
@@ -34,9 +34,9 @@ def test_what_is_held_is_listed(held: str, capsys):
 
 
 def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, sqlite_url: str):
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
         for period in range(PERIOD + 1, PERIOD + 40):
-            unit.gates.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
+            uow.gates.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
     assert run(["report", "release", "--config", held]) == 0
     looks_wrong, disputed = capsys.readouterr().out.splitlines()
     assert looks_wrong == f"period {PERIOD}: {WHY}"
@@ -53,9 +53,9 @@ def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
     assert run(command) == 0
     assert f"it was held: {WHY}" in capsys.readouterr().out
 
-    with Store.open(sqlite_url) as store, store.reading() as unit:
-        gate = unit.gates.at(PERIOD)
-        assert unit.gates.held() == []
+    with Store.open(sqlite_url) as store, store.reading() as uow:
+        gate = uow.gates.at(PERIOD)
+        assert uow.gates.held() == []
     assert gate is not None
     assert gate.released_by
     assert run(command) == 2
@@ -75,10 +75,10 @@ def test_a_daemon_at_work_is_not_disturbed(held: str, capsys, sqlite_url: str):
 
 
 def test_what_a_landed_report_has_followed_is_listed_no_more(held: str, capsys, sqlite_url: str):
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
-        unit.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
-        unit.reports.mark(PERIOD + 1, ReportState.LANDED)
+        uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
+        uow.reports.mark(PERIOD + 1, ReportState.LANDED)
 
     assert run(["report", "release", "--config", held]) == 0
     assert capsys.readouterr().out == "no report is held\n"

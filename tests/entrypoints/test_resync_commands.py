@@ -36,10 +36,10 @@ def told(capsys, *arguments, code=0):
 
 
 def state(database):
-    with Store.open(f"sqlite:///{database}") as store, store.reading() as unit:
-        cursor = unit.cursor.get()
+    with Store.open(f"sqlite:///{database}") as store, store.reading() as uow:
+        cursor = uow.cursor.get()
         assert cursor is not None
-        return cursor.number, unit.projections.digest(), unit.logs.count()
+        return cursor.number, uow.projections.digest(), uow.logs.count()
 
 
 def changed(database, statement, *values):
@@ -122,8 +122,8 @@ def test_a_block_above_the_cursor_is_wrong_input(config, capsys):
 
 
 def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, capsys):
-    with Store.open(f"sqlite:///{database}") as store, store.transaction() as unit:
-        unit.lease.take("run on elsewhere", 60)
+    with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
+        uow.lease.take("run on elsewhere", 60)
 
     assert run(["resync", "refold", "--config", str(config)]) == 1
 

@@ -47,9 +47,9 @@ def database(sound, sqlite_url):
     sound["database"]["url"] = sqlite_url
 
     def holding(nodes):
-        with Store.open(sqlite_url) as store, store.transaction() as unit:
-            unit.nodes.save(nodes)
-            unit.cursor.move_to(HEAD, None, 0)
+        with Store.open(sqlite_url) as store, store.transaction() as uow:
+            uow.nodes.save(nodes)
+            uow.cursor.move_to(HEAD, None, 0)
         return sound
 
     return holding

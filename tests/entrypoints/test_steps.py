@@ -27,7 +27,7 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         watch = DaemonHealth(JobLiveness(time.monotonic))
         # Publishing needs no configuration, and so no app.
         no_app: Any = None
-        work = DaemonSteps(no_app, office.epoch, watch, office.desk, pace=office.pace)
+        work = DaemonSteps(no_app, office.epoch, watch, office.context, pace=office.pace)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
             work.compare()

@@ -109,5 +109,5 @@ def test_a_run_ends_on_sigterm_in_the_middle_of_a_collection_and_gives_the_lease
         said = running.log.read_text("utf-8")
     assert code == KILLED + signal.SIGTERM, said
     assert "Exception ignored" not in said
-    with Store.open(settings["database"]["url"], create=True) as store, store.reading() as unit:
-        assert unit.lease.current().holder is None
+    with Store.open(settings["database"]["url"], create=True) as store, store.reading() as uow:
+        assert uow.lease.current().holder is None

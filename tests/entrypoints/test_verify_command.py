@@ -107,8 +107,8 @@ def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Play
 
 def drawn_node(config: Path, key: str) -> str:
     """Who the database says is to start a task."""
-    with open_app(config) as app, app.store.reading() as unit:
-        (drawn,) = unit.draws.of_task(TaskKey(key))
+    with open_app(config) as app, app.store.reading() as uow:
+        (drawn,) = uow.draws.of_task(TaskKey(key))
     return drawn.node
 
 

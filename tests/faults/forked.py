@@ -84,8 +84,8 @@ class Counting:
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        with self._transaction() as unit:
-            yield unit
+        with self._transaction() as uow:
+            yield uow
         self.writes += 1
 
 

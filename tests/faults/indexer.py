@@ -48,13 +48,13 @@ class Indexer:
 
     def __post_init__(self) -> None:
         self._open()
-        with self.store.reading() as unit:
-            is_new = unit.identity.get() is None
+        with self.store.reading() as uow:
+            is_new = uow.identity.get() is None
         if is_new:
             genesis = self.source.genesis_hash()
             known = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
-            with self.store.transaction() as unit:
-                unit.identity.set(known)
+            with self.store.transaction() as uow:
+                uow.identity.set(known)
 
     def _open(self) -> None:
         reader = EventReader.open("reference", CONTRACTS, ORACLE)
@@ -93,27 +93,27 @@ class Indexer:
     @property
     def cursor(self) -> tuple[int, str]:
         """Number and hash of the last block folded."""
-        with self.store.reading() as unit:
-            at = unit.cursor.get()
+        with self.store.reading() as uow:
+            at = uow.cursor.get()
         assert at is not None
         return at.number, at.hash
 
     def canonical_logs(self) -> list[tuple[str, int]]:
         """(block hash, log index) of every log that counts, in order."""
-        with self.store.reading() as unit:
-            return [(log.block_hash, log.index) for log in unit.logs.between(0, 2**62)]
+        with self.store.reading() as uow:
+            return [(log.block_hash, log.index) for log in uow.logs.between(0, 2**62)]
 
     def holes(self) -> list[BlockRange]:
         """Blocks up to the cursor that the ledger says were never read for what we want."""
-        with self.store.reading() as unit:
-            scope, at = unit.coverage.current(), unit.cursor.get()
+        with self.store.reading() as uow:
+            scope, at = uow.coverage.current(), uow.cursor.get()
             if at is None:
                 return []
             if scope is None:
                 return [BlockRange(self.start_block, at.number)]
-            return unit.coverage.holes(scope.id, self.start_block, at.number)
+            return uow.coverage.holes(scope.id, self.start_block, at.number)
 
     def digest(self) -> str:
         """Of everything folded."""
-        with self.store.reading() as unit:
-            return unit.projections.digest()
+        with self.store.reading() as uow:
+            return uow.projections.digest()

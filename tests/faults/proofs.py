@@ -73,8 +73,8 @@ class Site:
 
     def rows(self) -> list[Row]:
         """Every log that counts: block, its hash, index and data."""
-        with self._store() as store, store.reading() as unit:
-            logs = list(unit.logs.between(0, 2**62))
+        with self._store() as store, store.reading() as uow:
+            logs = list(uow.logs.between(0, 2**62))
             return [(log.block, log.block_hash, log.index, log.data) for log in logs]
 
     def truth(self) -> list[Row]:
@@ -88,15 +88,15 @@ class Site:
 
     def levels(self, last: int) -> set[Level]:
         """The levels of the blocks up to this one."""
-        with self._store() as store, store.reading() as unit:
-            scope = unit.coverage.current()
+        with self._store() as store, store.reading() as uow:
+            scope = uow.coverage.current()
             assert scope is not None
-            assert unit.coverage.holes(scope.id, 0, last) == []
-            return {span.level for span in unit.coverage.spans(scope.id, 0, last)}
+            assert uow.coverage.holes(scope.id, 0, last) == []
+            return {span.level for span in uow.coverage.spans(scope.id, 0, last)}
 
     def cursor(self) -> int:
-        with self._store() as store, store.reading() as unit:
-            at = unit.cursor.get()
+        with self._store() as store, store.reading() as uow:
+            at = uow.cursor.get()
             return -1 if at is None else at.number
 
     def _store(self) -> "_Opened":

@@ -170,9 +170,9 @@ def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
     again = verify(indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions())
     assert again.reached == Level.PROVEN
     assert indexer.digest() == whole(a_chain, open_indexer).digest()
-    with indexer.store.reading() as unit:
+    with indexer.store.reading() as uow:
         scope = indexer.folder.scope.id
-        assert unit.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
+        assert uow.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
 
 
 def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tuple[Indexer, int]):

@@ -116,13 +116,13 @@ def member(follower: Follower, number: int) -> Node:
 
 
 def task(follower: Follower) -> Task:
-    with follower.store.reading() as unit:
-        return unit.tasks.named([TASK])[TASK]
+    with follower.store.reading() as uow:
+        return uow.tasks.named([TASK])[TASK]
 
 
 def dead(follower: Follower) -> list[tuple[str, str]]:
-    with follower.store.reading() as unit:
-        return [(letter.name, letter.error) for letter in unit.dead_letters.open_between(0, 99)]
+    with follower.store.reading() as uow:
+        return [(letter.name, letter.error) for letter in uow.dead_letters.open_between(0, 99)]
 
 
 def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(heard: Heard):
@@ -165,8 +165,8 @@ def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
 
     kept = task(follower)
     assert (kept.fee, kept.min_vram) == (MOST, 2**32 - 1)
-    with follower.store.reading() as unit:
-        (raw,) = unit.logs.between(0, 9)
+    with follower.store.reading() as uow:
+        (raw,) = uow.logs.between(0, 9)
     assert (raw.topics, raw.data) == (log.topics, log.data)
     assert dead(follower) == []
 
@@ -193,8 +193,8 @@ def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing
 
     assert follower.nodes().keys() == {node(3)}
     assert dead(follower) == [("NodeJoined", "unused bits are set"), ("NodeLeft", "topic")]
-    with follower.store.reading() as unit:
-        assert next(unit.logs.between(0, 9)).data == dirty.data
+    with follower.store.reading() as uow:
+        assert next(uow.logs.between(0, 9)).data == dirty.data
 
 
 def test_case_66_two_logs_of_one_transaction_both_count(heard: Heard):
@@ -204,5 +204,5 @@ def test_case_66_two_logs_of_one_transaction_both_count(heard: Heard):
     follower = heard([twice], [halts])
 
     assert [member(follower, n).paused for n in (1, 2)] == [True, True]
-    with follower.store.reading() as unit:
-        assert len(list(unit.logs.between(0, 9))) == 4
+    with follower.store.reading() as uow:
+        assert len(list(uow.logs.between(0, 9))) == 4

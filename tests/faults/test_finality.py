@@ -36,8 +36,8 @@ def violation() -> float:
 
 
 def closed(indexer: Indexer) -> Halt | None:
-    with indexer.store.reading() as unit:
-        return unit.latches.closed(FINALITY_VIOLATION)
+    with indexer.store.reading() as uow:
+        return uow.latches.closed(FINALITY_VIOLATION)
 
 
 def rows(indexer: Indexer) -> list[str]:
@@ -132,21 +132,21 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
 
 def test_case_04_nothing_goes_out_while_the_latch_is_closed(sqlite_office: Office):
     office, before = sqlite_office, sqlite_office.premises.nonce
-    with office.store.transaction() as unit:
-        unit.latches.close(ANOTHER, (1, 1), "for a test")
+    with office.store.transaction() as uow:
+        uow.latches.close(ANOTHER, (1, 1), "for a test")
     office.period()
 
     assert office.tick() == []
     assert office.intents() == []
 
     # What was planned before is neither signed nor sent, and what was sent not sent again.
-    with office.store.transaction() as unit:
-        unit.latches.clear(ANOTHER, cleared())
+    with office.store.transaction() as uow:
+        uow.latches.clear(ANOTHER, cleared())
     office.tick()
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    with office.store.transaction() as unit:
-        unit.latches.close(ANOTHER, (1, 1), "for a test")
+    with office.store.transaction() as uow:
+        uow.latches.close(ANOTHER, (1, 1), "for a test")
     office.mine(4)
     assert office.tick() == []
     office.mine()
@@ -200,8 +200,8 @@ def test_case_16_a_final_block_in_which_nothing_happened_is_known_by_its_hash(
     indexer.index()
     quiet = a_chain.quiet(40)
     indexer.index()
-    with indexer.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with indexer.store.reading() as uow:
+        cursor = uow.cursor.get()
     final = a_chain.back(FINALITY, quiet)
     assert cursor is not None
     assert (cursor.final_number, cursor.final_hash) == (final.number, final.hash)

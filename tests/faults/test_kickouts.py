@@ -66,45 +66,45 @@ class Forbidden:
 def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: Office):
     office = sqlite_office
     due(office)
-    with office.store.transaction() as unit:
-        scope = unit.coverage.current()
+    with office.store.transaction() as uow:
+        scope = uow.coverage.current()
         assert scope is not None
         # As an older program would have left it.
-        for span in unit.coverage.spans(scope.id):
-            unit.coverage.put(scope.id, replace(span, level=Level.NOTHING))
-            unit.verified_blocks.forget_above(-1)
-    prover = office.desk.prover
+        for span in uow.coverage.spans(scope.id):
+            uow.coverage.put(scope.id, replace(span, level=Level.NOTHING))
+            uow.verified_blocks.forget_above(-1)
+    prover = office.context.prover
     assert prover is not None
-    office.desk = replace(office.desk, prover=Forbidden(prover))  # type: ignore[arg-type]
+    office.context = replace(office.context, prover=Forbidden(prover))  # type: ignore[arg-type]
     assert office.repeat(plan_kick) == []
     assert "propose_kick" not in kinds(office)
 
-    office.desk = replace(office.desk, prover=prover)
+    office.context = replace(office.context, prover=prover)
     did = [step.did for step in office.repeat(plan_kick)]
 
     assert did[-1] == "kickout proposal planned"
     assert set(did[:-1]) == {"kickout evidence verified", "kickout signed"}
-    with office.store.reading() as unit:
-        (spell,) = unit.kickouts.open()
-        proof = proof_behind(unit, RULES, spell, prover.level())
+    with office.store.reading() as uow:
+        (spell,) = uow.kickouts.open()
+        proof = proof_behind(uow, RULES, spell, prover.level())
     assert (proof.unproven, proof.reason) == ((), None)
 
 
 def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_office: Office):
     office = sqlite_office
     due(office)
-    with office.store.transaction() as unit:
-        scope = unit.coverage.current()
+    with office.store.transaction() as uow:
+        scope = uow.coverage.current()
         assert scope is not None
-        (giver,) = {span.endpoint for span in unit.coverage.spans(scope.id)}
-        unit.facts.quarantine.add(giver, "a lie")
+        (giver,) = {span.endpoint for span in uow.coverage.spans(scope.id)}
+        uow.facts.quarantine.add(giver, "a lie")
     assert office.repeat(plan_kick) == []
-    with office.store.transaction() as unit:
-        (spell,) = unit.kickouts.open()
-        reason = proof_behind(unit, RULES, spell, Level.PROVEN).reason
+    with office.store.transaction() as uow:
+        (spell,) = uow.kickouts.open()
+        reason = proof_behind(uow, RULES, spell, Level.PROVEN).reason
         assert "came from an endpoint alone that was proven wrong" in str(reason)
         # Another one said the same of all of them.
-        unit.coverage.note_audit(scope.id, BlockRange(0, 2**40), "another", 1)
+        uow.coverage.note_audit(scope.id, BlockRange(0, 2**40), "another", 1)
 
     did = [step.did for step in office.repeat(plan_kick)]
 
@@ -126,13 +126,13 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     source.close()
 
     assert heads.stalled
-    assert plan_kick(office.desk, heads) is None
+    assert plan_kick(office.context, heads) is None
     assert kinds(office).count("propose_kick") == 0
 
     # What was planned before it stood still is not signed or sent meanwhile.
     planned = office.repeat(plan_kick)
     assert [step.did for step in planned] == ["kickout signed", "kickout proposal planned"]
-    while publish_next(office.desk, heads) is not None:
+    while publish_next(office.context, heads) is not None:
         pass
     assert office.intents(IntentKind.PROPOSE_KICK)[0].state.value == "planned"
     office.mine()
@@ -175,11 +175,11 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
     group(office, 77, (2, 0, 1))
     office.mine(height - chain.block + 2)
     office.index()
-    with office.store.reading() as unit:
-        assert unit.latches.closed(FINALITY_VIOLATION) is not None
+    with office.store.reading() as uow:
+        assert uow.latches.closed(FINALITY_VIOLATION) is not None
     rewind_to(office.source, office.store, office.folder, below, RebuildOptions())
-    with office.store.transaction() as unit:
-        clear(unit, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
+    with office.store.transaction() as uow:
+        clear(uow, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
     office.index()
 
 
@@ -200,8 +200,8 @@ def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
     forget_the_evidence(office, snapshot)
     office.tick()
 
-    with office.store.reading() as unit:
-        ended = unit.outbox.intents.named(queued.id)
+    with office.store.reading() as uow:
+        ended = uow.outbox.intents.named(queued.id)
     assert ended is not None
     assert (ended.state.value, ended.error_class) == ("expired", "anchor_reorged")
     assert ended.nonce is None
@@ -216,15 +216,15 @@ def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
     office = sqlite_office
     proposed(office)
     before = withdrawn("after")
-    with office.store.reading() as unit:
-        (spell,) = unit.kickouts.open()
-        last = list(unit.logs.between(spell.opened_at.block, spell.opened_at.block))
-    with office.store.transaction() as unit:
-        unit.logs.orphan(last)
-    with office.folder.following(None), office.store.transaction() as unit:
-        cursor = unit.cursor.get()
+    with office.store.reading() as uow:
+        (spell,) = uow.kickouts.open()
+        last = list(uow.logs.between(spell.opened_at.block, spell.opened_at.block))
+    with office.store.transaction() as uow:
+        uow.logs.orphan(last)
+    with office.folder.following(None), office.store.transaction() as uow:
+        cursor = uow.cursor.get()
         assert cursor is not None
-        refold_up_to(unit, office.folder, cursor.number, RebuildOptions())
+        refold_up_to(uow, office.folder, cursor.number, RebuildOptions())
     office.folder.forget()
     office.tick()
 

@@ -247,8 +247,8 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
 
     indexer.index()
 
-    with indexer.store.reading() as unit:
-        times = {log.block: log.time for log in unit.logs.between(0, 2**62)}
+    with indexer.store.reading() as uow:
+        times = {log.block: log.time for log in uow.logs.between(0, 2**62)}
     true = {block.number: block.time for block in branch(a_chain.head)}
     assert times == {number: true[number] for number in times}
     assert indexer.canonical_logs() == a_chain.logs()

@@ -57,13 +57,13 @@ def audited(indexer: Indexer, auditor: Auditor) -> Iterator[Audited]:
 
 
 def wrong(indexer: Indexer) -> set[str]:
-    with indexer.store.reading() as unit:
-        return set(unit.facts.quarantine.reasons())
+    with indexer.store.reading() as uow:
+        return set(uow.facts.quarantine.reasons())
 
 
 def suspect_blocks(indexer: Indexer) -> int:
-    with indexer.store.reading() as unit:
-        return unit.facts.quarantine.blocks(indexer.folder.scope.id)
+    with indexer.store.reading() as uow:
+        return uow.facts.quarantine.blocks(indexer.folder.scope.id)
 
 
 # --- what is proof ---
@@ -191,8 +191,8 @@ def test_what_it_had_audited_is_not_audited(busy: AChain, open_indexer: OpenInde
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
     list(audited(indexer, Auditor(window=20)))
-    with indexer.store.transaction() as unit:
+    with indexer.store.transaction() as uow:
         scope = indexer.folder.scope.id
-        before = unit.coverage.audited_blocks(scope)
-        unit.facts.quarantine.add(indexer.source.endpoint_names()[1], "a lie")
-        assert (before > 0, unit.coverage.audited_blocks(scope)) == (True, 0)
+        before = uow.coverage.audited_blocks(scope)
+        uow.facts.quarantine.add(indexer.source.endpoint_names()[1], "a lie")
+        assert (before > 0, uow.coverage.audited_blocks(scope)) == (True, 0)

@@ -114,8 +114,8 @@ def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
     at = ("--config", str(path))
     assert told(capsys, "run", "--once", *at)[0] == 0
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
-    with closing(store), store.transaction() as unit:
-        unit.facts.quarantine.add(busy.urls[0], "a lie")
+    with closing(store), store.transaction() as uow:
+        uow.facts.quarantine.add(busy.urls[0], "a lie")
     silent = hide(busy, transport_faults.status(503, methods=log_faults.EVERYWHERE), 1)
 
     def suspects() -> int:

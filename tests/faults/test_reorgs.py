@@ -158,8 +158,8 @@ def test_case_10_an_event_that_a_fork_puts_into_an_empty_height_appears(
 
     indexer.index()
 
-    with indexer.store.reading() as unit:
-        assert NEWCOMER in unit.nodes.named([NEWCOMER])
+    with indexer.store.reading() as uow:
+        assert NEWCOMER in uow.nodes.named([NEWCOMER])
     holds_the_chain(indexer, a_chain)
 
 
@@ -170,16 +170,16 @@ def test_case_11_the_only_event_of_a_block_goes_with_the_block(
     without.index()
     gone = a_chain.say(joins())
     indexer.index()
-    with indexer.store.reading() as unit:
-        assert NEWCOMER in unit.nodes.named([NEWCOMER])
+    with indexer.store.reading() as uow:
+        assert NEWCOMER in uow.nodes.named([NEWCOMER])
     a_chain.quiet(1, on=a_chain.back(1))
 
     indexer.index()
     without.index()
 
-    with indexer.store.reading() as unit:
-        assert unit.nodes.named([NEWCOMER]) == {}
-        orphans = list(unit.logs.between(gone.number, gone.number, canonical=False))
+    with indexer.store.reading() as uow:
+        assert uow.nodes.named([NEWCOMER]) == {}
+        orphans = list(uow.logs.between(gone.number, gone.number, canonical=False))
     assert [log.block_hash for log in orphans] == [gone.hash]
     assert indexer.digest() == without.digest()
     holds_the_chain(indexer, a_chain)
@@ -199,9 +199,9 @@ def test_case_12_a_transaction_that_is_included_again_elsewhere_counts_once(
     indexer.index()
 
     tx_hash = first.transactions[0]["hash"]
-    with indexer.store.reading() as unit:
-        counted = [log for log in unit.logs.between(0, 10**6) if log.tx_hash == tx_hash]
-        orphans = list(unit.logs.between(first.number, first.number, canonical=False))
+    with indexer.store.reading() as uow:
+        counted = [log for log in uow.logs.between(0, 10**6) if log.tx_hash == tx_hash]
+        orphans = list(uow.logs.between(first.number, first.number, canonical=False))
     assert [(log.block_hash, log.index) for log in counted] == [(again.hash, 1)]
     assert [(log.tx_hash, log.index) for log in orphans] == [(tx_hash, 0)]
     holds_the_chain(indexer, a_chain)

@@ -134,8 +134,8 @@ def test_at_the_head_the_audit_waits_for_whole_windows_whatever_levels_were_reac
     found = followed(a_chain, indexer, auditor, 60)
 
     assert {len(each.blocks) for each in found} == {20}
-    with indexer.store.reading() as unit:
-        asked = unit.coverage.audited_blocks(indexer.folder.scope.id)
+    with indexer.store.reading() as uow:
+        asked = uow.coverage.audited_blocks(indexer.folder.scope.id)
     assert asked == len(found) * 20
 
 

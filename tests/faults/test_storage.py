@@ -103,8 +103,8 @@ def test_case_63_what_could_not_be_read_leaves_with_its_block(
     indexer.index()
 
     assert open_letters(indexer.store) == []
-    with indexer.store.reading() as unit:
-        orphans = unit.dead_letters.between(0, base.number + 1, canonical=False)
+    with indexer.store.reading() as uow:
+        orphans = uow.dead_letters.between(0, base.number + 1, canonical=False)
     assert [letter.block for letter in orphans] == [base.number + 1]
 
 
@@ -158,8 +158,8 @@ def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
     fresh.index()
     assert indexer.canonical_logs() == fresh.canonical_logs() == a_chain.logs()
     assert indexer.digest() == fresh.digest()
-    with indexer.store.reading() as unit:
-        assert not gaps(unit, now)
+    with indexer.store.reading() as uow:
+        assert not gaps(uow, now)
 
 
 def a_task() -> str:
@@ -218,9 +218,9 @@ def test_case_68_a_start_block_at_the_head_is_itself_read(
 
     assert indexer.cursor == (head.number, head.hash)
     assert indexer.canonical_logs() == a_chain.logs()[-1:]
-    with indexer.store.reading() as unit:
+    with indexer.store.reading() as uow:
         scope = indexer.folder.scope.id
-        assert [span.blocks for span in unit.coverage.spans(scope)] == [
+        assert [span.blocks for span in uow.coverage.spans(scope)] == [
             BlockRange(head.number, head.number)
         ]
 
@@ -251,9 +251,9 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
 ):
     indexer.index()
     before = indexer.digest()
-    with indexer.store.transaction() as unit:
+    with indexer.store.transaction() as uow:
         # What the older version had made of it.
-        unit.nodes.save([replace(each, base=each.base // 2) for each in unit.nodes.all()])
+        uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.all()])
     monkeypatch.setattr("oracle.indexer.versioning.FOLD_VERSION", FOLD_VERSION + 1)
     asked = len(a_chain.provider.asked)
 

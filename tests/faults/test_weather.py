@@ -63,8 +63,8 @@ def reach(indexer: Indexer, clock: VirtualClock, tree: Tree) -> None:
         except TransientError:
             done = None
         if done is None:
-            with indexer.store.reading() as unit:
-                cursor = unit.cursor.get()
+            with indexer.store.reading() as uow:
+                cursor = uow.cursor.get()
             if cursor is not None and cursor.number == tree.last.number:
                 return
             clock.pass_by(_POLL)

@@ -35,16 +35,16 @@ def test_every_point_has_a_test_or_a_person(point: str, seen_to: str):
 
 
 def test_the_unit_leaves_nothing_open_that_it_need_not():
-    unit = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
+    uow = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
     wanted = {
         *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
         *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
         # 2 needs a person.
         "RestartPreventExitStatus=2",
     }
-    assert wanted <= set(unit)
+    assert wanted <= set(uow)
     # Of another process systemd does not ask which exit code forbids to start again.
-    assert not [line for line in unit if line.startswith("ExecStartPre")]
+    assert not [line for line in uow if line.startswith("ExecStartPre")]
 
 
 def test_what_is_secret_stays_out_of_the_image():

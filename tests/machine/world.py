@@ -51,8 +51,8 @@ class World:
         self.indexer = Indexer(self.chain.urls, url, clock=self.clock)
         self._until_the_end.callback(self.indexer.close)
         self.auditor = Auditor(window=AUDITED)
-        with self.indexer.store.transaction() as unit:
-            unit.outbox.senders.enroll(US, 0, Stamp(0, 1))
+        with self.indexer.store.transaction() as uow:
+            uow.outbox.senders.enroll(US, 0, Stamp(0, 1))
 
     def close(self) -> None:
         self._until_the_end.close()
@@ -156,9 +156,9 @@ class World:
 
     def plan(self) -> None:
         """Write intents down for the reports that are due, as the planner does once it signed."""
-        with self.indexer.store.transaction() as unit:
-            cursor = unit.cursor.get()
-            for stored in unit.reports.due():
+        with self.indexer.store.transaction() as uow:
+            cursor = uow.cursor.get()
+            for stored in uow.reports.due():
                 as_of = stored.report.as_of
                 wish = CallRequest(
                     account=US,
@@ -170,7 +170,7 @@ class World:
                     as_of_block=as_of.number,
                     as_of_hash=as_of.hash,
                 )
-                unit.outbox.intents.add(wish, Stamp(cursor.time if cursor else 0, 1))
+                uow.outbox.intents.add(wish, Stamp(cursor.time if cursor else 0, 1))
 
     # --- what must hold ---
 
@@ -209,14 +209,14 @@ class World:
 
     def _check_headers(self) -> None:
         ours = {block.number: block.hash for block in branch(self.chain.head)}
-        with self.indexer.store.reading() as unit:
-            known = unit.blocks.between(0, self.chain.head.number)
+        with self.indexer.store.reading() as uow:
+            known = uow.blocks.between(0, self.chain.head.number)
         assert all(ours[block.number] == block.hash for block in known)
 
     def _check_intents(self) -> None:
         canonical = {block.hash for block in branch(self.chain.head)}
-        with self.indexer.store.reading() as unit:
-            open_ = unit.outbox.intents.in_states(US, UNFINISHED)
+        with self.indexer.store.reading() as uow:
+            open_ = uow.outbox.intents.in_states(US, UNFINISHED)
         assert [one.wish.as_of_hash for one in open_ if one.wish.as_of_hash not in canonical] == []
 
 

@@ -128,9 +128,9 @@ class Member:
 
     def _lease_until(self) -> int:
         """When its lease is over, in milliseconds of the database's clock; 0: given back."""
-        with Store.open(self.database) as store, store.reading() as unit:
+        with Store.open(self.database) as store, store.reading() as uow:
             asked = text("SELECT until_ms FROM lease WHERE holder IS NOT NULL")
-            return unit.lease._connection.execute(asked).scalar() or 0
+            return uow.lease._connection.execute(asked).scalar() or 0
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -147,8 +147,8 @@ class Member:
 
         That is half a minute, which passes here on the database's clock alone.
         """
-        with Store.open(self.database) as store, store.transaction() as unit:
-            unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+        with Store.open(self.database) as store, store.transaction() as uow:
+            uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
         self.start("--standby")
         self.until_started()
 
@@ -270,21 +270,21 @@ class Member:
 
     def reports(self) -> dict[int, Report]:
         """Every report that it cut, by period."""
-        with Store.open(self.database) as store, store.reading() as unit:
-            return {one.report.period: one.report for one in unit.reports.latest(1000)}
+        with Store.open(self.database) as store, store.reading() as uow:
+            return {one.report.period: one.report for one in uow.reports.latest(1000)}
 
     def states(self) -> dict[int, tuple[str, str | None]]:
         """What became of every report, by period: its state, and why."""
-        with Store.open(self.database) as store, store.reading() as unit:
-            found = unit.reports.latest(1000)
+        with Store.open(self.database) as store, store.reading() as uow:
+            found = uow.reports.latest(1000)
             return {one.report.period: (one.state.value, one.reason) for one in found}
 
     def signed(self, contract: Address, number: int) -> list[SignedStatement]:
         """What it signed for a round, the newest first, buried ones too."""
-        with Store.open(self.database) as store, store.reading() as unit:
-            return unit.outbox.signatures.of_round(contract, "report", number)
+        with Store.open(self.database) as store, store.reading() as uow:
+            return uow.outbox.signatures.of_round(contract, "report", number)
 
     def intents(self) -> list[Intent]:
         """Everything that it wanted to send, oldest first."""
-        with Store.open(self.database) as store, store.reading() as unit:
-            return unit.outbox.intents.newest(1000)[::-1]
+        with Store.open(self.database) as store, store.reading() as uow:
+            return uow.outbox.intents.newest(1000)[::-1]

@@ -32,23 +32,23 @@ def company_of_three(
 
 def test_a_round_that_lacks_signatures_for_a_period_says_whose(company_of_three: Company):
     three = company_of_three
-    desk = three.first.office.desk
+    context = three.first.office.context
     second, third = three.others
     second.is_down = third.is_down = True
     three.period()
     three.tick()
     # It may take a moment: nothing is wrong yet.
-    assert why_waiting(desk) is None
+    assert why_waiting(context) is None
 
     three.first.office.mine(SETTINGS.period_seconds + 1)
     three.tick()
-    said = why_waiting(desk) or ""
+    said = why_waiting(context) or ""
     assert said.startswith("round 1 has 1 of 2 signatures: nothing came of ")
     assert second.signer in said
     assert third.signer in said
     second.is_down = False
     three.tick()
-    assert why_waiting(desk) is None
+    assert why_waiting(context) is None
 
 
 def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
@@ -60,9 +60,9 @@ def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
     three.chain.send(does.setSigners(checked, 2), sender=admin)
     three.round()
 
-    said = why_waiting(gone.office.desk) or ""
+    said = why_waiting(gone.office.context) or ""
     assert said.startswith(f"our signer {gone.signer} is none of the contract's signers")
-    assert why_waiting(three.first.office.desk) is None
+    assert why_waiting(three.first.office.context) is None
 
 
 def test_a_stranger_is_news_once():

@@ -53,12 +53,12 @@ def full_disk(store: Store) -> Iterator[None]:
 def failing_inserts(store: Store, table: str, code: str) -> Iterator[None]:
     """PostgreSQL ends a transaction that writes to the table, with this SQLSTATE."""
     body = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END"
-    with store.transaction() as unit:
-        run = unit.lease._connection.exec_driver_sql
+    with store.transaction() as uow:
+        run = uow.lease._connection.exec_driver_sql
         run(f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
         run(f"CREATE TRIGGER fail BEFORE INSERT ON {table} EXECUTE FUNCTION fail()")
     try:
         yield
     finally:
-        with store.transaction() as unit:
-            unit.lease._connection.exec_driver_sql("DROP FUNCTION fail CASCADE")
+        with store.transaction() as uow:
+            uow.lease._connection.exec_driver_sql("DROP FUNCTION fail CASCADE")

@@ -68,8 +68,8 @@ class Operator:
 
     def go_home(self) -> None:
         """Let the daemon leave the database to whoever comes."""
-        with self.office.store.transaction() as unit:
-            unit.lease.release(self.office.epoch)
+        with self.office.store.transaction() as uow:
+            uow.lease.release(self.office.epoch)
 
     def does(self, *words: object) -> Said:
         config = write(self.settings(), self.folder / "by-hand.toml")

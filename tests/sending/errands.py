@@ -19,24 +19,24 @@ class Clock:
 
 def by_clock(office: Office, clock: Clock) -> None:
     """Let endpoints that asked for a rest come back by this clock; no luck in it."""
-    for line in office.desk.publisher.lines.all:
+    for line in office.context.publisher.lines.all:
         line.rest = Backoff(clock, lambda: 1.0)
 
 
 def errand(office: Office, name: str) -> str:
     """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
-    account = office.desk.account
+    account = office.context.account
     wish = CallRequest(account, account.address, IntentKind.NOOP, f"errand:{name}", "0x")
-    with office.desk.writing() as unit:
-        number = unit.outbox.intents.add(wish, office.desk.stamp)
+    with office.context.writing() as uow:
+        number = uow.outbox.intents.add(wish, office.context.stamp)
     office.repeat(publish_next)
-    with office.store.reading() as unit:
-        intent = unit.outbox.intents.named(number or 0)
+    with office.store.reading() as uow:
+        intent = uow.outbox.intents.named(number or 0)
         assert intent is not None
         assert (intent.state, intent.nonce is not None) == (IntentState.LIVE, True), intent
-        slot = unit.outbox.slots.at(account, intent.nonce or 0)
+        slot = uow.outbox.slots.at(account, intent.nonce or 0)
         assert slot is not None
-        (attempt,) = unit.outbox.slots.attempts(slot)
+        (attempt,) = uow.outbox.slots.attempts(slot)
     return "0x" + attempt.signed.raw.hex()
 
 
@@ -63,6 +63,6 @@ def rival_push(office: Office, calldata: str) -> str:
 
 def pause_of(office: Office) -> PauseKind | None:
     """Why nothing new is signed; None: it is."""
-    with office.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(office.context.account)
     return None if pause is None else pause.kind

@@ -84,8 +84,8 @@ class FusedStore:
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
         self._fuse.begins()
-        with self._store.transaction() as unit:
-            yield unit
+        with self._store.transaction() as uow:
+            yield uow
             self._fuse.point("before a commit")
         self._fuse.point("after a commit")
 
@@ -117,7 +117,7 @@ class FusedSigner:
 @contextmanager
 def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     """The publishing side runs on the fuse; indexing, which has tests of its own, does not."""
-    whole, post = office.desk, Door.post
+    whole, post = office.context, Door.post
     keys = whole.publisher.keys
     assert keys.signer is not None
     assert keys.transmitter is not None
@@ -137,9 +137,9 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
         patched.setattr(Door, "post", fused_post)
         patched.setattr(whole.publisher, "_keys", ReporterKeys(signer, payer))
         patched.setattr(whole.publisher, "_payer", payer)
-        office.desk = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
+        office.context = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
         yield
-    office.desk = whole
+    office.context = whole
 
 
 def _sent(body: Any) -> list[str]:
@@ -149,6 +149,6 @@ def _sent(body: Any) -> list[str]:
 
 def _is_stored(office: Office, raw: str) -> bool:
     """Look with eyes of one's own: not in the transaction of whoever sends."""
-    with office.store.reading() as unit:
+    with office.store.reading() as uow:
         stored = select(pub_attempt.c.nonce).where(pub_attempt.c.raw_tx == bytes.fromhex(raw[2:]))
-        return unit.lease._connection.execute(stored).first() is not None
+        return uow.lease._connection.execute(stored).first() is not None

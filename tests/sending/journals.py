@@ -24,8 +24,8 @@ def gaps(office: Office) -> list[str]:
     """Return what the journal leaves out: steps that nothing led to, ends it does not know."""
     found = []
     for intent in office.intents():
-        with office.store.reading() as unit:
-            events = [line.event for line in unit.outbox.journal.of_intent(intent.id)]
+        with office.store.reading() as uow:
+            events = [line.event for line in uow.outbox.journal.of_intent(intent.id)]
         state: str | None = None
         for event in events:
             if event in _MAY_FOLLOW:

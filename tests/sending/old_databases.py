@@ -25,12 +25,12 @@ def copied(office: Office, folder: Path) -> Store:
 
 def blank(office: Office, fresh: Store) -> Store:
     """A database of the same chain that knows nothing, under the same lease."""
-    with office.store.reading() as unit:
-        identity = unit.identity.get()
+    with office.store.reading() as uow:
+        identity = uow.identity.get()
     assert identity is not None
-    with fresh.transaction() as unit:
-        unit.identity.set(identity)
-        assert unit.lease.take("test", 3600) == office.epoch
+    with fresh.transaction() as uow:
+        uow.identity.set(identity)
+        assert uow.lease.take("test", 3600) == office.epoch
     return fresh
 
 
@@ -38,12 +38,12 @@ def refused(office: Office, store: Store) -> TxContext:
     """What a daemon has before it that starts with this database, and is refused."""
     with pytest.raises(InputError, match="outbox adopt --from-chain"):
         office.restart(store=store)
-    return office.desk
+    return office.context
 
 
-def next_nonce(desk: TxContext) -> int | None:
-    with desk.store.reading() as unit:
-        return unit.outbox.senders.next_nonce(desk.account)
+def next_nonce(context: TxContext) -> int | None:
+    with context.store.reading() as uow:
+        return uow.outbox.senders.next_nonce(context.account)
 
 
 def adopted(office: Office) -> dict[int, str | None]:

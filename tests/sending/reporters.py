@@ -40,7 +40,7 @@ class Reporter:
 
     @property
     def signer(self) -> Address:
-        return self.office.desk.publisher.signer.address
+        return self.office.context.publisher.signer.address
 
     def tick(self, *, restarting: bool = False) -> list[StepResult]:
         """One turn, in windows of its own size; a reporter that is down does nothing."""
@@ -55,28 +55,31 @@ class Reporter:
 
     def reports(self) -> dict[int, Hash]:
         """What every period says, by period."""
-        with self.office.store.reading() as unit:
-            return {one.report.period: one.report.fingerprint for one in unit.reports.latest(1000)}
+        with self.office.store.reading() as uow:
+            return {one.report.period: one.report.fingerprint for one in uow.reports.latest(1000)}
 
     def signed(self) -> dict[int, Hash]:
         """What was signed for every round so far."""
-        last, contract = self.office.premises.round + 1, self.office.desk.publisher.domain.contract
-        with self.office.store.reading() as unit:
+        last, contract = (
+            self.office.premises.round + 1,
+            self.office.context.publisher.domain.contract,
+        )
+        with self.office.store.reading() as uow:
             said = {
-                number: unit.outbox.signatures.of_round(contract, "report", number)
+                number: uow.outbox.signatures.of_round(contract, "report", number)
                 for number in range(1, last + 1)
             }
         return {number: found[0].digest for number, found in said.items() if found}
 
     def lie(self) -> None:
         """Let every report that was not signed yet say something else: a lane's lowest bit."""
-        with self.office.store.transaction() as unit:
-            for one in unit.reports.due():
+        with self.office.store.transaction() as uow:
+            for one in uow.reports.due():
                 if one.digest is None:
                     words = one.report.records
                     other = words[:-1] + bytes([words[-1] ^ 1])
                     changing = update(report).where(report.c.period == one.report.period)
-                    unit.reports._connection.execute(changing.values(records=other))
+                    uow.reports._connection.execute(changing.values(records=other))
 
 
 @dataclass

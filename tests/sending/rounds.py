@@ -8,8 +8,8 @@ from tests.office import Office
 
 def signed(office: Office, number: int) -> list[SignedStatement]:
     """What was signed for a round, the newest first."""
-    with office.store.reading() as unit:
-        return unit.outbox.signatures.of_round(office.premises.address, "report", number)
+    with office.store.reading() as uow:
+        return uow.outbox.signatures.of_round(office.premises.address, "report", number)
 
 
 def planned(office: Office) -> None:
@@ -28,7 +28,7 @@ def landed(office: Office) -> None:
 
 def refusal(office: Office, calldata: str) -> str:
     """What the contract says to a call now."""
-    account, lines = office.desk.account.address, office.desk.publisher.lines
+    account, lines = office.context.account.address, office.context.publisher.lines
     verdict = preflight(lines, account, office.premises.address, calldata)
     assert verdict.outcome is PreflightOutcome.REFUSED
     assert verdict.refusal is not None

@@ -159,9 +159,9 @@ def reused(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
         @contextmanager
         def emptied() -> Iterator[Store]:
             first._epoch = second._epoch = None
-            with first.transaction() as unit:
+            with first.transaction() as uow:
                 for table in reversed(metadata.sorted_tables):
-                    unit.lease._connection.execute(delete(table))
+                    uow.lease._connection.execute(delete(table))
             yield first
 
         yield emptied, second
@@ -178,14 +178,14 @@ def no_patience() -> Iterator[None]:
 
 def run_out(store: Store) -> None:
     """Half a minute passes on the database's clock."""
-    with store.transaction() as unit:
-        unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+    with store.transaction() as uow:
+        uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
 
 
 def everything(store: Store) -> Rows:
     """All rows of all tables."""
-    with store.reading() as unit:
-        read = unit.lease._connection.execute
+    with store.reading() as uow:
+        read = uow.lease._connection.execute
         return {
             table.name: sorted((tuple(row) for row in read(select(table))), key=repr)
             for table in metadata.sorted_tables

@@ -26,10 +26,10 @@ def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
     office.period()
     office.tick()
     with new_store() as fresh:
-        desk = refused(office, blank(office, fresh))
-        found = look(desk, 1000)
-        adopt(desk, found, "somebody")
-        assert (found.mined, found.pending, next_nonce(desk)) == (1, 2, 2)
+        context = refused(office, blank(office, fresh))
+        found = look(context, 1000)
+        adopt(context, found, "somebody")
+        assert (found.mined, found.pending, next_nonce(context)) == (1, 2, 2)
         assert adopted(office)[1] is None
 
 
@@ -41,11 +41,11 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
     chain = office.premises.chain
     (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
     with new_store() as fresh:
-        desk = refused(office, blank(office, fresh))
-        adopt(desk, look(desk, 1000), "somebody")
+        context = refused(office, blank(office, fresh))
+        adopt(context, look(context, 1000), "somebody")
         office.restart(store=fresh)
         # It waits: nothing is wrong.
-        assert look(office.desk, 1000).is_nothing
+        assert look(office.context, 1000).is_nothing
 
         chain.rpc("anvil_dropTransaction", lost)
         chain.later(SETTINGS.ttl_seconds)
@@ -54,13 +54,13 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
             office.period()
             office.tick()
         office.mine(3)
-        assert (office.premises.nonce, next_nonce(office.desk)) == (1, 3)
+        assert (office.premises.nonce, next_nonce(office.context)) == (1, 3)
         with pytest.raises(TransientError, match=r"in no pool any more: 1; .* adopt --from-chain"):
-            reconcile(office.desk)
+            reconcile(office.context)
 
-        found = look(office.desk, 1000)
+        found = look(office.context, 1000)
         assert (found.nonces, found.dropped, found.signing) == (range(3, 3), [1], None)
-        adopt(office.desk, found, "somebody")
+        adopt(office.context, found, "somebody")
         office.tick()
         office.mine()
         office.until_final()
@@ -69,7 +69,7 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
         assert noops == [(1, IntentState.FINAL)]
         assert office.intents(IntentKind.PUSH)[0].state is IntentState.FINAL
         assert (office.premises.nonce, office.premises.round) == (3, 1)
-        assert look(office.desk, 1000).is_nothing
+        assert look(office.context, 1000).is_nothing
 
 
 def test_what_lies_deeper_than_the_walk_is_adopted_without_a_hash(
@@ -80,10 +80,10 @@ def test_what_lies_deeper_than_the_walk_is_adopted_without_a_hash(
         office.pushed()
         office.mine(5)
         office.pushed()
-        desk = refused(office, copy)
-        found = look(desk, 3)
-        adopt(desk, found, "somebody")
-        assert next_nonce(desk) == 3
+        context = refused(office, copy)
+        found = look(context, 3)
+        adopt(context, found, "somebody")
+        assert next_nonce(context) == 3
         assert [text is None for text in adopted(office).values()] == [True, False]
 
 
@@ -95,19 +95,19 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
     office.index()
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
-        assert publish_next(office.desk, office.source.heads()) is not None
+        assert publish_next(office.context, office.source.heads()) is not None
     with copied(office, tmp_path) as copy:
         # The lost one signs for the nonce and sends; the copy has given it out, and no more.
         office.tick()
         office.mine(FINALITY + 1)
         office.restart(store=copy)
-        found = look(office.desk, 1000)
+        found = look(office.context, 1000)
         assert (list(found.overtaken), found.nonces) == ([1], range(2, 2))
-        adopt(office.desk, found, "somebody")
+        adopt(office.context, found, "somebody")
         office.tick()
-        with copy.reading() as unit:
-            slot = unit.outbox.slots.at(office.desk.account, 1)
-            assert unit.outbox.senders.paused_because(office.desk.account) is None
+        with copy.reading() as uow:
+            slot = uow.outbox.slots.at(office.context.account, 1)
+            assert uow.outbox.senders.paused_because(office.context.account) is None
         assert slot is not None
         assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
         (push,) = office.intents(IntentKind.PUSH)[:1]
@@ -116,15 +116,15 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
 
 def test_a_hole_in_what_was_given_out_is_refused_and_not_mended(sqlite_office: Office):
     office = sqlite_office
-    with office.desk.writing() as unit:
-        outbox, account = unit.outbox, office.desk.account
+    with office.context.writing() as uow:
+        outbox, account = uow.outbox, office.context.account
         for nonce in (1, 3):
-            outbox.slots.adopt(account, nonce, None, None, office.desk.stamp)
-        outbox.senders.adopt(account, 4, office.desk.stamp)
+            outbox.slots.adopt(account, nonce, None, None, office.context.stamp)
+        outbox.senders.adopt(account, 4, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2;"):
-        reconcile(office.desk)
-    with office.store.reading() as unit:
-        assert unit.outbox.slots.missing(office.desk.account, 4) == [2]
+        reconcile(office.context)
+    with office.store.reading() as uow:
+        assert uow.outbox.slots.missing(office.context.account, 4) == [2]
 
 
 def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
@@ -135,9 +135,9 @@ def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
     for proxy in proxies:
         proxy.rule(COUNT, faults.says("0x0"))
     with new_sqlite_store() as fresh:
-        desk = replace(office.desk, store=blank(office, fresh))
+        context = replace(office.context, store=blank(office, fresh))
         with pytest.raises(TransientError, match="another endpoint says the same"):
-            reconcile(desk)
-        assert next_nonce(desk) is None
-        step = reconcile(desk)
-        assert (step and step.did, next_nonce(desk)) == ("enrolled", 0)
+            reconcile(context)
+        assert next_nonce(context) is None
+        step = reconcile(context)
+        assert (step and step.did, next_nonce(context)) == ("enrolled", 0)

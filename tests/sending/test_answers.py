@@ -30,8 +30,8 @@ def test_a_refusal_that_no_twin_can_mend_stops_the_sender_by_its_kind(
         proxy.rule(SEND, error(text), times=1)
     office.period()
     office.tick()
-    with office.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(office.context.account)
 
     assert pause is not None
     assert (pause.kind, text in pause.reason) == (kind, True)
@@ -45,8 +45,8 @@ def test_one_endpoint_that_takes_it_is_enough(
     proxies[0].rule(SEND, error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"))
     office.period()
     office.tick()
-    with office.store.reading() as unit:
-        assert unit.outbox.senders.paused_because(office.desk.account) is None
+    with office.store.reading() as uow:
+        assert uow.outbox.senders.paused_because(office.context.account) is None
     office.mine()
     assert office.premises.round == 1
 
@@ -78,8 +78,8 @@ def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
     with pytest.raises(FatalError, match="not of its chain: invalid chain id"):
         office.tick()
 
-    with office.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(office.context.account)
     assert pause is not None
     assert pause.kind is PauseKind.CHAIN
     assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
@@ -89,12 +89,12 @@ def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     fee = ETHER // 10**6
     chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
-    office.desk = replace(office.desk, sending=SendSettings(l1_fee=L1Fee.OPTIMISM))
+    office.context = replace(office.context, sending=SendSettings(l1_fee=L1Fee.OPTIMISM))
     office.period()
     office.tick()
     assert only(office).max_cost_wei == fee
 
-    sender = office.desk.account.address
+    sender = office.context.account.address
     chain.rpc("anvil_setBalance", sender, hex(fee - 1))
     office.mine()
     office.tick()
@@ -107,7 +107,7 @@ def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
 
 def test_arbitrum_tells_the_price_of_a_byte(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
-    lines = office.desk.publisher.lines
+    lines = office.context.publisher.lines
     with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
         l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
     chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")

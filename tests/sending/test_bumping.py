@@ -82,7 +82,7 @@ def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
     office.premises.chain.rpc("anvil_dropAllTransactions")
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
     network.by(network.nodes[0], network.does.quit())
-    length = office.desk.settings.period_seconds
+    length = office.context.settings.period_seconds
     office.premises.chain.at(office.premises.chain.time // length * length + length)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     office.premises.chain.mine()
@@ -173,7 +173,7 @@ def test_case_f13_a_cap_too_near_means_no_twin_no_error_and_the_best_is_sent_aga
     at_sea(office)
     offered = fees(office)[0][0]
     office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
-    office.desk = replace(office.desk, sending=SendSettings(bump_seconds=0))
+    office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
     before = proxies[0].count(SEND)
     for _ in range(8):
         dear_blocks(office, 5 * GWEI)
@@ -227,7 +227,7 @@ def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple
     remembering(*proxies)
     at_sea(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 5 * GWEI)
-    step = bump_now(office.desk, office.source.heads(), only(office).id)
+    step = bump_now(office.context, office.source.heads(), only(office).id)
 
     assert step.did == "sent"
     assert takes(*fees(office))
@@ -235,7 +235,7 @@ def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple
     assert office.premises.round == 1
     office.tick()
     with pytest.raises(InputError, match="is mined: nothing of it waits for a block"):
-        bump_now(office.desk, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.heads(), only(office).id)
 
 
 def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_note_of_it_yet(
@@ -248,10 +248,10 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
     assert office.premises.round == 1
     office.mine(BY_BLOCKS.bump_blocks)
 
-    assert bump_next(office.desk, office.source.heads()) is None
+    assert bump_next(office.context, office.source.heads()) is None
     for act in (bump_now, cancel):
         with pytest.raises(InputError, match="is in a block already"):
-            act(office.desk, office.source.heads(), only(office).id)
+            act(office.context, office.source.heads(), only(office).id)
     assert len(attempts(office)) == 1
 
 
@@ -265,7 +265,7 @@ def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office
     office.mine(BY_BLOCKS.bump_blocks)
 
     # Else the way would be cleared, at any price.
-    assert bump_next(office.desk, office.source.heads()) is None
+    assert bump_next(office.context, office.source.heads()) is None
     assert len(attempts(office)) == 1
 
 
@@ -274,7 +274,7 @@ def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):
     at_sea(office)
     office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
     with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
-        bump_now(office.desk, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.heads(), only(office).id)
 
 
 def _gauge(name: str) -> float | None:

@@ -31,8 +31,8 @@ def test_only_the_lowest_nonce_of_a_convoy_gets_a_twin(office: DispatchOffice):
 
 
 def test_a_dispatcher_without_ether_rests_and_goes_on_by_itself(office: DispatchOffice):
-    with office.starts.writing() as unit:
-        unit.outbox.senders.pause(
+    with office.starts.writing() as uow:
+        uow.outbox.senders.pause(
             office.starts.account, PauseKind.FUNDS, "for a test", office.starts.stamp
         )
     assert [step.did for step in office.turn()] == ["resumed"]
@@ -45,6 +45,6 @@ def _dear(office: DispatchOffice, base_fee: int, blocks: int = 1) -> None:
 
 
 def _attempts(office: DispatchOffice) -> list[list[Attempt]]:
-    with office.store.reading() as unit:
-        slots = unit.outbox.slots.watched(office.starts.account)
-        return [unit.outbox.slots.attempts(slot) for slot in slots]
+    with office.store.reading() as uow:
+        slots = uow.outbox.slots.watched(office.starts.account)
+        return [uow.outbox.slots.attempts(slot) for slot in slots]

@@ -39,8 +39,8 @@ class LosingStore:
     def transaction(self) -> Iterator[UnitOfWork]:
         self._left -= 1
         lost = self._left == -1
-        with self._store.transaction() as unit:
-            yield unit
+        with self._store.transaction() as uow:
+            yield uow
             if lost and not self._is_made:
                 self._lose()
         if lost:
@@ -66,22 +66,22 @@ class Stalling:
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         self.signed.append(self._signer.sign_transaction(transaction))
-        with self._store.transaction() as unit:
-            unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
-            self.epoch = unit.lease.take("another", HOUR)
+        with self._store.transaction() as uow:
+            uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+            self.epoch = uow.lease.take("another", HOUR)
         return self.signed[-1]
 
 
 def the_slot(office: Office) -> NonceSlot:
-    with office.store.reading() as unit:
-        found = unit.outbox.slots.at(office.desk.account, 1)
+    with office.store.reading() as uow:
+        found = uow.outbox.slots.at(office.context.account, 1)
     assert found is not None
     return found
 
 
 def sends(office: Office) -> list[int]:
-    with office.store.reading() as unit:
-        return [one.sends for one in unit.outbox.slots.attempts(the_slot(office))]
+    with office.store.reading() as uow:
+        return [one.sends for one in uow.outbox.slots.attempts(the_slot(office))]
 
 
 def ticked(office: Office, times: int = 1) -> int:
@@ -128,7 +128,7 @@ def test_case_f43_a_commit_of_unknown_outcome_is_looked_up_before_the_push_goes_
     office = sqlite_office
     office.period()
     losing = LosingStore(office.store, at, is_made=outcome == "made")
-    office.desk = replace(office.desk, store=cast("Store", losing))
+    office.context = replace(office.context, store=cast("Store", losing))
     failed = ticked(office, 3)
     office.mine()
     failed += ticked(office, 2)
@@ -210,8 +210,8 @@ def test_case_f45_no_transaction_is_open_while_bytes_are_sent(
 
     def write(asked: dict[str, Any]) -> dict[str, Any]:
         with Store.open(url.render_as_string(hide_password=False)) as other:
-            with other.transaction() as unit:
-                unit.lease.prove(office.epoch)
+            with other.transaction() as uow:
+                uow.lease.prove(office.epoch)
             others.append(1)
         return asked
 
@@ -226,19 +226,19 @@ def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
 ):
     chain = office.premises.chain
     office.period()
-    plain = office.desk.clock
-    office.desk = replace(office.desk, clock=lambda: plain() + jump)
+    plain = office.context.clock
+    office.context = replace(office.context, clock=lambda: plain() + jump)
     office.tick()
-    with office.store.reading() as unit:
-        held = unit.lease.current()
-        (push,) = unit.outbox.intents.in_states(office.desk.account, [IntentState.LIVE])
-        attempts = unit.outbox.slots.attempts(the_slot(office))
+    with office.store.reading() as uow:
+        held = uow.lease.current()
+        (push,) = uow.outbox.intents.in_states(office.context.account, [IntentState.LIVE])
+        attempts = uow.outbox.slots.attempts(the_slot(office))
     assert push.wish.deadline is not None
     assert 0 < push.wish.deadline - chain.time <= SETTINGS.ttl_seconds
     assert HOUR - 60 < held.seconds_left <= HOUR
     assert [one.reason for one in attempts] == [AttemptReason.FIRST]
 
-    office.desk = replace(office.desk, clock=lambda: plain() - jump)
+    office.context = replace(office.context, clock=lambda: plain() - jump)
     office.mine()
     office.until_final()
     assert (office.premises.nonce, office.premises.round) == (2, 1)
@@ -246,8 +246,8 @@ def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
 
 
 def _hash_of(office: Office) -> str:
-    with office.store.reading() as unit:
-        return unit.outbox.slots.attempts(the_slot(office))[-1].signed.tx_hash
+    with office.store.reading() as uow:
+        return uow.outbox.slots.attempts(the_slot(office))[-1].signed.tx_hash
 
 
 def _pending(office: Office) -> tuple[str, str]:

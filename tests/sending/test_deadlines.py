@@ -52,10 +52,10 @@ def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office:
     office = sqlite_office
     for blocks in (5, 6, 5, 30):
         lands_after(office, blocks)
-    with office.store.reading() as unit:
-        assert sorted(unit.outbox.slots.blocks_to_land(office.desk.account, 20)) == [5, 5, 6, 30]
+    with office.store.reading() as uow:
+        assert sorted(uow.outbox.slots.blocks_to_land(office.context.account, 20)) == [5, 5, 6, 30]
         # The slowest is left out; blocks are a second apart.
-        assert margin_seconds(office.desk, unit) == 6
+        assert margin_seconds(office.context, uow) == 6
     planned(office)
     at_before_deadline(office, 5)
     office.tick()
@@ -65,10 +65,10 @@ def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office:
 def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: Office):
     office = sqlite_office
     lands_after(office, 25)
-    short = replace(office.desk.settings, ttl_seconds=40)
-    with office.store.reading() as unit:
-        assert margin_seconds(office.desk, unit) == 25
-        assert margin_seconds(replace(office.desk, settings=short), unit) == 20
+    short = replace(office.context.settings, ttl_seconds=40)
+    with office.store.reading() as uow:
+        assert margin_seconds(office.context, uow) == 25
+        assert margin_seconds(replace(office.context, settings=short), uow) == 20
 
 
 def test_no_dearer_twin_is_signed_for_what_is_too_late(sqlite_office: Office):

@@ -72,8 +72,8 @@ def site(
     office.repeat(confirm_next)
     office.period()
     office.index()
-    with office.store.transaction() as unit:
-        unit.lease.release(office.epoch)
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
     endpoint, keys = open_proxy(), office.premises.key_folder
     host = {
         role: RemoteHost("0x" + unlock(keys / f"{role}.json", keys / f"{role}.password").hex())
@@ -141,25 +141,25 @@ def test_case_f71_the_same_run_without_dry_run_asks_both_keys_and_sends(
 
 def without_old_reports(office: Office) -> None:
     """What can land no more is marked so, and nothing else is done."""
-    with office.store.transaction() as unit:
-        epoch = unit.lease.take("the daemon", 60)
+    with office.store.transaction() as uow:
+        epoch = uow.lease.take("the daemon", 60)
     office.restart(epoch=epoch)
-    step = plan_push(office.desk, office.source.heads())
+    step = plan_push(office.context, office.source.heads())
     assert step is not None
     assert step.did == "report missed"
-    with office.store.transaction() as unit:
-        unit.lease.release(office.epoch)
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
 
 
 def held(site: Site) -> None:
-    with site.office.store.transaction() as unit:
-        for due in unit.reports.due():
-            unit.gates.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
+    with site.office.store.transaction() as uow:
+        for due in uow.reports.due():
+            uow.gates.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
 
 
 def latched(site: Site) -> None:
-    with site.office.store.transaction() as unit:
-        unit.latches.close("finality_violation", (1, 1), "a final block changed")
+    with site.office.store.transaction() as uow:
+        uow.latches.close("finality_violation", (1, 1), "a final block changed")
 
 
 def behind(site: Site) -> None:
@@ -172,10 +172,10 @@ def by_other_rules(site: Site) -> None:
 
 def with_old_reports(site: Site) -> None:
     """As after a daemon was away: what can land no more was not marked so."""
-    with site.office.store.transaction() as unit:
-        for stored in unit.reports.latest(100):
+    with site.office.store.transaction() as uow:
+        for stored in uow.reports.latest(100):
             if stored.state is ReportState.MISSED:
-                unit.reports.mark(stored.report.period, ReportState.DUE)
+                uow.reports.mark(stored.report.period, ReportState.DUE)
 
 
 def as_it_is(_: Site) -> None:

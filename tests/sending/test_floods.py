@@ -58,39 +58,39 @@ def test_whoever_was_flooding_is_heard_again_later_and_at_once_where_it_says_wha
     ours = _ours(three.first)
     # Time passes by our own clock alone.
     now = three.chain.time
-    first.desk = replace(first.desk, clock=lambda: now + SETTINGS.ttl_seconds // 2)
+    first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _say(liar, range(MOST, MOST + 1))
-    assert ask_peers(first.desk, ours, first.desk.publisher.contract.standing()) == 0
+    assert ask_peers(first.context, ours, first.context.publisher.contract.standing()) == 0
 
     liar.tick()
-    assert ask_peers(first.desk, ours, first.desk.publisher.contract.standing()) == 1
+    assert ask_peers(first.context, ours, first.context.publisher.contract.standing()) == 1
     assert len(_kept(three.first, liar)) == MOST + 1
-    first.desk = replace(first.desk, clock=lambda: now + SETTINGS.ttl_seconds + 1)
-    assert ask_peers(first.desk, ours, first.desk.publisher.contract.standing()) == 1
+    first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
+    assert ask_peers(first.context, ours, first.context.publisher.contract.standing()) == 1
     assert len(_kept(three.first, liar)) == MOST + 2
 
 
 def _ours(reporter: Reporter) -> SignedStatement:
-    with reporter.office.store.reading() as unit:
-        (found,) = unit.outbox.signatures.of_round(reporter.office.premises.address, "report", 1)
+    with reporter.office.store.reading() as uow:
+        (found,) = uow.outbox.signatures.of_round(reporter.office.premises.address, "report", 1)
     return found
 
 
 def _say(liar: Reporter, numbers: range) -> None:
     """Show a statement of other words for each number, and nothing that was shown before."""
     Board.__init__(liar.board)
-    desk = liar.office.desk
-    with liar.office.store.reading() as unit:
-        report = unit.reports.due()[0].report
+    context = liar.office.context
+    with liar.office.store.reading() as uow:
+        report = uow.reports.due()[0].report
     for number in numbers:
         records = report.records[:-2] + number.to_bytes(2, "big")
         other = replace(report, records=records)
-        statement = statement_of(other, desk.publisher.contract.standing())
-        signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
-        offer(desk, statement, replace(report_record(desk, statement), signature=signature))
+        statement = statement_of(other, context.publisher.contract.standing())
+        signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+        offer(context, statement, replace(report_record(context, statement), signature=signature))
 
 
 def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
-    with reporter.office.store.reading() as unit:
-        said = unit.outbox.peers.of(reporter.office.premises.address, "report", 1)
+    with reporter.office.store.reading() as uow:
+        said = uow.outbox.peers.of(reporter.office.premises.address, "report", 1)
     return [one for one in said if one.signer == whose.signer]

@@ -71,8 +71,8 @@ def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the
     office.pushed()
     office.pushed()
 
-    with office.store.reading() as unit:
-        landed = [one.report for one in unit.reports.latest(10) if one.digest is not None]
+    with office.store.reading() as uow:
+        landed = [one.report for one in uow.reports.latest(10) if one.digest is not None]
     carried = [[number for number, _ in decode(one.records)] for one in landed]
     assert [len(words) for words in carried] == [1, 1]
     assert sorted(carried) == [[0], [1]]

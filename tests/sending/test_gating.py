@@ -31,9 +31,9 @@ def held() -> float:
 def signatures(office: Office) -> int:
     """Statements about reports that were ever signed."""
     address, round_ = office.premises.address, office.premises.round
-    with office.store.reading() as unit:
+    with office.store.reading() as uow:
         return sum(
-            len(unit.outbox.signatures.of_round(address, "report", one))
+            len(uow.outbox.signatures.of_round(address, "report", one))
             for one in range(1, round_ + 2)
         )
 
@@ -41,9 +41,9 @@ def signatures(office: Office) -> int:
 def ready(office: Office) -> list[str]:
     """Why `/readyz` would answer 503, of what the index says."""
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
-    with office.store.reading() as unit:
-        cursor = unit.cursor.get()
-        watch.hole = first_hole(unit)
+    with office.store.reading() as uow:
+        cursor = uow.cursor.get()
+        watch.hole = first_hole(uow)
     assert cursor is not None
     watch.stands_at(cursor)
     watch.saw(office.source.heads())
@@ -69,12 +69,12 @@ def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
-    with office.store.transaction() as unit:
-        scope, cursor = unit.coverage.current(), unit.cursor.get()
+    with office.store.transaction() as uow:
+        scope, cursor = uow.coverage.current(), uow.cursor.get()
         assert scope is not None
         assert cursor is not None
-        (span, *_) = unit.coverage.spans(scope.id)
-        unit.coverage.cut_above(cursor.number - 1)
+        (span, *_) = uow.coverage.spans(scope.id)
+        uow.coverage.cut_above(cursor.number - 1)
 
     assert office.repeat(plan_push) == []
     assert signatures(office) == 0
@@ -82,14 +82,14 @@ def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
         f"index: block {cursor.number} was never read: `qos-oracle resync gaps`"
     ]
 
-    with office.store.transaction() as unit:
-        unit.coverage.put(scope.id, span)
+    with office.store.transaction() as uow:
+        uow.coverage.put(scope.id, span)
     assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
 
 
 def dropped(office: Office) -> None:
     """One round tells of three good nodes; then all of them pause, which is not to be selected."""
-    office.desk = replace(office.desk, sanity=STRICT)
+    office.context = replace(office.context, sanity=STRICT)
     office.pushed()
     office.until_final()
     network = office.premises.network
@@ -105,8 +105,8 @@ def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: O
 
     assert [step.did for step in office.tick()] == ["report held"]
     assert (signatures(office), held()) == (before, 1)
-    with office.store.reading() as unit:
-        (gate,) = unit.gates.held()
+    with office.store.reading() as uow:
+        (gate,) = uow.gates.held()
     assert "3 of 3 members would change by more than 2500 steps" in gate.reason
     assert gate.facts["members"] == 3
     # Nothing is signed or sent, however long it waits; it is told once.
@@ -114,13 +114,13 @@ def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: O
     assert office.tick() == []
     assert (signatures(office), office.premises.round) == (before, 1)
 
-    with office.desk.writing() as unit:
-        release(unit, gate.period, office.desk.stamp)
+    with office.context.writing() as uow:
+        release(uow, gate.period, office.context.stamp)
     office.tick()
     office.until_final()
     assert (office.premises.round, held()) == (2, 0)
-    with office.store.reading() as unit:
-        stored = unit.reports.at(gate.period)
+    with office.store.reading() as uow:
+        stored = uow.reports.at(gate.period)
     assert stored is not None
     assert stored.state is ReportState.LANDED
 
@@ -140,25 +140,25 @@ def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
     dropped(office)
     office.tick()
     next_turn(office)
-    with office.store.reading() as unit:
-        first, second = unit.gates.held()
+    with office.store.reading() as uow:
+        first, second = uow.gates.held()
     assert second.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
     assert (office.premises.round, held()) == (1, 2)
 
     # It came too late itself; what it said is what later ones are compared with.
-    with office.desk.writing() as unit:
-        release(unit, second.period, office.desk.stamp)
+    with office.context.writing() as uow:
+        release(uow, second.period, office.context.stamp)
     next_turn(office)
     office.until_final()
     assert (office.premises.round, held()) == (2, 0)
-    with office.store.reading() as unit:
-        assert [gate.period for gate in unit.gates.held()] == [first.period]
+    with office.store.reading() as uow:
+        assert [gate.period for gate in uow.gates.held()] == [first.period]
 
 
 def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
     office = sqlite_office
-    with office.desk.writing() as unit, pytest.raises(InputError, match="held are: none"):
-        release(unit, 7, office.desk.stamp)
+    with office.context.writing() as uow, pytest.raises(InputError, match="held are: none"):
+        release(uow, 7, office.context.stamp)
 
 
 def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: Office):
@@ -167,15 +167,15 @@ def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: 
     premises = office.premises
     narrow = (100, *astuple(LIMITS)[1:])
     premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
-    contract = office.desk.publisher.contract
+    contract = office.context.publisher.contract
     found = differences(
         contract.constitution(),
         Expected(
             network=contract.constitution().network,
             rules_hash=RULES_HASH,
             settings=SETTINGS,
-            signer=office.desk.publisher.signer.address,
-            transmitter=office.desk.publisher.sender,
+            signer=office.context.publisher.signer.address,
+            transmitter=office.context.publisher.sender,
             anchor_window=LIMITS.anchor_window,
         ),
     )
@@ -198,7 +198,7 @@ def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_off
     assert (push.state.value, push.error_class) == ("held", "StepTooLarge")
     assert premises.nonce == nonce
     # The report says all of it: nothing was clamped.
-    with office.store.reading() as unit:
-        stored = unit.reports.latest(1)[0]
+    with office.store.reading() as uow:
+        stored = uow.reports.latest(1)[0]
     ((_, word),) = decode(stored.report.records)
     assert lane_in(word, 2) == 2000 + LOWEST_SCORE

@@ -22,7 +22,7 @@ def forgotten():
 
 def counted(office: Office, name: str, **labels: str) -> float | None:
     """The daemon counts; then a scrape."""
-    OutboxStatistics().count({"transmitter": office.desk}, office.source.heads())
+    OutboxStatistics().count({"transmitter": office.context}, office.source.heads())
     return REGISTRY.get_sample_value(f"oracle_publisher_{name}", labels)
 
 
@@ -40,7 +40,7 @@ def test_how_the_contract_stands_is_told(sqlite_office: Office):
         premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
         premises.chain.send(call, sender=admin)
     assert counted(office, "contract_paused_until") == premises.chain.time + 600
-    office.desk = replace(office.desk, rules_hash=Hash("0x" + 64 * "9"))
+    office.context = replace(office.context, rules_hash=Hash("0x" + 64 * "9"))
     assert counted(office, "rules_agree") == 0
 
 
@@ -50,8 +50,8 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     office.restart(caps=caps)
     at_sea(office)
     (slot,) = slots(office)
-    with office.store.reading() as unit:
-        cost = unit.outbox.slots.cost_of(slot)
+    with office.store.reading() as uow:
+        cost = uow.outbox.slots.cost_of(slot)
     assert cost > 0
     for window, cap in (("day", caps.cost_per_day), ("hour", caps.cost_per_hour)):
         used = counted(office, "budget_used_ratio", account="transmitter", window=window)
@@ -66,7 +66,7 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     office.tick()
     assert office.states() == ["mined"]
     later = office.premises.chain.time + HOUR + 1
-    office.desk = replace(office.desk, clock=lambda: later)
+    office.context = replace(office.context, clock=lambda: later)
     used = counted(office, "budget_used_ratio", account="transmitter", window="hour")
     assert used == 0
 
@@ -74,8 +74,8 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
 def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
     office = sqlite_office
     at_sea(office)
-    with office.store.transaction() as unit:
-        unit.outbox.senders.take_nonce(office.desk.account)
+    with office.store.transaction() as uow:
+        uow.outbox.senders.take_nonce(office.context.account)
     assert counted(office, "nonce_gap", account="transmitter") == 1
 
 
@@ -89,7 +89,7 @@ def test_who_rests_and_for_how_long_a_call_waits_is_told(sqlite_office: Office):
 
     paused = {"account": "transmitter", "kind": "foreign"}
     assert counted(office, "paused", **paused) is None
-    with office.store.transaction() as unit:
-        stamp = office.desk.stamp
-        unit.outbox.senders.pause(office.desk.account, PauseKind.FOREIGN, "why", stamp)
+    with office.store.transaction() as uow:
+        stamp = office.context.stamp
+        uow.outbox.senders.pause(office.context.account, PauseKind.FOREIGN, "why", stamp)
     assert counted(office, "paused", **paused) == 1

@@ -15,10 +15,10 @@ from tests.sending.errands import rival_push
 def overtaken(office: Office) -> None:
     """The push that was planned ends before it is sent: a fork has given its round away."""
     office.repeat(plan_push)
-    with office.desk.writing() as unit:
-        (push,) = unit.outbox.intents.in_states(office.desk.account, [IntentState.PLANNED])
-        unit.outbox.intents.end(
-            push, IntentState.SUPERSEDED, "round 1 is taken", office.desk.stamp
+    with office.context.writing() as uow:
+        (push,) = uow.outbox.intents.in_states(office.context.account, [IntentState.PLANNED])
+        uow.outbox.intents.end(
+            push, IntentState.SUPERSEDED, "round 1 is taken", office.context.stamp
         )
 
 
@@ -39,14 +39,14 @@ def brought_and_taken_back(office: Office) -> None:
 
 
 def planned_pushes(office: Office) -> list[Intent]:
-    with office.store.reading() as unit:
-        return unit.outbox.intents.in_states(office.desk.account, [IntentState.PLANNED])
+    with office.store.reading() as uow:
+        return uow.outbox.intents.in_states(office.context.account, [IntentState.PLANNED])
 
 
 def told(office: Office, census: OutboxCensus) -> tuple[int, list[dict[str, object]]]:
     """What a look says, and the lines that it logs."""
     with capture_logs() as logs:
-        figures = census.count(office.store, office.desk.stamp.at)
+        figures = census.count(office.store, office.context.stamp.at)
     lines = [dict(line) for line in logs if line["event"] == "statement_given_up"]
     return figures.given_up, lines
 
@@ -97,8 +97,8 @@ def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
     office.index()
     office.repeat(plan_push)
     assert only(office).state is IntentState.PLANNED
-    with office.store.reading() as unit:
-        assert given_up(unit) == []
+    with office.store.reading() as uow:
+        assert given_up(uow) == []
 
 
 def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(

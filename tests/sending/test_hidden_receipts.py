@@ -73,7 +73,7 @@ def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
     intent = only(office)
     assert (intent.state.value, intent.error_class, pause_of(office)) == ("live", NO_RECEIPT, None)
     assert "nonce 1 is used by ours: our log of block" in (intent.error_text or "")
-    assert why_unproven(office.desk) == f"{office.desk.account.address}: {intent.error_text}"
+    assert why_unproven(office.context) == f"{office.context.account.address}: {intent.error_text}"
     assert without_receipt() == 1
     # Nobody pays more for what is used.
     assert len(attempts(office)) == 1
@@ -81,7 +81,7 @@ def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
     only_one.heal()
     office.until_final()
     assert (office.states()[0], only(office).error_text) == ("final", None)
-    assert (without_receipt(), why_unproven(office.desk)) == (0, None)
+    assert (without_receipt(), why_unproven(office.context)) == (0, None)
 
 
 def test_a_nonce_whose_block_shows_our_transaction_is_ours_before_any_log_says_so(
@@ -99,7 +99,7 @@ def test_what_is_used_is_not_made_dearer_while_receipts_are_hidden(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.desk = replace(office.desk, sending=BY_BLOCKS)
+    office.context = replace(office.context, sending=BY_BLOCKS)
     pushed_unseen(office, *proxies)
     # Blocks that would be too dear for it, were it not in one.
     dear_blocks(office, 50 * GWEI, 12)
@@ -156,8 +156,8 @@ def test_a_real_foreign_transaction_is_named_with_its_block_and_target(
         proxy.rule(RECEIPT, null())
     office.tick()
     assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
-    with office.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(office.context.account)
     assert pause is not None
     block = int(office.premises.chain.rpc("eth_getTransactionByHash", theirs)["blockNumber"], 16)
     for word in (theirs, f"block {block}", target(office), "outbox adopt", "rotate the key"):
@@ -172,12 +172,12 @@ def test_a_foreign_transaction_of_our_own_is_adopted_and_the_sender_goes_on(
     stolen(office)
     office.tick()
     assert pause_of(office) is PauseKind.FOREIGN
-    found = look(office.desk, 1000)
+    found = look(office.context, 1000)
     assert (list(found.overtaken), list(found.nonces)) == ([1], [])
-    adopt(office.desk, found, "somebody")
-    assert look(office.desk, 1000).is_nothing
-    with office.desk.writing() as unit:
-        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    adopt(office.context, found, "somebody")
+    assert look(office.context, 1000).is_nothing
+    with office.context.writing() as uow:
+        uow.outbox.senders.resume(office.context.account, office.context.stamp)
     assert (office.states(IntentKind.PUSH), pause_of(office)) == (["superseded"], None)
 
 

@@ -59,18 +59,18 @@ class Asked:
 
     @property
     def board(self) -> Board:
-        board = self.office.desk.board
+        board = self.office.context.board
         assert board is not None
         return board
 
     @property
     def domain(self) -> Domain:
-        return self.office.desk.publisher.domain
+        return self.office.context.publisher.domain
 
     def statement(self) -> ReportStatement:
         """What our own key signed."""
-        with self.office.store.reading() as unit:
-            report = next(one.report for one in unit.reports.latest(10) if one.digest)
+        with self.office.store.reading() as uow:
+            report = next(one.report for one in uow.reports.latest(10) if one.digest)
         (ours,) = self.board.at("report/1")
         assert isinstance(ours, ToldReport)
         return ReportStatement(
@@ -89,9 +89,9 @@ class Asked:
 
     def kept(self) -> list[Address]:
         """Whose statements were kept, of any round and contract."""
-        with self.office.store.reading() as unit:
+        with self.office.store.reading() as uow:
             chosen = select(pub_peer_statement.c.signer)
-            return list(unit.outbox.peers._connection.execute(chosen).scalars())
+            return list(uow.outbox.peers._connection.execute(chosen).scalars())
 
     def turns(self) -> list[str]:
         return [step.did for step in self.office.repeat(plan_push)]
@@ -117,7 +117,7 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
         equipment = {"board": Board(), "peers": peers}
         office = Office(premises, store, folder / "evidence", equipment=equipment)
         peer, stranger = strangers(office, 2)
-        set_signers(office, office.desk.publisher.signer, peer, needed=2)
+        set_signers(office, office.context.publisher.signer, peer, needed=2)
         opened.append(Asked(office, peer, stranger))
         office.period()
         office.index()
@@ -215,14 +215,14 @@ def test_our_board_shows_nothing_that_others_told(asked: Asked):
     asked.hears(_good(asked))
     assert asked.turns() == ["push planned"]
     shown = asked.board.at("report/1")
-    assert [one.signer for one in shown] == [asked.office.desk.publisher.signer.address]
+    assert [one.signer for one in shown] == [asked.office.context.publisher.signer.address]
     # And not twice, however often it is shown.
     statement = asked.statement()
-    with asked.office.store.reading() as unit:
-        (signed,) = unit.outbox.signatures.of_round(asked.domain.contract, "report", 1)
+    with asked.office.store.reading() as uow:
+        (signed,) = uow.outbox.signatures.of_round(asked.domain.contract, "report", 1)
     offer(
-        asked.office.desk,
+        asked.office.context,
         statement,
-        replace(report_record(asked.office.desk, statement), signature=signed.signature),
+        replace(report_record(asked.office.context, statement), signature=signed.signature),
     )
     assert len(asked.board.at("report/1")) == 1

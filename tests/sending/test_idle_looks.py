@@ -46,8 +46,8 @@ def undecided() -> float | None:
 
 
 def mined(office: DispatchOffice) -> list[int]:
-    with office.store.reading() as unit:
-        watched = unit.outbox.slots.watched(office.starts.account)
+    with office.store.reading() as uow:
+        watched = uow.outbox.slots.watched(office.starts.account)
     assert {one.state for one in watched} <= {NonceState.MINED}
     return [one.nonce for one in watched]
 
@@ -93,9 +93,9 @@ def test_the_lowest_is_always_looked_at_and_the_others_by_turns(
     office, up, _ = one_down
     started(office, 2 * AT_ONCE)
     waiting = mined(office)
-    with office.store.reading() as unit:
-        slots = unit.outbox.slots.watched(office.starts.account)
-        hash_of = {unit.outbox.slots.attempts(one)[0].signed.tx_hash: one.nonce for one in slots}
+    with office.store.reading() as uow:
+        slots = uow.outbox.slots.watched(office.starts.account)
+        hash_of = {uow.outbox.slots.attempts(one)[0].signed.tx_hash: one.nonce for one in slots}
     seen: set[int] = set()
     for _ in waiting:
         asked_in_a_look(office, up)

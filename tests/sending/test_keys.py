@@ -37,29 +37,29 @@ class Guarded:
 
     def slots(self) -> list[NonceSlot]:
         """Nonces that were given out and are not settled."""
-        with self.office.store.reading() as unit:
-            return unit.outbox.slots.watched(self.office.desk.account)
+        with self.office.store.reading() as uow:
+            return uow.outbox.slots.watched(self.office.context.account)
 
     def pause(self) -> Pause | None:
-        with self.office.store.reading() as unit:
-            return unit.outbox.senders.paused_because(self.office.desk.account)
+        with self.office.store.reading() as uow:
+            return uow.outbox.senders.paused_because(self.office.context.account)
 
     def release(self) -> None:
         """What `outbox release ADDRESS` does."""
-        desk = self.office.desk
-        with self.office.store.transaction() as unit:
-            unit.outbox.senders.resume(desk.account, desk.stamp)
+        context = self.office.context
+        with self.office.store.transaction() as uow:
+            uow.outbox.senders.resume(context.account, context.stamp)
 
     def attempts(self) -> int:
         """How many signed transactions are stored."""
-        with self.office.store.reading() as unit:
-            return sum(len(unit.outbox.slots.attempts(slot)) for slot in self.slots())
+        with self.office.store.reading() as uow:
+            return sum(len(uow.outbox.slots.attempts(slot)) for slot in self.slots())
 
     def statements(self) -> int:
         """How many signatures of statements are stored."""
-        with self.office.store.reading() as unit:
+        with self.office.store.reading() as uow:
             return len(
-                unit.outbox.signatures.of_round(
+                uow.outbox.signatures.of_round(
                     self.office.premises.address, "report", self.office.premises.round + 1
                 )
             )
@@ -173,7 +173,7 @@ def test_case_f70_who_signed_something_else_is_asked_again_by_a_human_alone(guar
     guarded.transmitter.wrong = Wrong()
 
     # Neither time nor another process: its account rests, and the daemon goes on.
-    office.desk.publisher.payer_rest.end()
+    office.context.publisher.payer_rest.end()
     office.tick()
     office.restart()
     office.tick()
@@ -205,7 +205,7 @@ def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Gu
 def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     # Its rest ends when the test says so.
-    office.desk.publisher.signer_rest = Backoff(lambda: 0.0)
+    office.context.publisher.signer_rest = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
     with pytest.raises(TransientError, match="asked again in"):
         office.tick()
@@ -215,14 +215,14 @@ def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guar
     assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
 
     guarded.signer.wrong = Wrong()
-    office.desk.publisher.signer_rest.end()
+    office.context.publisher.signer_rest.end()
     lands(guarded, nonce)
 
 
 def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     contract = office.premises.address
-    office.desk.publisher.payer_rest = Backoff(lambda: 0.0)
+    office.context.publisher.payer_rest = Backoff(lambda: 0.0)
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
     with pytest.raises(TransientError, match="another function"):
         office.tick()
@@ -237,6 +237,6 @@ def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     (_, (asked,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
     # Nobody has to release it.
-    office.desk.publisher.payer_rest.end()
+    office.context.publisher.payer_rest.end()
     lands(guarded, nonce)
     assert guarded.pause() is None

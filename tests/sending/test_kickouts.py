@@ -65,16 +65,16 @@ def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Off
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
     office.repeat(plan_kick)
-    execution, desk = only(office, IntentKind.EXECUTE_KICK), office.desk
-    with desk.writing() as unit:
-        unit.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", desk.stamp)
+    execution, context = only(office, IntentKind.EXECUTE_KICK), office.context
+    with context.writing() as uow:
+        uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
     office.tick()
     assert only(office, IntentKind.EXECUTE_KICK).state is IntentState.HELD
 
-    with desk.writing() as unit:
-        held = unit.outbox.intents.named(execution.id)
+    with context.writing() as uow:
+        held = uow.outbox.intents.named(execution.id)
         assert held is not None
-        unit.outbox.intents.release(held, desk.stamp)
+        uow.outbox.intents.release(held, context.stamp)
     office.tick()
     assert only(office, IntentKind.EXECUTE_KICK).state is IntentState.LIVE
 
@@ -134,11 +134,11 @@ def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_offi
 
     said = []
     for one in (office, other):
-        with one.store.reading() as unit:
-            (look,) = looks_at(unit, LAW, Level.NOTHING)
+        with one.store.reading() as uow:
+            (look,) = looks_at(uow, LAW, Level.NOTHING)
         assert look.evidence is not None
-        standing = one.desk.publisher.contract.standing()
-        said.append((look.evidence.text, statement_against(one.desk, look, standing)))
+        standing = one.context.publisher.contract.standing()
+        said.append((look.evidence.text, statement_against(one.context, look, standing)))
         office.mine()
     assert said[0] == said[1]
     assert said[0][1] is not None
@@ -211,8 +211,8 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
     for _ in range(2):
         with pytest.raises(TransientError, match="the evidence cannot be written"):
             office.repeat(plan_kick)
-    with office.store.reading() as unit:
-        signed = unit.outbox.signatures.of_round(
+    with office.store.reading() as uow:
+        signed = uow.outbox.signatures.of_round(
             office.premises.address, "kick", office.premises.round, "ix=2"
         )
     assert (signed, kinds(office).count("propose_kick")) == ([], 0)
@@ -250,26 +250,26 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kick)
-    step = call_off(office.desk, 2)
+    step = call_off(office.context, 2)
     assert step is not None
     assert only(office, IntentKind.PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
     assert office.repeat(plan_kick) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert call_off(office.desk, 2) is None
+    assert call_off(office.context, 2) is None
 
 
 def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
-    with office.desk.writing() as unit:
-        newest = unit.reports.newest_period()
+    with office.context.writing() as uow:
+        newest = uow.reports.newest_period()
         assert newest is not None
-        unit.gates.hold(newest + 1, "for a test", {}, office.desk.stamp)
+        uow.gates.hold(newest + 1, "for a test", {}, office.context.stamp)
     assert office.repeat(plan_kick) == []
-    with office.desk.writing() as unit:
-        unit.gates.release(newest + 1, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.gates.release(newest + 1, office.context.stamp)
     assert [step.did for step in office.repeat(plan_kick)] == [
         "kickout signed",
         "kickout proposal planned",

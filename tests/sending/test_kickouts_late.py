@@ -33,8 +33,8 @@ def cancelled(office: Office, by: str) -> None:
 
 
 def state_of_kick(office: Office) -> KickState:
-    with office.store.reading() as unit:
-        (found,) = unit.rounds.kicks()
+    with office.store.reading() as uow:
+        (found,) = uow.rounds.kicks()
     return found.state
 
 

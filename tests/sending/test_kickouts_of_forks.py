@@ -18,11 +18,11 @@ FINAL = 65
 def signed(office: Office) -> list[SignedStatement]:
     """What was signed against node 2, the oldest first."""
     address, last = office.premises.address, office.premises.round
-    with office.store.reading() as unit:
+    with office.store.reading() as uow:
         return [
             one
             for number in range(1, last + 1)
-            for one in reversed(unit.outbox.signatures.of_round(address, "kick", number, "ix=2"))
+            for one in reversed(uow.outbox.signatures.of_round(address, "kick", number, "ix=2"))
         ]
 
 
@@ -38,7 +38,7 @@ def two_must_sign(office: Office) -> None:
     """The other one never does."""
     premises = office.premises
     checksummed = premises.chain.web3.to_checksum_address
-    signers = [checksummed(office.desk.publisher.signer.address), premises.network.creator]
+    signers = [checksummed(office.context.publisher.signer.address), premises.network.creator]
     call = premises.oracle.functions.setSigners(signers, 2)
     premises.chain.send(call, sender=premises.network.admin)
 
@@ -47,7 +47,7 @@ def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite
     office = sqlite_office
     due(office)
     premises, admin = office.premises, office.premises.network.admin
-    ours = premises.chain.web3.to_checksum_address(office.desk.publisher.signer.address)
+    ours = premises.chain.web3.to_checksum_address(office.context.publisher.signer.address)
     for _ in range(2):
         two_must_sign(office)
         office.index()
@@ -73,8 +73,8 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
     office = sqlite_office
     due(office)
     premises = office.premises
-    with office.store.reading() as unit:
-        newest = unit.rounds.accepted(1)[0].round
+    with office.store.reading() as uow:
+        newest = uow.rounds.accepted(1)[0].round
     for _ in range(7):
         pushed_without_kickouts(office)
     snapshot = premises.chain.rpc("evm_snapshot")
@@ -95,8 +95,8 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
     while premises.round < old.round:
         pushed_without_kickouts(office)
     assert refusal(office, proposal.wish.calldata) == "WrongReport"
-    with office.store.reading() as unit:
-        assert why_dead(unit, old, office.desk.standing()) == "prev_reorged"
+    with office.store.reading() as uow:
+        assert why_dead(uow, old, office.context.standing()) == "prev_reorged"
     office.tick()
     office.mine()
     assert kick(office)["live"]

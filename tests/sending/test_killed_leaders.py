@@ -88,19 +88,19 @@ def test_one_that_waits_for_a_lease_ends_when_told(
 
 
 def _taken_elsewhere(url: str) -> None:
-    with Store.open(url, create=True) as store, store.transaction() as unit:
-        assert unit.lease.take(ELSEWHERE, HOUR) == 1
+    with Store.open(url, create=True) as store, store.transaction() as uow:
+        assert uow.lease.take(ELSEWHERE, HOUR) == 1
 
 
 def _hold_for_an_hour(url: str) -> LeaseState:
     with Store.open(url) as store:
         held = lease(url)
-        with store.transaction() as unit:
-            assert unit.lease.renew(held.epoch, HOUR)
+        with store.transaction() as uow:
+            assert uow.lease.renew(held.epoch, HOUR)
     return held
 
 
 def _renewed(store: Store) -> bool:
     renew(store, 1)
-    with store.reading() as unit:
-        return unit.lease.current().seconds_left > LEASE_SECONDS / 2
+    with store.reading() as uow:
+        return uow.lease.current().seconds_left > LEASE_SECONDS / 2

@@ -37,8 +37,8 @@ def on_op_stack(office: Office, of_operator: int | None = None) -> None:
 def booked(office: Office) -> int:
     """What the only nonce costs in the books, beside its gas."""
     (slot,) = slots(office)
-    with office.store.reading() as unit:
-        return unit.outbox.slots.cost_of(slot) - gas_paid(office)
+    with office.store.reading() as uow:
+        return uow.outbox.slots.cost_of(slot) - gas_paid(office)
 
 
 def gas_paid(office: Office) -> int:
@@ -54,14 +54,14 @@ def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
     dear_blocks(office, GWEI)
     office.pushed()
     assert gas_paid(office) > 0
-    account = office.desk.account
-    with office.store.reading() as unit:
-        assert unit.outbox.slots.committed_since(account, 0) == gas_paid(office) + L1_FEE
+    account = office.context.account
+    with office.store.reading() as uow:
+        assert uow.outbox.slots.committed_since(account, 0) == gas_paid(office) + L1_FEE
 
     office.until_final()
-    with office.store.reading() as unit:
-        assert unit.outbox.slots.gas_spent()[1] == gas_paid(office) + L1_FEE
-    figures = OutboxCensus().count(office.store, office.desk.stamp.at)
+    with office.store.reading() as uow:
+        assert uow.outbox.slots.gas_spent()[1] == gas_paid(office) + L1_FEE
+    figures = OutboxCensus().count(office.store, office.context.stamp.at)
     assert figures.totals.wei["push"] == gas_paid(office) + L1_FEE
 
 
@@ -83,10 +83,10 @@ def test_what_a_reorg_took_back_was_not_paid(proxied_office: Office, proxies: tu
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     office.pushed()
     (slot,) = slots(office)
-    with office.desk.writing() as unit:
-        unit.outbox.slots.unmined(slot, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.slots.unmined(slot, office.context.stamp)
         signed = attempts(office)[0].signed
-        assert unit.outbox.slots.cost_of(slot) == signed.gas_limit * signed.max_fee_wei
+        assert uow.outbox.slots.cost_of(slot) == signed.gas_limit * signed.max_fee_wei
 
 
 def test_gas_for_data_that_is_part_of_the_gas_is_not_counted_twice():
@@ -103,7 +103,7 @@ def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
     office.pushed()
     of_a_rollup(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match="something else than receipts"):
-        look_for(office.desk.publisher.lines, [attempts(office)[0].signed.tx_hash])
+        look_for(office.context.publisher.lines, [attempts(office)[0].signed.tx_hash])
 
 
 def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
@@ -114,9 +114,9 @@ def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     office.tick()
     assert len(attempts(office)) == 2
     (slot,), limit = slots(office), attempts(office)[1].signed.gas_limit
-    with office.store.reading() as unit:
-        reserved = unit.outbox.slots.reserved(office.desk.account)
-        assert unit.outbox.slots.cost_of(slot) == reserved
+    with office.store.reading() as uow:
+        reserved = uow.outbox.slots.reserved(office.context.account)
+        assert uow.outbox.slots.cost_of(slot) == reserved
     assert reserved == limit * fees(office)[1][0] + L1_FEE
 
 
@@ -124,7 +124,7 @@ def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     office = sqlite_office
     on_op_stack(office)
     at_sea(office, OP_STACK)
-    cancel(office.desk, office.source.heads(), only(office).id)
+    cancel(office.context, office.source.heads(), only(office).id)
     no_op = office.intents(IntentKind.NOOP)[0]
     signed = attempts(office)[1].signed
     assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE

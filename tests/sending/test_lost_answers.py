@@ -98,7 +98,7 @@ def test_case_f05_the_library_sends_once_and_where_it_does_not_that_is_known_alr
         proxy.heal()
         proxy.rule(SEND, answer_dropped(), times=1)
         proxy.rule(SEND, error("already known"))
-    for line in office.desk.publisher.lines.all:
+    for line in office.context.publisher.lines.all:
         forced = urllib3.Retry(3, allowed_methods=None)
         line._door.session.mount("http://", requests.adapters.HTTPAdapter(max_retries=forced))
     dear_blocks(office, 5 * GWEI, 2)
@@ -112,7 +112,7 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.desk = replace(office.desk, sending=BY_BLOCKS)
+    office.context = replace(office.context, sending=BY_BLOCKS)
     errand(office, "mined")
     office.mine()
     office.tick()
@@ -121,10 +121,10 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     dear_blocks(office, 5 * GWEI)
     # And one that nobody has tried yet: it must get no nonce meanwhile.
     wish = CallRequest(
-        office.desk.account, office.desk.account.address, IntentKind.NOOP, "third", "0x"
+        office.context.account, office.context.account.address, IntentKind.NOOP, "third", "0x"
     )
-    with office.desk.writing() as unit:
-        unit.outbox.intents.add(wish, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.intents.add(wish, office.context.stamp)
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
     assert office.states() == ["mined", "live", "planned"]
 
@@ -133,9 +133,9 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     for _ in range(10):
         office.premises.chain.later(180)
         with pytest.raises(TransientError):
-            confirm_next(office.desk, heads)
+            confirm_next(office.context, heads)
         with contextlib.suppress(TransientError):
-            publish_next(office.desk, heads)
+            publish_next(office.context, heads)
     assert (
         office.states(),
         [attempts(office, one.nonce) for one in slots(office)],
@@ -216,7 +216,7 @@ def test_case_f26_without_a_time_the_rest_doubles_and_never_exceeds_a_minute(
 ):
     clock = Clock()
     by_clock(proxied_office, clock)
-    (line, _), (first, _) = proxied_office.desk.publisher.lines.all, proxies
+    (line, _), (first, _) = proxied_office.context.publisher.lines.all, proxies
     first.rule("eth_blockNumber", error("rate limit exceeded", -32005))
     rests = []
     for _ in range(9):

@@ -16,7 +16,7 @@ from tests.sending.proxy import Proxy
 def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_up_is_enough(
     office: Office,
 ):
-    chain, sender = office.premises.chain, office.desk.account.address
+    chain, sender = office.premises.chain, office.context.account.address
     at_sea(office)
     # The pool forgets it, and then there is nothing to pay it with.
     dear_blocks(office, 5 * GWEI)
@@ -48,7 +48,7 @@ def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_i
     at_sea(office)
     reserved = only(office).max_cost_wei or 0
     office.restart(caps=replace(CAPS, cost_per_day=reserved * 2))
-    office.desk = replace(office.desk, sending=SendSettings(bump_seconds=0))
+    office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
     _wish_more(office)
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
@@ -80,8 +80,8 @@ def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
     office.tick()
     assert (only(office).state.value, only(office).error_class) == ("planned", "hour_cap")
 
-    with office.store.reading() as unit:
-        assert left(unit, office.desk) == 1
+    with office.store.reading() as uow:
+        assert left(uow, office.context) == 1
 
 
 def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: Office):
@@ -104,7 +104,7 @@ def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: O
 
 def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
     office = sqlite_office
-    office.desk = replace(office.desk, sending=SendSettings(max_in_flight=1))
+    office.context = replace(office.context, sending=SendSettings(max_in_flight=1))
     for name in ("one", "two"):
         _wish_more(office, name)
     office.tick()
@@ -121,51 +121,51 @@ def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Offic
     office = sqlite_office
     at_sea(office)
     (slot,) = slots(office)
-    with office.store.reading() as unit:
-        own = unit.outbox.slots.cost_of(slot)
-        assert room(unit, office.desk, slot) == CAPS.cost_per_transaction
+    with office.store.reading() as uow:
+        own = uow.outbox.slots.cost_of(slot)
+        assert room(uow, office.context, slot) == CAPS.cost_per_transaction
     office.restart(caps=replace(CAPS, cost_per_day=own + 5))
-    with office.store.reading() as unit:
-        assert room(unit, office.desk, slot) == own + 5
-        assert left(unit, office.desk) == 5
+    with office.store.reading() as uow:
+        assert room(uow, office.context, slot) == own + 5
+        assert left(uow, office.context) == 5
 
 
 def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Office):
     office = sqlite_office
-    account = office.desk.account
-    with office.store.reading() as unit:
-        assert runway(unit, account, ETHER, office.desk.stamp.at) is None
+    account = office.context.account
+    with office.store.reading() as uow:
+        assert runway(uow, account, ETHER, office.context.stamp.at) is None
     at_sea(office)
-    with office.store.reading() as unit:
-        spent = unit.outbox.slots.committed_since(account, office.desk.stamp.at - HOUR)
-        assert runway(unit, account, 3 * spent, office.desk.stamp.at) == 3 * DAY
+    with office.store.reading() as uow:
+        spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
+        assert runway(uow, account, 3 * spent, office.context.stamp.at) == 3 * DAY
     dear_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
-    with office.store.reading() as unit:
-        assert runway(unit, account, ETHER, office.desk.stamp.at + 2 * DAY) is None
+    with office.store.reading() as uow:
+        assert runway(uow, account, ETHER, office.context.stamp.at + 2 * DAY) is None
 
 
 def _wish_more(office: Office, name: str = "another") -> None:
     """A call of ourselves that does nothing but cost something."""
-    account = office.desk.account
+    account = office.context.account
     wish = CallRequest(account, account.address, IntentKind.NOOP, name, "0x")
-    with office.desk.writing() as unit:
-        unit.outbox.intents.add(wish, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.intents.add(wish, office.context.stamp)
 
 
 def _paused(office: Office, *, is_paused: bool) -> None:
-    account, stamp = office.desk.account, office.desk.stamp
-    with office.desk.writing() as unit:
+    account, stamp = office.context.account, office.context.stamp
+    with office.context.writing() as uow:
         if is_paused:
-            unit.outbox.senders.pause(account, PauseKind.OPERATOR, "a test", stamp)
+            uow.outbox.senders.pause(account, PauseKind.OPERATOR, "a test", stamp)
         else:
-            unit.outbox.senders.resume(account, stamp)
+            uow.outbox.senders.resume(account, stamp)
 
 
 def _pause(office: Office) -> Pause | None:
-    with office.store.reading() as unit:
-        return unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        return uow.outbox.senders.paused_because(office.context.account)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -173,7 +173,7 @@ def test_ether_that_one_standing_endpoint_has_not_seen_is_there(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
-    sender = office.desk.account.address
+    sender = office.context.account.address
     chain.rpc("anvil_setBalance", sender, "0x1")
     dear_blocks(office, GWEI)
     office.period()
@@ -207,15 +207,15 @@ def test_gas_that_was_dear_when_an_endpoint_stood_still_is_not_dear_now(
 
 def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
-    account = office.desk.account
+    account = office.context.account
     at_sea(office)
     (slot,) = slots(office)
-    later = replace(office.desk, clock=lambda: slot.opened_at + 2 * DAY)
-    with office.store.reading() as unit:
-        own = unit.outbox.slots.cost_of(slot)
-        assert left(unit, later) == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
+    later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY)
+    with office.store.reading() as uow:
+        own = uow.outbox.slots.cost_of(slot)
+        assert left(uow, later) == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
         # What it holds itself is not in its own way.
-        assert room(unit, later, slot) == CAPS.cost_per_transaction
+        assert room(uow, later, slot) == CAPS.cost_per_transaction
 
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     chain.later(2 * DAY)
@@ -224,25 +224,25 @@ def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_off
     slot = slots(office)[0]
     assert office.states()[0] == "mined"
     assert (slot.mined_at or 0) - slot.opened_at >= 2 * DAY
-    with office.store.reading() as unit:
-        spent = unit.outbox.slots.committed_since(account, office.desk.stamp.at - HOUR)
-        assert spent == unit.outbox.slots.cost_of(slot) > 0
+    with office.store.reading() as uow:
+        spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
+        assert spent == uow.outbox.slots.cost_of(slot) > 0
 
 
 def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office):
     office = sqlite_office
-    year, right = 365 * DAY, office.desk.clock
-    office.desk = replace(office.desk, clock=lambda: right() + year)
+    year, right = 365 * DAY, office.context.clock
+    office.context = replace(office.context, clock=lambda: right() + year)
     at_sea(office)
     dear_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
 
     most = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
-    office.desk = replace(office.desk, clock=right)
-    with office.store.reading() as unit:
-        assert left(unit, office.desk) == most
+    office.context = replace(office.context, clock=right)
+    with office.store.reading() as uow:
+        assert left(uow, office.context) == most
     # A little ahead is as good as now.
-    office.desk = replace(office.desk, clock=lambda: right() + year - HOUR // 2)
-    with office.store.reading() as unit:
-        assert left(unit, office.desk) < most
+    office.context = replace(office.context, clock=lambda: right() + year - HOUR // 2)
+    with office.store.reading() as uow:
+        assert left(uow, office.context) < most

@@ -32,18 +32,18 @@ def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_land
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
     at_sea(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 9 * GWEI)
-    market = office.desk.publisher.market()
+    market = office.context.publisher.market()
     said = (
         rf"asks for {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
     with pytest.raises(InputError, match=said):
-        bump_now(office.desk, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.heads(), only(office).id)
     assert len(attempts(office)) == 1
 
     dear_blocks(office, 4 * GWEI, 3)
-    market = office.desk.publisher.market()
+    market = office.context.publisher.market()
     assert market.base_fee + market.tip < cap < 2 * market.base_fee
-    bump_now(office.desk, office.source.heads(), only(office).id)
+    bump_now(office.context, office.source.heads(), only(office).id)
     assert takes(*fees(office))
     assert fees(office)[1][0] == market.base_fee + market.tip
 
@@ -76,16 +76,16 @@ def test_whichever_limit_is_in_the_way_is_named(
     at_sea(office)
     office.restart(caps=replace(CAPS, **changed))
     with pytest.raises(InputError, match=setting):
-        bump_now(office.desk, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.heads(), only(office).id)
 
 
 def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
     office = sqlite_office
     at_sea(office)
-    sender = office.desk.account.address
+    sender = office.context.account.address
     office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
     with pytest.raises(InputError, match=f"the ether of {sender} allows"):
-        bump_now(office.desk, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.heads(), only(office).id)
 
 
 def test_a_call_is_given_up_though_the_market_is_above_the_cap(
@@ -96,6 +96,6 @@ def test_a_call_is_given_up_though_the_market_is_above_the_cap(
     at_sea(office)
     office.restart(caps=replace(CAPS, fee_per_gas=3 * GWEI))
     dear_blocks(office, 9 * GWEI)
-    cancel(office.desk, office.source.heads(), only(office).id)
+    cancel(office.context, office.source.heads(), only(office).id)
     assert takes(*fees(office))
     assert attempts(office)[1].reason is AttemptReason.NOOP

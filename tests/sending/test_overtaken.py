@@ -37,7 +37,7 @@ def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and
     assert (line["counted"], line["given_out"]) == (2, 1)
     (reason,) = [one for one in work.watch.reasons() if one.startswith("sender: ")]
     assert "has used nonces up to 1, this database gave out only those below 1" in reason
-    assert f"outbox release {office.desk.account.address}" in reason
+    assert f"outbox release {office.context.account.address}" in reason
     assert "outbox adopt --from-chain" in reason
 
     # Indexed and signed is as before; no nonce is given out.
@@ -46,7 +46,7 @@ def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and
     done = turns(office, work)
     assert head_of(office) > folded
     assert {"report signed", "push planned"} <= done
-    assert (next_nonce(office.desk), slots(office)) == (1, [])
+    assert (next_nonce(office.context), slots(office)) == (1, [])
     # It is told once.
     with capture_logs() as logs:
         work.compare()
@@ -58,9 +58,9 @@ def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere
 ):
     office = sqlite_office
     work = daemon(office)
-    with office.desk.writing() as unit:
-        unit.outbox.senders.pause(
-            office.desk.account, PauseKind.FUNDS, "no ether", office.desk.stamp
+    with office.context.writing() as uow:
+        uow.outbox.senders.pause(
+            office.context.account, PauseKind.FUNDS, "no ether", office.context.stamp
         )
     used_elsewhere(office)
     work.compare()
@@ -71,7 +71,7 @@ def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere
     used_elsewhere(office)
     work.compare()
     reason = reason_of(office)
-    assert reason.startswith(f"{office.desk.account.address} has used nonces up to 2,")
+    assert reason.startswith(f"{office.context.account.address} has used nonces up to 2,")
     assert reason.endswith("it rested before, funds: no ether")
 
 
@@ -82,23 +82,23 @@ def test_a_daemon_whose_sender_rests_for_it_starts_and_its_signer_is_quiet_for_a
     used_elsewhere(office)
     with pytest.raises(InputError, match="outbox adopt --from-chain"):
         daemon(office)
-    adopt(office.desk, look(office.desk, 1000), "somebody")
+    adopt(office.context, look(office.context, 1000), "somebody")
     work = daemon(office)
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
-    assert why_waiting(office.desk) is None
+    assert why_waiting(office.context) is None
     used_elsewhere(office)
     work.compare()
 
     again = daemon(office)
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
-    assert "keeps quiet" in (why_waiting(office.desk) or "")
+    assert "keeps quiet" in (why_waiting(office.context) or "")
     assert any("sends nothing (foreign)" in one for one in again.watch.reasons())
     office.period()
     turns(office, again)
-    assert (next_nonce(office.desk), slots_given_out(office)) == (2, [1])
+    assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])
 
 
 def test_whoever_comes_once_is_refused_also_where_the_sender_rests(sqlite_office: Office):
@@ -134,12 +134,12 @@ def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
     work = daemon(office)
     used_elsewhere(office)
     work.compare()
-    found = look(office.desk, 1000)
+    found = look(office.context, 1000)
     assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
-    adopt(office.desk, found, "somebody")
+    adopt(office.context, found, "somebody")
     assert pause_of(office) is PauseKind.FOREIGN
-    with office.desk.writing() as unit:
-        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.senders.resume(office.context.account, office.context.stamp)
 
     work = daemon(office)
     assert work.watch.resting == []
@@ -175,11 +175,11 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
         office
     )
 
-    adopt(office.desk, look(office.desk, 1000), "somebody")
-    with office.desk.writing() as unit:
-        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    adopt(office.context, look(office.context, 1000), "somebody")
+    with office.context.writing() as uow:
+        uow.outbox.senders.resume(office.context.account, office.context.stamp)
     assert daemon(office).watch.resting == []
-    assert next_nonce(office.desk) == 3
+    assert next_nonce(office.context) == 3
 
 
 def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_office: Office):
@@ -189,7 +189,7 @@ def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_of
     office.index()
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
-        assert publish_next(office.desk, office.source.heads()) is not None
+        assert publish_next(office.context, office.source.heads()) is not None
     for _ in range(2):
         used_elsewhere(office)
     work.compare()
@@ -204,9 +204,9 @@ def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_of
 def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
     office = sqlite_office
     work = daemon(office)
-    with office.desk.writing() as unit:
-        unit.outbox.senders.adopt(office.desk.account, 3, office.desk.stamp)
-        unit.outbox.slots.adopt(office.desk.account, 1, None, None, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.senders.adopt(office.context.account, 3, office.context.stamp)
+        uow.outbox.slots.adopt(office.context.account, 1, None, None, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
         work.compare()
     assert pause_of(office) is None
@@ -217,7 +217,7 @@ def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
     no_app: Any = None
     office.index()
     watch = DaemonHealth(JobLiveness(time.monotonic))
-    return DaemonSteps(no_app, office.epoch, watch, office.desk, pace=office.pace)
+    return DaemonSteps(no_app, office.epoch, watch, office.context, pace=office.pace)
 
 
 def daemon(office: Office) -> DaemonSteps:
@@ -241,15 +241,15 @@ def turns(office: Office, work: DaemonSteps) -> set[object]:
 
 
 def head_of(office: Office) -> int:
-    with office.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with office.store.reading() as uow:
+        cursor = uow.cursor.get()
     assert cursor is not None
     return cursor.number
 
 
 def reason_of(office: Office) -> str:
-    with office.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(office.context.account)
     assert pause is not None
     return pause.reason
 

@@ -31,7 +31,7 @@ def expected(office: Office) -> Expected:
 
 
 def different(office: Office, wanted: Expected) -> list[str]:
-    constitution = office.desk.publisher.contract.constitution()
+    constitution = office.context.publisher.contract.constitution()
     return [one.what for one in differences(constitution, wanted)]
 
 
@@ -50,7 +50,7 @@ def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_offi
 
 def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
     office = sqlite_office
-    constitution = office.desk.publisher.contract.constitution()
+    constitution = office.context.publisher.contract.constitution()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
     for quorum, what in ((3, []), (4, ["quorum"])):
         found = replace(constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum)
@@ -61,14 +61,14 @@ def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
 def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
     """The second endpoint of the publisher; the indexer, which has its own checks, sees others."""
     office, (first, second) = sqlite_office, proxies
-    publisher = type(office.desk.publisher)(
+    publisher = type(office.context.publisher)(
         [first.url, second.url],
-        domain=office.desk.publisher.domain,
+        domain=office.context.publisher.domain,
         caps=office.caps,
         keys=office.premises.keys,
     )
-    office.desk.publisher.close()
-    office.desk = replace(office.desk, publisher=publisher)
+    office.context.publisher.close()
+    office.context = replace(office.context, publisher=publisher)
     return second
 
 
@@ -77,20 +77,20 @@ def test_case_f68_an_endpoint_of_another_chain_is_refused_at_the_start(
 ):
     stranger.rule("eth_chainId", another_chain(1))
     with pytest.raises(TransientError, match="does not serve chain 31337; nothing is signed"):
-        reconcile(sqlite_office.desk)
+        reconcile(sqlite_office.context)
 
 
 def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signature(
     sqlite_office: Office, stranger: Proxy
 ):
     office = sqlite_office
-    reconcile(office.desk)
+    reconcile(office.context)
     stranger.rule(EVERY, request_dropped())
     office.period()
     office.index()
     office.repeat(plan_push)
     heads = office.source.heads()
-    steps = [publish_next(office.desk, heads) for _ in range(2)]
+    steps = [publish_next(office.context, heads) for _ in range(2)]
     assert [one and one.did for one in steps] == ["push ready", "push assigned"]
 
     # Behind its address there is another node now.
@@ -98,5 +98,5 @@ def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signa
     stranger.rule("eth_chainId", another_chain(1))
     for step in (confirm_next, publish_next):
         with pytest.raises(TransientError, match="does not serve chain 31337"):
-            step(office.desk, heads)
+            step(office.context, heads)
     assert attempts(office) == []

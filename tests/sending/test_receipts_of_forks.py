@@ -103,7 +103,7 @@ def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.desk = replace(office.desk, sending=SendSettings(max_in_flight=2))
+    office.context = replace(office.context, sending=SendSettings(max_in_flight=2))
     stopped = office.premises.chain.rpc("eth_getBlockByNumber", "finalized", False)["number"]
     for proxy in proxies:
         proxy.rule("eth_getBlockByNumber", Fault(ask=standing_at(stopped)), when=asks_for_final)

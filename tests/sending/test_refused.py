@@ -50,8 +50,8 @@ def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed
     office.tick()
 
     assert ("missed", "as-of left the anchor window") in office.reports()
-    with office.store.reading() as unit:
-        signed = unit.outbox.signatures.of_round(office.premises.address, "report", 1)
+    with office.store.reading() as uow:
+        signed = uow.outbox.signatures.of_round(office.premises.address, "report", 1)
     assert (signed, office.intents()) == ([], [])
 
 
@@ -81,7 +81,7 @@ def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
 def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_are_collected(
     office: Office,
 ):
-    mine, (second, third) = office.desk.publisher.signer, strangers(office, 2)
+    mine, (second, third) = office.context.publisher.signer, strangers(office, 2)
     set_signers(office, mine, second, needed=2)
     office.period()
     office.index()
@@ -102,7 +102,7 @@ def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_
 def test_case_f62_a_proposal_that_is_refused_for_its_signatures_waits_for_others_too(
     sqlite_office: Office,
 ):
-    office, mine = sqlite_office, sqlite_office.desk.publisher.signer
+    office, mine = sqlite_office, sqlite_office.context.publisher.signer
     (stranger,) = strangers(office, 1)
     bad_pool(office)
     while not office.intents(IntentKind.PROPOSE_KICK):
@@ -195,7 +195,7 @@ def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: O
     chain.at(once_a_period - 2)
     chain.mine()
     heads = office.source.heads()
-    assert ready_next(office.desk, heads) is None
+    assert ready_next(office.context, heads) is None
 
     chain.at(until)
     chain.mine()

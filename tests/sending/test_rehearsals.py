@@ -105,7 +105,7 @@ def it_is_mined(office: Office, _: Proxies) -> None:
 
 def its_call_is_displaced_already(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
-    cancel(office.desk, office.source.heads(), only(office).id)
+    cancel(office.context, office.source.heads(), only(office).id)
 
 
 # The story, what the operator then does, and the exit code.

@@ -34,7 +34,7 @@ def test_who_was_removed_keeps_nobody_from_asking_the_others(three: Company):
     planned = first.repeat(plan_push)
     assert [step.did for step in planned] == ["report signed", "push planned"]
 
-    others = [one.office.desk.publisher.signer for one in (second, third)]
+    others = [one.office.context.publisher.signer for one in (second, third)]
     set_signers(first, *others, needed=2)
     three.first.tick()
     assert (only(first).state.value, only(first).error_class) == ("planned", "BadSignature")
@@ -83,7 +83,7 @@ def test_a_push_in_the_pool_stays_while_too_few_of_the_new_signers_have_signed_i
 
 
 def test_a_later_signature_alone_is_no_reason_for_another_push(sqlite_office: Office):
-    office, mine = sqlite_office, sqlite_office.desk.publisher.signer
+    office, mine = sqlite_office, sqlite_office.context.publisher.signer
     # The lowest addresses are taken: with the later one, others than before.
     later, sooner = sorted(strangers(office, 2), key=lambda one: one.address)
     set_signers(office, mine, sooner, later, needed=2)

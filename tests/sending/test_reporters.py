@@ -94,8 +94,10 @@ def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(
     assert three.premises.round == 1
     # By who sent it, and by who only signed.
     assert disagreements(liar) == before + 2
-    with three.first.office.store.reading() as unit:
-        said = unit.outbox.peers.of(three.first.office.desk.publisher.domain.contract, "report", 1)
+    with three.first.office.store.reading() as uow:
+        said = uow.outbox.peers.of(
+            three.first.office.context.publisher.domain.contract, "report", 1
+        )
     digests = {one.signer: one.digest for one in said}
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
 
@@ -108,16 +110,16 @@ def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company
     # Its window is older than the round: it sees the period's end, and nothing after it.
     liar.is_down = False
     statement = other_words(three.first)
-    signature = liar.office.desk.publisher.signer.sign_statement(
-        statement, liar.office.desk.publisher.domain
+    signature = liar.office.context.publisher.signer.sign_statement(
+        statement, liar.office.context.publisher.domain
     )
-    record = report_record(liar.office.desk, statement)
-    offer(liar.office.desk, statement, replace(record, signature=signature))
+    record = report_record(liar.office.context, statement)
+    offer(liar.office.context, statement, replace(record, signature=signature))
     liar.is_down = True
     for one in (three.first, signing):
         # The two looks that were left were taken in the round.
-        assert one.office.desk.peers is not None
-        one.office.desk.peers._again.clear()
+        assert one.office.context.peers is not None
+        one.office.context.peers._again.clear()
         one.tick()
 
     assert disagreements(liar) == before + 2
@@ -125,13 +127,13 @@ def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company
 
 def other_words(reporter: Reporter) -> ReportStatement:
     """What a reporter signed for the first round, with another last bit."""
-    desk = reporter.office.desk
-    with reporter.office.store.reading() as unit:
+    context = reporter.office.context
+    with reporter.office.store.reading() as uow:
         report = next(
-            one.report for one in unit.reports.latest(1000) if one.round == 1 and one.digest
+            one.report for one in uow.reports.latest(1000) if one.round == 1 and one.digest
         )
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    return replace(statement_of(other, desk.publisher.contract.standing()), round=1)
+    return replace(statement_of(other, context.publisher.contract.standing()), round=1)
 
 
 def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
@@ -141,12 +143,12 @@ def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(thre
     three.period()
     first.tick()
     signed = first.signed()
-    desk = first.office.desk
+    context = first.office.context
     statement = other_words(first)
-    record = report_record(desk, statement)
-    signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
+    record = report_record(context, statement)
+    signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
     # Another process with this key shows it.
-    offer(other.office.desk, statement, replace(record, signature=signature))
+    offer(other.office.context, statement, replace(record, signature=signature))
     first.tick()
 
     assert equivocations(first) == before + 1
@@ -163,11 +165,11 @@ def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
     three.tick()
     # History, for who comes now: its reports are not cut.
     late.office.index()
-    with late.office.store.transaction() as unit:
-        unit.reports._connection.execute(delete(report))
-        unit.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
-    about = report_record(late.office.desk, replace(other_words(three.first), round=1))
-    assert ask_peers(late.office.desk, about, late.office.desk.publisher.contract.standing())
+    with late.office.store.transaction() as uow:
+        uow.reports._connection.execute(delete(report))
+        uow.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
+    about = report_record(late.office.context, replace(other_words(three.first), round=1))
+    assert ask_peers(late.office.context, about, late.office.context.publisher.contract.standing())
 
     assert [disagreements(one) for one in three.reporters] == before
 
@@ -185,14 +187,14 @@ def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
     twice.tick()
     (told,) = twice.board.at("report/1")
     # Its key signs other words too, in another process whose database knows of nothing.
-    desk = twice.office.desk
-    with twice.office.store.reading() as unit:
-        report = unit.reports.due()[0].report
+    context = twice.office.context
+    with twice.office.store.reading() as uow:
+        report = uow.reports.due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    statement = statement_of(other, desk.publisher.contract.standing())
-    record = report_record(desk, statement)
-    signature = desk.publisher.signer.sign_statement(statement, desk.publisher.domain)
-    offer(desk, statement, replace(record, signature=signature))
+    statement = statement_of(other, context.publisher.contract.standing())
+    record = report_record(context, statement)
+    signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+    offer(context, statement, replace(record, signature=signature))
 
     first.index()
     first.repeat(plan_push)
@@ -213,10 +215,10 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
     liar.board.put(msgspec.structs.replace(told, signer=three.others[0].signer))
     liar.board.put(msgspec.structs.replace(told, digest=HASH))
     stranger = KeySigner(b"\x07" * 32)
-    with liar.office.store.reading() as unit:
-        report = unit.reports.due()[0].report
-    statement = statement_of(report, first.desk.publisher.contract.standing())
-    signature = stranger.sign_statement(statement, first.desk.publisher.domain)
+    with liar.office.store.reading() as uow:
+        report = uow.reports.due()[0].report
+    statement = statement_of(report, first.context.publisher.contract.standing())
+    signature = stranger.sign_statement(statement, first.context.publisher.domain)
     liar.board.put(
         msgspec.structs.replace(
             told, signer=stranger.address, signature="0x" + signature.hex(), digest=told.digest
@@ -225,8 +227,8 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
 
     first.index()
     assert [step.did for step in first.repeat(plan_push)] == ["report signed"]
-    with first.store.reading() as unit:
-        assert unit.outbox.peers.of(three.premises.address, "report", 1) == []
+    with first.store.reading() as uow:
+        assert uow.outbox.peers.of(three.premises.address, "report", 1) == []
 
 
 def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
@@ -241,15 +243,15 @@ def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
     assert three.first.office.intents() == []
 
     # The third may still sign: nothing is lost yet.
-    with three.first.office.store.reading() as unit:
-        assert unit.gates.held() == []
+    with three.first.office.store.reading() as uow:
+        assert uow.gates.held() == []
     three.others[0].is_down = False
     three.others[0].office.index()
     three.others[0].lie()
     three.tick()
 
-    with three.first.office.store.reading() as unit:
-        (gate,) = unit.gates.held()
+    with three.first.office.store.reading() as uow:
+        (gate,) = uow.gates.held()
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
     assert three.first.office.intents() == []

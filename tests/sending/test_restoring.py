@@ -32,12 +32,12 @@ def test_case_f07_a_transaction_mined_during_an_hour_of_downtime_is_recognised_a
     assert premises.nonce == 2
 
     office.open()
-    with office.store.reading() as unit:
-        slot = unit.outbox.slots.watched(office.desk.account)[0]
+    with office.store.reading() as uow:
+        slot = uow.outbox.slots.watched(office.context.account)[0]
     done = office.until_final()
 
-    with office.store.reading() as unit:
-        attempts = unit.outbox.slots.attempts(slot)
+    with office.store.reading() as uow:
+        attempts = uow.outbox.slots.attempts(slot)
     assert "push final" in [step.did for step in done]
     assert [one.sends for one in attempts] == [1]
     assert office.intents(IntentKind.PUSH)[0].state is IntentState.FINAL
@@ -52,9 +52,9 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
     office.mine()
     office.tick()
     assert office.states() == ["mined"]
-    with office.store.reading() as unit:
-        (slot,) = unit.outbox.slots.watched(office.desk.account)
-        (before,) = unit.outbox.slots.attempts(slot)
+    with office.store.reading() as uow:
+        (slot,) = uow.outbox.slots.watched(office.context.account)
+        (before,) = uow.outbox.slots.attempts(slot)
     office.close()
     chain = office.premises.chain
     chain.rpc("anvil_reorg", 1, [])
@@ -68,10 +68,10 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
     office.mine()
     office.until_final()
 
-    with office.store.reading() as unit:
-        at = unit.outbox.slots.at(office.desk.account, slot.nonce)
+    with office.store.reading() as uow:
+        at = uow.outbox.slots.at(office.context.account, slot.nonce)
         assert at is not None
-        (after,) = unit.outbox.slots.attempts(at)
+        (after,) = uow.outbox.slots.attempts(at)
     assert (after.signed, at.state) == (before.signed, NonceState.FINAL)
     assert after.sends > before.sends
     assert office.premises.round == 1
@@ -85,21 +85,21 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
     with copied(office, tmp_path) as copy:
         office.pushed()
         sent = office.intents(IntentKind.PUSH)[-1]
-        desk = refused(office, copy)
-        assert (next_nonce(desk), office.premises.nonce) == (2, 3)
+        context = refused(office, copy)
+        assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
-        found = look(desk, 1000)
+        found = look(context, 1000)
         assert (found.known, found.mined, found.nonces) == (2, 3, range(2, 3))
         assert found.signing is not None
         assert found.signing.round == 2
-        adopt(desk, found, "somebody")
+        adopt(context, found, "somebody")
 
-        assert next_nonce(desk) == 3
+        assert next_nonce(context) == 3
         assert found.spent[2].hash in (adopted(office)[2] or "")
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
-        assert "keeps quiet until chain time" in (why_waiting(office.desk) or "")
+        assert "keeps quiet until chain time" in (why_waiting(office.context) or "")
         office.period()
         office.tick()
         office.mine()
@@ -111,30 +111,30 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
             office.tick()
             office.mine()
         assert (office.premises.nonce, office.premises.round) == (4, 3)
-        assert why_waiting(office.desk) is None
+        assert why_waiting(office.context) is None
 
 
 def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_store: NewStore):
     office.pushed()
     office.pushed()
     with new_store() as fresh:
-        desk = refused(office, blank(office, fresh))
-        found = look(desk, 1000)
+        context = refused(office, blank(office, fresh))
+        found = look(context, 1000)
         assert (found.known, found.mined) == (None, 3)
         assert set(found.spent) == {0, 1, 2}
-        adopt(desk, found, "somebody")
+        adopt(context, found, "somebody")
 
-        assert next_nonce(desk) == 3
+        assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}
-        with fresh.reading() as unit:
-            quiet = unit.outbox.signatures.quiet_until(
-                desk.publisher.domain.chain_id,
-                desk.publisher.domain.contract,
-                desk.publisher.signer.address,
+        with fresh.reading() as uow:
+            quiet = uow.outbox.signatures.quiet_until(
+                context.publisher.domain.chain_id,
+                context.publisher.domain.contract,
+                context.publisher.signer.address,
             )
         assert quiet == office.premises.chain.time + SETTINGS.ttl_seconds
         office.restart()
-        assert look(office.desk, 1000).is_nothing
+        assert look(office.context, 1000).is_nothing
 
 
 def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_changes_nothing(
@@ -143,13 +143,13 @@ def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_ch
     office = proxied_office
     proxies[0].rule(COUNT, faults.moved_by(5))
     with pytest.raises(TransientError, match="until another endpoint says the same"):
-        reconcile(office.desk)
+        reconcile(office.context)
     with pytest.raises(InputError, match="two endpoints have to agree"):
-        look(office.desk, 100)
+        look(office.context, 100)
     proxies[1].rule(COUNT, faults.moved_by(5))
     with pytest.raises(InputError, match="outbox adopt --from-chain"):
-        reconcile(office.desk)
+        reconcile(office.context)
     assert proxies[0].sent == proxies[1].sent == []
     proxies[0].heal()
     proxies[1].heal()
-    assert reconcile(office.desk) is None
+    assert reconcile(office.context) is None

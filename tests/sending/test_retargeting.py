@@ -85,7 +85,7 @@ def test_a_push_that_may_still_land_is_never_retargeted(sqlite_office: Office):
 def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
     at_sea(office)
     dear_blocks(office, 5 * GWEI)
-    step = cancel(office.desk, office.source.heads(), only(office).id)
+    step = cancel(office.context, office.source.heads(), only(office).id)
     assert step.did == "sent"
     assert takes(fees(office)[0], fees(office)[1])
     no_op = attempts(office)[1]
@@ -105,17 +105,17 @@ def test_what_is_mined_cannot_be_cancelled(sqlite_office: Office):
     dear_blocks(office, GWEI)
     office.tick()
     with pytest.raises(InputError, match="is mined: there is nothing to cancel"):
-        cancel(office.desk, office.source.heads(), only(office).id)
+        cancel(office.context, office.source.heads(), only(office).id)
 
 
 def test_what_has_no_nonce_is_cancelled_without_a_transaction(sqlite_office: Office):
     office = sqlite_office
-    chain, sender = office.premises.chain, office.desk.account.address
+    chain, sender = office.premises.chain, office.context.account.address
     chain.rpc("anvil_setBalance", sender, "0x0")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.period()
     office.tick()
-    step = cancel(office.desk, office.source.heads(), only(office).id)
+    step = cancel(office.context, office.source.heads(), only(office).id)
 
     assert step.did == "push cancelled"
     assert only(office).state.value == "cancelled"

@@ -22,9 +22,9 @@ def test_an_account_that_rests_ends_what_it_sent_and_another_takes_its_place(
     office: Office, tmp_path: Path
 ):
     at_sea(office)
-    with office.desk.writing() as unit:
-        unit.outbox.senders.pause(
-            office.desk.account, PauseKind.OPERATOR, "rotation", office.desk.stamp
+    with office.context.writing() as uow:
+        uow.outbox.senders.pause(
+            office.context.account, PauseKind.OPERATOR, "rotation", office.context.stamp
         )
     office.restart()
     office.period()

@@ -63,7 +63,7 @@ def low_on_chain(office: Office) -> None:
 
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    standing = office.desk.publisher.contract.standing()
+    standing = office.context.publisher.contract.standing()
     evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
     return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
 
@@ -73,8 +73,8 @@ def proposed_by_hand(
 ) -> None:
     """Anybody sends what our key has signed, to the contract or `through` another one."""
     premises, chain = office.premises, office.premises.chain
-    keys = sorted([office.desk.publisher.signer, *others], key=lambda key: key.address)
-    signatures = [key.sign_statement(said, office.desk.publisher.domain) for key in keys]
+    keys = sorted([office.context.publisher.signer, *others], key=lambda key: key.address)
+    signatures = [key.sign_statement(said, office.context.publisher.domain) for key in keys]
     call = {
         "from": premises.network.admin,
         "to": through or premises.address,
@@ -88,9 +88,9 @@ def proposed_by_hand(
 
 def two_of_three(office: Office) -> Signer:
     """From now on two of three have to sign; one of them beside us."""
-    premises, other = office.premises, office.desk.publisher.payer
+    premises, other = office.premises, office.context.publisher.payer
     checksummed = premises.chain.web3.to_checksum_address
-    signers = sorted([office.desk.publisher.signer.address, other.address, "0x" + 40 * "7"])
+    signers = sorted([office.context.publisher.signer.address, other.address, "0x" + 40 * "7"])
     call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
     premises.chain.send(call, sender=premises.network.admin)
     return other
@@ -107,8 +107,8 @@ def middleman(office: Office) -> str:
 def kicks_signed(office: Office) -> int:
     """How many statements against node 2 this database's signer has put its name to."""
     contract, rounds = office.premises.address, range(office.premises.round + 1)
-    with office.store.reading() as unit:
-        signed = unit.outbox.signatures
+    with office.store.reading() as uow:
+        signed = uow.outbox.signatures
         return sum(len(signed.of_round(contract, KICK, n, kick_subject(2))) for n in rounds)
 
 
@@ -119,9 +119,9 @@ def counted() -> float:
 def statements(office: Office) -> int:
     """How many statements this database's signer has put its name to."""
     contract = office.premises.address
-    with office.store.reading() as unit:
+    with office.store.reading() as uow:
         rounds = range(office.premises.round + 2)
-        return sum(len(unit.outbox.signatures.of_round(contract, "report", n)) for n in rounds)
+        return sum(len(uow.outbox.signatures.of_round(contract, "report", n)) for n in rounds)
 
 
 def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
@@ -131,7 +131,7 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
     before = counted()
     thief.pushed()
     (line,) = watched(office)
-    assert (line["round"], line["signer"]) == (1, office.desk.publisher.signer.address)
+    assert (line["round"], line["signer"]) == (1, office.context.publisher.signer.address)
     assert "setSigners" in str(line["act"])
     assert counted() == before + 1
 
@@ -153,7 +153,7 @@ def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     no_app: Any = None
     watch = DaemonHealth(JobLiveness(time.monotonic))
     office.index()
-    work = DaemonSteps(no_app, office.epoch, watch, office.desk, pace=office.pace)
+    work = DaemonSteps(no_app, office.epoch, watch, office.context, pace=office.pace)
     assert work.publish() is None
     thief.pushed()
     office.period()
@@ -190,16 +190,16 @@ def test_whoever_adopted_a_key_is_quiet_already_and_hears_nothing(
 ):
     office = sqlite_office
     assert watched(office) == []
-    domain, signer = office.desk.publisher.domain, office.desk.publisher.signer.address
+    domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
     until = office.premises.chain.time + SETTINGS.ttl_seconds
-    with office.desk.writing() as unit:
-        unit.outbox.signatures.keep_quiet(
-            domain.chain_id, domain.contract, signer, until, office.desk.stamp
+    with office.context.writing() as uow:
+        uow.outbox.signatures.keep_quiet(
+            domain.chain_id, domain.contract, signer, until, office.context.stamp
         )
     thief.pushed()
     assert watched(office) == []
-    with office.store.reading() as unit:
-        quiet = unit.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
+    with office.store.reading() as uow:
+        quiet = uow.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until
 

@@ -57,13 +57,13 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     other = replace(statement, records=words)
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
-    signature = signer.signer.sign_statement(other, office.desk.publisher.domain)
-    return replace(report_record(office.desk, other), signature=signature)
+    signature = signer.signer.sign_statement(other, office.context.publisher.domain)
+    return replace(report_record(office.context, other), signature=signature)
 
 
 def signed(office: Office) -> list[SignedStatement]:
-    with office.store.reading() as unit:
-        return unit.outbox.signatures.of_round(office.premises.address, "report", 1)
+    with office.store.reading() as uow:
+        return uow.outbox.signatures.of_round(office.premises.address, "report", 1)
 
 
 def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Office):
@@ -71,10 +71,10 @@ def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Off
 
     def meanwhile(statement: ReportStatement) -> None:
         kept.append(otherwise(office, statement))
-        with office.store.transaction() as unit:
-            unit.lease._connection.execute(update(lease).values(until_ms=0))
-            assert unit.lease.take("another", 3600) is not None
-            unit.outbox.signatures.add(kept[0], office.desk.stamp)
+        with office.store.transaction() as uow:
+            uow.lease._connection.execute(update(lease).values(until_ms=0))
+            assert uow.lease.take("another", 3600) is not None
+            uow.outbox.signatures.add(kept[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
@@ -89,8 +89,8 @@ def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(offic
 
     def meanwhile(statement: ReportStatement) -> None:
         kept.append(otherwise(office, statement))
-        with office.desk.writing() as unit:
-            unit.outbox.signatures.add(kept[0], office.desk.stamp)
+        with office.context.writing() as uow:
+            uow.outbox.signatures.add(kept[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     assert office.repeat(plan_push) == []
@@ -101,14 +101,14 @@ def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(offic
 
 def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(office: Office):
     def meanwhile(statement: ReportStatement) -> None:
-        domain, signer = office.desk.publisher.domain, office.desk.publisher.signer.address
-        with office.desk.writing() as unit:
-            unit.outbox.signatures.keep_quiet(
+        domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
+        with office.context.writing() as uow:
+            uow.outbox.signatures.keep_quiet(
                 domain.chain_id,
                 domain.contract,
                 signer,
                 statement.deadline + 3600,
-                office.desk.stamp,
+                office.context.stamp,
             )
 
     board = slowly(office, meanwhile)

@@ -54,7 +54,7 @@ def test_one_that_lost_the_chain_and_answers_alone_ends_no_daemon(
     proxies[0].rule(EVERY, stale(0))
     proxies[1].rule(EVERY, answer_dropped())
     with pytest.raises(TransientError, match="lost the chain"):
-        plan_push(office.desk, heads)
+        plan_push(office.context, heads)
 
 
 def test_where_all_endpoints_stand_still_nothing_is_lost(

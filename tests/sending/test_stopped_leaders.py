@@ -149,11 +149,11 @@ def run_out(store: Store, leader: Member) -> None:
     """
     for _ in range(_MOST_LOOKS):
         try:
-            with store.transaction() as unit:
-                unit.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+            with store.transaction() as uow:
+                uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
         except TransientError:
-            with store.reading() as unit:
-                is_ended = unit.lease.end_stalled_writer(0)
+            with store.reading() as uow:
+                is_ended = uow.lease.end_stalled_writer(0)
             if not is_ended:
                 leader.resume()
         else:
@@ -168,8 +168,8 @@ def finished(company: Company, store: Store) -> None:
 
     def is_done() -> bool:
         company.network.mine(1)
-        with store.reading() as unit:
-            return not any(one.state in ON_ITS_WAY for one in unit.outbox.intents.newest(1000))
+        with store.reading() as uow:
+            return not any(one.state in ON_ITS_WAY for one in uow.outbox.intents.newest(1000))
 
     until(is_done, "an outbox that has finished", company.tails)
 
@@ -187,11 +187,11 @@ def check(company: Company, store: Store) -> None:
     assert len(company.check_rounds()) > TAKEOVERS
     sender = company.members[0].transmitter
     count = company.network.stage.chain.ask("eth_getTransactionCount", sender, "latest")
-    with store.reading() as unit:
-        wanted = unit.outbox.intents.newest(1000)[::-1]
-        read = unit.lease._connection.execute
+    with store.reading() as uow:
+        wanted = uow.outbox.intents.newest(1000)[::-1]
+        read = uow.lease._connection.execute
         epochs = list(read(select(pub_journal.c.lease_epoch).order_by(pub_journal.c.id)).scalars())
-        assert unit.lease.current().epoch == TAKEOVERS + 1
+        assert uow.lease.current().epoch == TAKEOVERS + 1
     given = [one for one in wanted if one.nonce is not None]
     assert [one.nonce for one in given] == list(range(len(given)))
     # A next round may be on its way.

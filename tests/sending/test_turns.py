@@ -36,7 +36,7 @@ def both_planned(
         company(premises, [one, two], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
-        second.desk = replace(second.desk, head_start=60)
+        second.context = replace(second.context, head_start=60)
         pair.period()
         for office in (first, second, first):
             office.index()
@@ -110,21 +110,21 @@ def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_o
 def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Office):
     planned(office)
     (first,) = signed(office, 1)
-    desk = office.desk
-    with office.store.reading() as unit:
-        report = unit.reports.due()[0].report
+    context = office.context
+    with office.store.reading() as uow:
+        report = uow.reports.due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    standing = desk.publisher.contract.standing()
+    standing = context.publisher.contract.standing()
     statement = statement_of(other, standing)
-    record = report_record(desk, statement)
+    record = report_record(context, statement)
     before = refused()
 
-    assert sign_once(desk, statement, record, standing) is None
+    assert sign_once(context, statement, record, standing) is None
     assert refused() == before + 1
     assert signed(office, 1) == [first]
     # Whoever would sign it all the same could not keep it, and nobody would see it.
-    with pytest.raises(IntegrityError), desk.writing() as unit:
-        unit.outbox.signatures.add(replace(record, signature=bytes(65)), desk.stamp)
+    with pytest.raises(IntegrityError), context.writing() as uow:
+        uow.outbox.signatures.add(replace(record, signature=bytes(65)), context.stamp)
 
 
 def refused() -> float:
@@ -163,8 +163,8 @@ def test_a_signed_report_that_nobody_sent_in_time_is_missed(
         second.mine(3)
         second.tick()
 
-        with second.store.reading() as unit:
-            fates = [(one.state, one.reason) for one in unit.reports.latest(1000) if one.digest]
+        with second.store.reading() as uow:
+            fates = [(one.state, one.reason) for one in uow.reports.latest(1000) if one.digest]
         assert fates[0] == ("missed", "its deadline passed")
 
 
@@ -195,7 +195,7 @@ def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_
     premises.chain.mine()
     second.index()
     while second.states() != ["assigned"]:
-        assert publish_next(second.desk, second.source.heads()) is not None
+        assert publish_next(second.context, second.source.heads()) is not None
     # Within one turn of the second's.
     first.repeat(publish_next)
     second.repeat(publish_next)
@@ -211,7 +211,7 @@ def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, chain = proxied_office, proxied_office.premises.chain
-    office.desk = replace(office.desk, head_start=60)
+    office.context = replace(office.context, head_start=60)
     taken = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
     always = Fault(answer=lambda asked, _: {**asked_by(asked), "error": taken})
     proxies[0].rule("eth_call", always, when=lambda asked: asked["params"][1] == "pending")
@@ -229,6 +229,6 @@ def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
 def sent_by(office: Office) -> int:
     """How many transactions of its transmitter are in blocks."""
     used = office.premises.chain.rpc(
-        "eth_getTransactionCount", office.desk.account.address, "latest"
+        "eth_getTransactionCount", office.context.account.address, "latest"
     )
     return int(used, 16)

@@ -43,7 +43,9 @@ def pair(
         first, second = (reporter.office for reporter in opened.reporters)
         for office in (first, second):
             office.restart(urls=[blind.url])
-        second.desk = replace(second.desk, head_start=BLOCK_SECONDS, blocks_ahead=BLOCKS_AHEAD)
+        second.context = replace(
+            second.context, head_start=BLOCK_SECONDS, blocks_ahead=BLOCKS_AHEAD
+        )
         yield first, second
 
 
@@ -116,7 +118,7 @@ def test_who_is_second_brings_what_the_first_does_not(
         company(premises, [one, two], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
-        second.desk = replace(second.desk, head_start=1, blocks_ahead=BLOCKS_AHEAD)
+        second.context = replace(second.context, head_start=1, blocks_ahead=BLOCKS_AHEAD)
         first.period()
         # The first signs, and sends nothing.
         for office in (first, second, first):
@@ -164,7 +166,7 @@ def block(chain: Chain) -> None:
 def reverted(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
     """Which calls were paid for in vain since a block, by block and selector."""
     chain, found = pair[0].premises.chain, []
-    senders = {office.desk.account.address for office in pair}
+    senders = {office.context.account.address for office in pair}
     for number in range(began + 1, chain.block + 1):
         for one in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:
             told = chain.rpc("eth_getTransactionReceipt", one["hash"])

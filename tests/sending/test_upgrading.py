@@ -32,17 +32,17 @@ def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_fina
 ):
     office.period()
     office.tick()
-    with office.store.reading() as unit:
-        (before,) = unit.outbox.slots.watched(office.desk.account)
-        (sent,) = unit.outbox.slots.attempts(before)
+    with office.store.reading() as uow:
+        (before,) = uow.outbox.slots.watched(office.context.account)
+        (sent,) = uow.outbox.slots.attempts(before)
     url = brought_back(office)
     assert migrate(url).age is SchemaAge.OLDER
 
     with Store.open(url) as store:
         office.restart(store=store)
-        with store.reading() as unit:
-            (slot,) = unit.outbox.slots.watched(office.desk.account)
-            (attempt,) = unit.outbox.slots.attempts(slot)
+        with store.reading() as uow:
+            (slot,) = uow.outbox.slots.watched(office.context.account)
+            (attempt,) = uow.outbox.slots.attempts(slot)
         assert (slot.state, slot.nonce, slot.intent_id) == (
             NonceState.LIVE,
             before.nonce,
@@ -66,20 +66,20 @@ def test_case_f49_what_rests_and_what_is_assigned_or_mined_stays_so_and_goes_on(
     office.tick()
     office.mine()
     office.tick()
-    account = office.desk.account
+    account = office.context.account
     reason = "nonce 7 was used by a transaction that is not ours"
-    with office.desk.writing() as unit:
-        unit.outbox.senders.pause(account, PauseKind.FOREIGN, reason, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.senders.pause(account, PauseKind.FOREIGN, reason, office.context.stamp)
     url = brought_back(office)
     migrate(url)
     with Store.open(url) as store:
         office.restart(store=store)
-        with office.desk.writing() as unit:
-            assert unit.outbox.senders.paused_because(account) == (PauseKind.FOREIGN, reason)
-            (slot,) = unit.outbox.slots.watched(account)
+        with office.context.writing() as uow:
+            assert uow.outbox.senders.paused_because(account) == (PauseKind.FOREIGN, reason)
+            (slot,) = uow.outbox.slots.watched(account)
             assert slot.state is NonceState.MINED
             assert slot.mined_at is not None
-            unit.outbox.senders.resume(account, office.desk.stamp)
+            uow.outbox.senders.resume(account, office.context.stamp)
         office.until_final()
         office.pushed()
         assert (office.premises.round, office.premises.nonce) == (2, 3)

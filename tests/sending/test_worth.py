@@ -23,8 +23,8 @@ def patient_office(sqlite_office: Office) -> Office:
     dear_blocks(office, 0)
     office.pushed()
     office.until_final()
-    office.desk = replace(
-        office.desk,
+    office.context = replace(
+        office.context,
         # Nobody can cross a line that there is not.
         settings=replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0),
         patience=SubmissionPolicy(cheap=GWEI),
@@ -68,32 +68,32 @@ def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: O
 
 def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
     office = patient_office
-    office.desk = replace(office.desk, patience=SubmissionPolicy(least_words=2))
+    office.context = replace(office.context, patience=SubmissionPolicy(least_words=2))
     office.period()
     office.index()
     assert planned(office)[-1:] == ["report signed"]
     assert pushes(office) == 1
 
-    office.desk = replace(office.desk, patience=SubmissionPolicy())
+    office.context = replace(office.context, patience=SubmissionPolicy())
     assert planned(office) == ["push planned"]
 
 
 def test_a_planned_push_is_weighed_again_before_it_gets_a_nonce(patient_office: Office):
     office = patient_office
-    office.desk = replace(office.desk, patience=SubmissionPolicy())
+    office.context = replace(office.context, patience=SubmissionPolicy())
     office.period()
     office.index()
     office.repeat(plan_push)
     push = office.intents(IntentKind.PUSH)[-1]
     assert push.wish.period is not None
-    with office.desk.writing() as unit:
-        unit.gates.hold(push.wish.period, "for a test", {}, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.gates.hold(push.wish.period, "for a test", {}, office.context.stamp)
     office.repeat(publish_next)
     push = office.intents(IntentKind.PUSH)[-1]
     assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
 
-    with office.desk.writing() as unit:
-        unit.gates.release(push.wish.period or 0, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.gates.release(push.wish.period or 0, office.context.stamp)
     office.mine()
     office.index()
     office.repeat(publish_next)

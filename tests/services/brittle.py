@@ -23,8 +23,8 @@ class Brittle:
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        with self._store.transaction() as unit:
-            yield cast("UnitOfWork", _Watched(unit, self.count))
+        with self._store.transaction() as uow:
+            yield cast("UnitOfWork", _Watched(uow, self.count))
             self.count()
 
     def count(self) -> None:

@@ -83,8 +83,8 @@ class DispatchOffice(Office):
         premises = self.premises
         if self.dispatch is None:
             self.dispatch = settings()
-        with self.store.transaction() as unit:
-            check_dispatch(unit, self.dispatch)
+        with self.store.transaction() as uow:
+            check_dispatch(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, reporter, DrawAssigner(self.dispatch))
         network = Address(premises.network.contract.address.lower())
@@ -94,14 +94,14 @@ class DispatchOffice(Office):
             caps=self.caps,
             keys=dispatcher_of(premises),
         )
-        self.starts = replace(self.desk, publisher=publisher, dispatch=self.dispatch)
-        with self.store.transaction() as unit:
+        self.starts = replace(self.context, publisher=publisher, dispatch=self.dispatch)
+        with self.store.transaction() as uow:
             # Another test's database may have sent by the same key.
-            if unit.outbox.senders.next_nonce(self.starts.account) is None:
+            if uow.outbox.senders.next_nonce(self.starts.account) is None:
                 mined = premises.chain.rpc(
                     "eth_getTransactionCount", self.starts.account.address, "latest"
                 )
-                unit.outbox.senders.adopt(self.starts.account, int(mined, 16), self.starts.stamp)
+                uow.outbox.senders.adopt(self.starts.account, int(mined, 16), self.starts.stamp)
         reconcile(self.starts)
 
     @override
@@ -126,12 +126,12 @@ class DispatchOffice(Office):
         self.turn()
 
     def draws(self, task: bytes) -> list[StoredDraw]:
-        with self.store.reading() as unit:
-            return unit.draws.of_task(key_of(task))
+        with self.store.reading() as uow:
+            return uow.draws.of_task(key_of(task))
 
     def standing(self) -> Mapping[TaskKey, Address]:
-        with self.store.reading() as unit:
-            return {one.task: one.node for one in unit.draws.standing()}
+        with self.store.reading() as uow:
+            return {one.task: one.node for one in uow.draws.standing()}
 
     def start_states(self) -> list[str]:
         return self.states(IntentKind.START_TASK)

@@ -37,10 +37,10 @@ class Follower:
     pace: IngestState = field(default_factory=IngestState)
 
     def __post_init__(self) -> None:
-        with self.store.transaction() as unit:
+        with self.store.transaction() as uow:
             genesis = self.chain.blocks[0].ref.hash
             contracts = {"TaskNetwork": NETWORK}
-            unit.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
+            uow.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
 
     def step(self) -> Done | None:
         return index_next(self.chain, self.store, self.folder, self.pace)
@@ -61,20 +61,18 @@ class Follower:
 
     def dump(self) -> list[str]:
         """All projections, the cursor without its epoch, and the canonical raw rows."""
-        with self.store.reading() as unit:
-            cursor = unit.cursor.get()
+        with self.store.reading() as uow:
+            cursor = uow.cursor.get()
             where = "no cursor" if cursor is None else f"{cursor.number} {cursor.hash}"
-            logs = [f"{log.block_hash} {log.index}" for log in unit.logs.between(0, 10**9)]
-            calls = [f"{call.tx_hash}" for call in unit.calls.between(0, 10**9)]
-            return [*unit.projections.dump(), where, *logs, *calls]
+            logs = [f"{log.block_hash} {log.index}" for log in uow.logs.between(0, 10**9)]
+            calls = [f"{call.tx_hash}" for call in uow.calls.between(0, 10**9)]
+            return [*uow.projections.dump(), where, *logs, *calls]
 
     def reports(self) -> tuple[int, dict[int, Hash]]:
         """The period from which on no report is missing, and what all of them say since then."""
-        with self.store.reading() as unit:
-            since = unit.reports.complete_from()
-            found = {
-                one.report.period: one.report.fingerprint for one in unit.reports.latest(1000)
-            }
+        with self.store.reading() as uow:
+            since = uow.reports.complete_from()
+            found = {one.report.period: one.report.fingerprint for one in uow.reports.latest(1000)}
         return since, {each: found[each] for each in found if each >= since}
 
 

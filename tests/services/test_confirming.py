@@ -34,11 +34,11 @@ def endpoint(sqlite_office: Office) -> Iterator[FaultyEndpoint]:
 
 def sends(office: Office) -> list[tuple[str, int]]:
     """(hash, how often it was sent) of every attempt of the open nonces."""
-    with office.store.reading() as unit:
+    with office.store.reading() as uow:
         return [
             (attempt.signed.tx_hash, attempt.sends)
-            for slot in unit.outbox.slots.watched(office.desk.account)
-            for attempt in unit.outbox.slots.attempts(slot)
+            for slot in uow.outbox.slots.watched(office.context.account)
+            for attempt in uow.outbox.slots.attempts(slot)
         ]
 
 
@@ -165,8 +165,8 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     office.tick()
 
     assert office.states() == ["held"]
-    with office.store.reading() as unit:
-        reason = unit.outbox.senders.paused_because(office.desk.account)
+    with office.store.reading() as uow:
+        reason = uow.outbox.senders.paused_because(office.context.account)
     assert reason is not None
     assert reason.kind is PauseKind.FOREIGN
     assert f"nonce 1 was used by {theirs}" in reason.reason

@@ -269,10 +269,10 @@ def test_draws_leave_no_gap(office: DispatchOffice):
     office.index()
     office.folder = folder
     assert office.dispatch is not None
-    with office.store.reading() as unit, pytest.raises(InputError, match="were folded without"):
-        check_dispatch(unit, office.dispatch)
-    with office.store.reading() as unit, pytest.raises(InputError, match="with other settings"):
-        check_dispatch(unit, settings(start_block=1))
+    with office.store.reading() as uow, pytest.raises(InputError, match="were folded without"):
+        check_dispatch(uow, office.dispatch)
+    with office.store.reading() as uow, pytest.raises(InputError, match="with other settings"):
+        check_dispatch(uow, settings(start_block=1))
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ def test_whoever_begins_too_late_is_told_a_way_that_there_is(
     plain_office: Office, start: int, way: str
 ):
     plain_office.index()
-    with plain_office.store.transaction() as unit, pytest.raises(InputError, match=way):
-        check_dispatch(unit, settings(start))
+    with plain_office.store.transaction() as uow, pytest.raises(InputError, match=way):
+        check_dispatch(uow, settings(start))
 
 
 def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office):
@@ -296,5 +296,5 @@ def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office
 
     assert network.status(task) is Status.CREATED
     assert office.intents() == []
-    with office.store.reading() as unit:
-        assert unit.draws.standing() == []
+    with office.store.reading() as uow:
+        assert uow.draws.standing() == []

@@ -162,8 +162,8 @@ def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
         office.block()
     assert network.status(task) is Status.CREATED
 
-    with office.starts.writing() as unit:
-        unit.outbox.senders.resume(office.starts.account, office.starts.stamp)
+    with office.starts.writing() as uow:
+        uow.outbox.senders.resume(office.starts.account, office.starts.stamp)
     for _ in range(3):
         office.block()
     assert network.status(task) is Status.STARTED

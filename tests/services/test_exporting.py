@@ -22,8 +22,8 @@ TRAFFIC = Traffic(5).blocks(60)
 
 
 def exported(store: Store, blocks: BlockRange = EVERYTHING) -> list[str]:
-    with store.reading() as unit:
-        return list(export(unit, ScriptedReader(), blocks))
+    with store.reading() as uow:
+        return list(export(uow, ScriptedReader(), blocks))
 
 
 def said_on(chain: ScriptedChain) -> list[DomainEvent]:
@@ -68,8 +68,8 @@ def test_a_replay_of_the_export_is_the_state_of_the_daemon(store, blocks):
     Follower(mined(TRAFFIC[:blocks]), store).catch_up()
     printed = json.loads(replay(exported(store), RULES, None, None))
     time = printed["as_of"]["time"]
-    with store.reading() as unit:
-        nodes = {node.address: node for node in unit.nodes.all()}
+    with store.reading() as uow:
+        nodes = {node.address: node for node in uow.nodes.all()}
 
     assert {row["node"] for row in printed["nodes"]} == set(nodes)
     for row in printed["nodes"]:

@@ -30,8 +30,8 @@ def test_the_final_block_never_lies_above_the_cursor(new_store: NewStore):
     with new_store() as store:
         follower = Follower(chain, store)
         while follower.step() is not None:
-            with store.reading() as unit:
-                cursor = unit.cursor.get()
+            with store.reading() as uow:
+                cursor = uow.cursor.get()
             assert cursor is not None
             assert cursor.final_number is not None
             assert cursor.final_number <= cursor.number

@@ -117,14 +117,14 @@ def _proc(folder: Path, hidden: str) -> None:
 
 def test_the_lease_of_one_that_is_gone_is_taken_at_once(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
-        with store.transaction() as unit:
-            assert unit.lease.take(name, 3600) == 1
+        with store.transaction() as uow:
+            assert uow.lease.take(name, 3600) == 1
         with pytest.raises(HeldError, match=f"process {running.pid} "):
             take(store, "new")
         running.kill()
         running.wait()
-        with store.reading() as unit:
-            assert worker(unit.lease.current()) is None
+        with store.reading() as uow:
+            assert worker(uow.lease.current()) is None
         assert take(store, "new") == 2
 
 
@@ -132,19 +132,19 @@ def test_of_two_that_find_the_holder_gone_one_gets_the_lease(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         running.kill()
         running.wait()
-        with store.transaction() as unit:
-            assert unit.lease.take(name, 3600) == 1
+        with store.transaction() as uow:
+            assert uow.lease.take(name, 3600) == 1
         # What both have read before either writes.
-        with store.transaction() as unit:
-            assert unit.lease.take("one", 3600, gone=1) == 2
-        with store.transaction() as unit:
-            assert unit.lease.take("the other", 3600, gone=1) is None
+        with store.transaction() as uow:
+            assert uow.lease.take("one", 3600, gone=1) == 2
+        with store.transaction() as uow:
+            assert uow.lease.take("the other", 3600, gone=1) is None
 
 
 def test_whoever_may_live_keeps_the_lease(database_url: str):
     with Store.open(database_url) as store:
-        with store.transaction() as unit:
-            assert unit.lease.take("qos-oracle run on elsewhere, process 7", 3600) == 1
+        with store.transaction() as uow:
+            assert uow.lease.take("qos-oracle run on elsewhere, process 7", 3600) == 1
         assert try_take(store, "new")[0] is None
         with pytest.raises(HeldError), leased(store, "new"):
             pass

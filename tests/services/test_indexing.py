@@ -31,11 +31,11 @@ def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
     with new_store() as store:
         Follower(mined(BLOCKS), store).catch_up()
 
-        with store.reading() as unit:
-            assert unit.logs.count() > 200
-            assert unit.results.count() > 5
-            assert unit.kickouts.open()
-            assert unit.rounds.load().words
+        with store.reading() as uow:
+            assert uow.logs.count() > 200
+            assert uow.results.count() > 5
+            assert uow.kickouts.open()
+            assert uow.rounds.load().words
 
 
 @pytest.mark.parametrize("rules", [RULES, replace(RULES, close="terminal")])
@@ -47,8 +47,8 @@ def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, 
         with new_store() as store:
             follower = Follower(chain, store, folder=folder(rules))
             follower.catch_up()
-            with store.reading() as unit:
-                assert unit.results.count() > 5
+            with store.reading() as uow:
+                assert uow.results.count() > 5
             dumps.append(follower.dump())
 
     assert dumps[0] == dumps[1] == dumps[2]
@@ -118,8 +118,8 @@ def test_without_an_oracle_contract_no_report_is_cut(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        assert unit.reports.above(-1) == []
+    with store.reading() as uow:
+        assert uow.reports.above(-1) == []
 
 
 def test_nothing_is_done_at_the_head(store: Store):
@@ -134,8 +134,8 @@ def test_the_start_block_is_the_first_that_is_indexed(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        assert min(log.block for log in unit.logs.between(0, 200)) >= 40
+    with store.reading() as uow:
+        assert min(log.block for log in uow.logs.between(0, 200)) >= 40
     assert follower.chain.windows_served[0].first == 40
 
 
@@ -146,8 +146,8 @@ def test_a_start_block_in_the_future_is_waited_for(store: Store):
         follower.step()
     follower.chain.mine_many(3)
     assert follower.catch_up()
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.number == 3
 
@@ -170,9 +170,9 @@ def test_history_is_read_without_headers_and_without_a_journal(store: Store):
 
     assert isinstance(first, WindowCommitted)
     assert first.blocks.last == 120 - follower.chain.finality_depth
-    with store.reading() as unit:
-        assert len(unit.blocks.between(0, 200)) == 1
-        assert unit.undo.reach() == first.blocks.last
+    with store.reading() as uow:
+        assert len(uow.blocks.between(0, 200)) == 1
+        assert uow.undo.reach() == first.blocks.last
 
 
 def test_the_journal_reaches_back_to_the_final_block(store: Store):
@@ -180,8 +180,8 @@ def test_the_journal_reaches_back_to_the_final_block(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        assert unit.undo.reach() == 120 - follower.chain.finality_depth
+    with store.reading() as uow:
+        assert uow.undo.reach() == 120 - follower.chain.finality_depth
 
 
 def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
@@ -191,11 +191,11 @@ def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
 
     assert follower.step() is None
 
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
         assert cursor is not None
         assert cursor.final_number == 118
-        assert unit.undo.reach() == 118
+        assert uow.undo.reach() == 118
     follower.chain.mine()
     assert follower.catch_up()
 

@@ -67,8 +67,8 @@ def checked(
 
 
 def test_an_index_that_missed_nothing_has_no_gap(follower: Follower):
-    with follower.store.reading() as unit:
-        found = gaps(unit, follower.folder.reader)
+    with follower.store.reading() as uow:
+        found = gaps(uow, follower.folder.reader)
     assert found is not None
     assert not found
     assert found.blocks == BlockRange(0, 60)
@@ -76,16 +76,16 @@ def test_an_index_that_missed_nothing_has_no_gap(follower: Follower):
 
 
 def test_each_kind_of_gap_is_named(follower: Follower):
-    with follower.store.transaction() as unit:
+    with follower.store.transaction() as uow:
         scope = follower.folder.scope.id
-        unit.coverage.cut_above(29)
-        unit.coverage.put(scope, Covered(40, 60, Level.SEAMED, "first"))
-        there = unit.blocks.at(55)
+        uow.coverage.cut_above(29)
+        uow.coverage.put(scope, Covered(40, 60, Level.SEAMED, "first"))
+        there = uow.blocks.at(55)
         assert there is not None
-        unit.blocks.discard_above(57)
+        uow.blocks.discard_above(57)
         log = next(iter(follower.chain.blocks[59].logs or follower.chain.blocks[60].logs))
-        unit.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
-        found = gaps(unit, follower.folder.reader)
+        uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
+        found = gaps(uow, follower.folder.reader)
     assert found is not None
     assert found.unread == (BlockRange(30, 39),)
     assert found.headers == (58, 59, 60)
@@ -95,8 +95,8 @@ def test_each_kind_of_gap_is_named(follower: Follower):
 
 
 def test_the_census_counts_what_was_not_read(follower: Follower):
-    with follower.store.transaction() as unit:
-        unit.coverage.cut_above(50)
+    with follower.store.transaction() as uow:
+        uow.coverage.cut_above(50)
     census = integrity_census(follower.store, follower.folder)
     assert census is not None
     assert (census.uncovered, sum(census.covered.values())) == (10, 51)
@@ -177,10 +177,10 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 
 def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
     checked(follower, ReverifyRequest(BlockRange(10, 49), Level.PROVEN, "second"))
-    with follower.store.reading() as unit:
+    with follower.store.reading() as uow:
         scope = follower.folder.scope.id
-        assert unit.coverage.lowest(scope, 10, 49) == Level.PROVEN
-        assert unit.coverage.lowest(scope, 0, 9) == Level.SEAMED
+        assert uow.coverage.lowest(scope, 10, 49) == Level.PROVEN
+        assert uow.coverage.lowest(scope, 0, 9) == Level.SEAMED
 
 
 def test_an_interrupted_verification_goes_on_where_it_was(
@@ -204,14 +204,14 @@ def test_an_interrupted_verification_goes_on_where_it_was(
 
 
 def test_a_dry_verification_writes_nothing(follower: Follower):
-    with follower.store.reading() as unit:
-        before = unit.coverage.spans(follower.folder.scope.id)
+    with follower.store.reading() as uow:
+        before = uow.coverage.spans(follower.folder.scope.id)
     found = checked(
         follower, ReverifyRequest(BlockRange(0, 60), Level.PROVEN), RebuildOptions(dry_run=True)
     )
-    with follower.store.reading() as unit:
-        assert unit.coverage.spans(follower.folder.scope.id) == before
-        assert unit.progress.get("verify 0 60 4 ") is None
+    with follower.store.reading() as uow:
+        assert uow.coverage.spans(follower.folder.scope.id) == before
+        assert uow.progress.get("verify 0 60 4 ") is None
     assert (found.reached, bool(found.difference)) == (Level.PROVEN, False)
 
 

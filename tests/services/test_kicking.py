@@ -83,8 +83,8 @@ def pushed_without_kickouts(office: Office) -> None:
 
 def rounds_low(office: Office) -> int:
     """How many rounds in a row have shown node 2 under the line."""
-    with office.store.reading() as unit:
-        looks = looks_at(unit, KickoutRules(RULES, SETTINGS), Level.NOTHING)
+    with office.store.reading() as uow:
+        looks = looks_at(uow, KickoutRules(RULES, SETTINGS), Level.NOTHING)
     return next((look.shown for look in looks), 0)
 
 
@@ -171,16 +171,16 @@ def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_off
     proposed(office)
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
-    with office.desk.writing() as unit:
-        unit.outbox.senders.pause(
-            office.desk.account, PauseKind.OPERATOR, "for a test", office.desk.stamp
+    with office.context.writing() as uow:
+        uow.outbox.senders.pause(
+            office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
     office.tick()
     assert (kinds(office)[-1], office.states()[-1]) == ("execute_kick", "ready")
     group(office, 99, (2, 0, 1))
     office.index()
-    with office.desk.writing() as unit:
-        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.senders.resume(office.context.account, office.context.stamp)
     office.tick()
 
     (execution,) = office.intents(IntentKind.EXECUTE_KICK)

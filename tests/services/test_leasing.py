@@ -22,10 +22,10 @@ def test_whoever_waits_for_a_holder_that_hangs_inside_a_write_names_it(
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     with Store.open(database_url) as old, Store.open(database_url) as new:
-        with old.transaction() as unit:
-            assert unit.lease.take("the old one", -1) == 1
-        with old.transaction() as unit:
-            unit.lease.prove(1)
+        with old.transaction() as uow:
+            assert uow.lease.take("the old one", -1) == 1
+        with old.transaction() as uow:
+            uow.lease.prove(1)
             with pytest.raises(TransientError, match=r"lease of the old one is over: .* kill it"):
                 try_take(new, "new")
         assert take(new, "new") == 2
@@ -59,8 +59,8 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     url = postgresql_url
     with Store.open(url) as old, Store.open(url) as new:
-        with old.transaction() as unit:
-            assert unit.lease.take("the old one", -1) == 1
+        with old.transaction() as uow:
+            assert uow.lease.take("the old one", -1) == 1
 
         def taken_over() -> None:
             # So short a stall is none...
@@ -76,16 +76,16 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
             assert take(new, "new") == 2
 
         def stalling() -> None:
-            with old.transaction() as unit:
-                unit.lease.prove(1)
-                driver = unit.lease._connection.connection.driver_connection
+            with old.transaction() as uow:
+                uow.lease.prove(1)
+                driver = uow.lease._connection.connection.driver_connection
                 stall(cast("psycopg.Connection[Any]", driver), taken_over)
-                unit.lease.prove(1)
+                uow.lease.prove(1)
 
         with pytest.raises((TransientError, psycopg.OperationalError)):
             stalling()
-        with old.reading() as unit:
-            assert unit.lease.current().epoch == 2
+        with old.reading() as uow:
+            assert uow.lease.current().epoch == 2
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_whoever_stalls_between_two_statements_is_ended_by_the_server_itself(
         monkeypatch.setattr(engine, "STALLED_SECONDS", 0.2)
 
         def stalling() -> None:
-            with old.transaction() as unit:
-                unit.lease.prove(1)
+            with old.transaction() as uow:
+                uow.lease.prove(1)
                 assert any(may_write(new) for _ in range(PATIENCE))
 
         with pytest.raises(TransientError, match="idle-in-transaction"):
@@ -109,8 +109,8 @@ def test_whoever_stalls_between_two_statements_is_ended_by_the_server_itself(
 
 def may_write(store: Store) -> bool:
     try:
-        with store.transaction() as unit:
-            unit.lease.prove(1)
+        with store.transaction() as uow:
+            uow.lease.prove(1)
     except TransientError:
         return False
     return True

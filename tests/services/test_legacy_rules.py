@@ -94,11 +94,11 @@ def drawn_up(store, events, stops) -> list[Report]:
     drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
     stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
-    with store.transaction() as unit:
+    with store.transaction() as uow:
         Folder(HOURLY, Unread(), reporter).fold(
-            unit,
+            uow,
             stretch,
-            lambda unit, rounds, as_of: drawn.append(reporter.draw_up(unit, rounds, as_of)),
+            lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
         )
     return drawn
 
@@ -112,22 +112,22 @@ def low() -> History:
     return history
 
 
-def stored(unit, history: History, later: int = 0, rules: Rules = RULES):
+def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
     stretch = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
-    Folder(rules, Unread(), None).fold(unit, stretch)
+    Folder(rules, Unread(), None).fold(uow, stretch)
     as_of = block(last, history.time + later)
-    unit.cursor.move_to(as_of, as_of, 0)
+    uow.cursor.move_to(as_of, as_of, 0)
     return as_of
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
 def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_store, later):
-    with new_sqlite_store() as store, store.transaction() as unit:
-        stored(unit, low(), later)
-        open_, due = unit.kickouts.open(), due_spells(unit, RULES)
-        looks = looks_at(unit, KickoutRules(RULES, SETTINGS), Level.NOTHING)
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, low(), later)
+        open_, due = uow.kickouts.open(), due_spells(uow, RULES)
+        looks = looks_at(uow, KickoutRules(RULES, SETTINGS), Level.NOTHING)
     assert [spell.node for spell in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [look.node for look in looks] == [spell.node for spell in due]
@@ -138,9 +138,9 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
     new_sqlite_store, later
 ):
     with new_sqlite_store() as store:
-        with store.transaction() as unit:
-            adopt_rules(unit, RULES)
-            stored(unit, low(), later)
+        with store.transaction() as uow:
+            adopt_rules(uow, RULES)
+            stored(uow, low(), later)
         counted, seen = census(store, RULES, None), overview(store)
     due = 0 if later else 1
     assert counted is not None
@@ -148,10 +148,10 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
 
 
 def test_the_evidence_is_the_window(new_sqlite_store):
-    with new_sqlite_store() as store, store.transaction() as unit:
-        stored(unit, low())
-        (spell,) = unit.kickouts.open()
-        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, low())
+        (spell,) = uow.kickouts.open()
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -163,10 +163,10 @@ def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
     history.is_kicked_out("A").after(1).joins("A")
     for name in "678":
         ran(history, name, "CBA", "CBA")
-    with new_sqlite_store() as store, store.transaction() as unit:
-        stored(unit, history)
-        (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history)
+        (spell,) = due_spells(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
 
 
@@ -174,10 +174,10 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
     history = ran(History().joins("A", "B", "C"), "0", "ABC", "ABC").after(MONTH)
     for name in "123":
         ran(history, name, "CBA", "CBA")
-    with new_sqlite_store() as store, store.transaction() as unit:
-        stored(unit, history)
-        (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history)
+        (spell,) = due_spells(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
 
 
@@ -185,10 +185,10 @@ def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
     history = low().is_kicked_out("A").after(1).joins("A")
     for name in "456":
         ran(history, name, "CBA", "CBA")
-    with new_sqlite_store() as store, store.transaction() as unit:
-        stored(unit, history)
-        (spell,) = due_spells(unit, RULES)
-        told = json.loads(evidence_at(unit, KickoutRules(RULES, SETTINGS), spell).text)
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history)
+        (spell,) = due_spells(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
 
 
@@ -196,17 +196,17 @@ def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(ne
     rules = rules_with(kickout_tasks=1)
     history = ran(History().joins("A", "B", "C"), "1", "CBA", "CBA").after(MONTH)
     ran(history, "2", "CBA", "CBA")
-    with new_sqlite_store() as store, store.transaction() as unit:
-        stored(unit, history, rules=rules)
-        (spell,) = due_spells(unit, rules)
-        told = json.loads(evidence_at(unit, KickoutRules(rules, SETTINGS), spell).text)
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history, rules=rules)
+        (spell,) = due_spells(uow, rules)
+        told = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), spell).text)
     assert [entry["seq"] for entry in told["entries"]] == [2]
 
 
 def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
     with new_sqlite_store() as store:
-        with store.transaction() as unit:
-            as_of = stored(unit, low())
+        with store.transaction() as uow:
+            as_of = stored(uow, low())
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
         rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
         counted = census(store, RULES, None)
@@ -234,8 +234,8 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
 
 def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
-        with store.transaction() as unit:
-            as_of = stored(unit, low().quits("B"), MONTH)
+        with store.transaction() as uow:
+            as_of = stored(uow, low().quits("B"), MONTH)
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
     answer = explain_answer(told)
     assert (answer["qos"], answer["legacy"]["Q"], answer["legacy"]["tasks"]) == (None, None, 0)

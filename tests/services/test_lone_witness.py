@@ -69,7 +69,7 @@ def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
     follower.catch_up()
 
     assert not follower.pace.vigil.is_open()
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.hash == ours.newest.hash

@@ -23,18 +23,18 @@ def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path,
     for number in range(1, ROUNDS + 1):
         rounds.block(number, [_accepted(number)], journal=False)
     with Store.open(f"sqlite:///{tmp_path}/rounds.sqlite", create=True) as store:
-        with store.transaction() as unit:
-            unit.rounds.write(rounds.drain())
-        with store.reading() as unit:
-            low = first_low(unit, SPELL, 3, SETTINGS)
+        with store.transaction() as uow:
+            uow.rounds.write(rounds.drain())
+        with store.reading() as uow:
+            low = first_low(uow, SPELL, 3, SETTINGS)
             assert [one.round for one in low] == [10, 11, 12]
-            assert low_now(unit, SPELL, 3, SETTINGS) == len(low)
+            assert low_now(uow, SPELL, 3, SETTINGS) == len(low)
 
             def until(_room: RoundRepository, *_asked: int) -> None:
                 raise AssertionError("all rounds were read")
 
             monkeypatch.setattr(RoundRepository, "until", until)
-            assert low_now(unit, SPELL, LANES_PER_WORD + 3, SETTINGS) == 0
+            assert low_now(uow, SPELL, LANES_PER_WORD + 3, SETTINGS) == 0
 
 
 def _accepted(number: int) -> RoundAccepted:

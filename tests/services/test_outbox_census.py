@@ -61,7 +61,7 @@ def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
 
 def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
     office = sqlite_office
-    chain, sender = office.premises.chain, office.desk.account.address
+    chain, sender = office.premises.chain, office.context.account.address
     before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
     office.pushed()
@@ -77,7 +77,7 @@ def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     figures = with_accounts(
-        counted(OutboxCensus(), office), {"transmitter": office.desk}, office.source.heads()
+        counted(OutboxCensus(), office), {"transmitter": office.context}, office.source.heads()
     )
     ours = figures.accounts["transmitter"]
     assert (ours.latest, ours.gap) == (ours.next_nonce, 0)
@@ -85,7 +85,7 @@ def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
     assert ours.balance_wei is not None
     assert ours.balance_wei > ours.reserved_wei
 
-    contract = with_contract(figures, office.desk).contract
+    contract = with_contract(figures, office.context).contract
     assert contract is not None
     assert (contract.round, contract.rules_agree) == (office.premises.round, True)
     assert contract.kick_tokens == 3

@@ -65,8 +65,8 @@ def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
-    with office.store.reading() as unit:
-        first = unit.reports.due()[0].report.period
+    with office.store.reading() as uow:
+        first = uow.reports.due()[0].report.period
     office.period()
     office.tick()
 
@@ -78,16 +78,16 @@ def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     office.period()
     office.period()
     office.index()
-    with office.store.reading() as unit:
-        due = [one.report.period for one in unit.reports.due()]
+    with office.store.reading() as uow:
+        due = [one.report.period for one in uow.reports.due()]
     office.tick()
     office.mine()
     office.tick()
 
     (landing,) = office.intents()
     assert landing.wish.period == due[0]
-    with office.store.reading() as unit:
-        missed = [unit.reports.at(period) for period in due[1:]]
+    with office.store.reading() as uow:
+        missed = [uow.reports.at(period) for period in due[1:]]
     assert {(one.state, one.reason) for one in missed if one is not None} == {
         ("missed", "predecessor changed")
     }
@@ -241,16 +241,16 @@ def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
 
 def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
     office = sqlite_office
-    with office.desk.writing() as unit:
-        unit.outbox.senders.pause(
-            office.desk.account, PauseKind.OPERATOR, "for a test", office.desk.stamp
+    with office.context.writing() as uow:
+        uow.outbox.senders.pause(
+            office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
     office.period()
     office.tick()
     assert office.states() == ["ready"]
 
-    with office.desk.writing() as unit:
-        unit.outbox.senders.resume(office.desk.account, office.desk.stamp)
+    with office.context.writing() as uow:
+        uow.outbox.senders.resume(office.context.account, office.context.stamp)
     office.tick()
     assert office.states() == ["live"]
 
@@ -261,10 +261,10 @@ def test_one_round_is_signed_once(sqlite_office: Office):
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.period()
     office.tick()
-    with office.desk.writing() as unit:
+    with office.context.writing() as uow:
         (planned,) = office.intents()
-        unit.outbox.intents.end(
-            planned, type(planned.state).CANCELLED, "a test", office.desk.stamp
+        uow.outbox.intents.end(
+            planned, type(planned.state).CANCELLED, "a test", office.context.stamp
         )
     office.period()
     office.tick()
@@ -279,11 +279,11 @@ def test_one_round_is_signed_once(sqlite_office: Office):
 
 
 def _step(office: Office) -> StepResult:
-    step = publish_next(office.desk, office.source.heads())
+    step = publish_next(office.context, office.source.heads())
     assert step is not None
     return step
 
 
 def _paid(office: Office) -> list[int]:
-    with office.store.reading() as unit:
-        return [unit.outbox.slots.gas_spent()[1]]
+    with office.store.reading() as uow:
+        return [uow.outbox.slots.gas_spent()[1]]

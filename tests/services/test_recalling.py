@@ -14,8 +14,8 @@ def test_a_report_of_a_block_that_left_the_chain_does_not_name_its_periods_last_
     follower = Follower(ScriptedChain(), store)
     follower.chain.mine_many(30)
     follower.catch_up()
-    with store.reading() as unit:
-        kept, lost = unit.reports.latest(2)
+    with store.reading() as uow:
+        kept, lost = uow.reports.latest(2)
     follower.chain.fork(follower.chain.newest.number - lost.report.as_of.number + 1)
     follower.chain.mine_many(10)
     follower.catch_up()

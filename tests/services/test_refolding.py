@@ -33,9 +33,9 @@ def followed(store: Store, blocks: int = 40) -> Follower:
 
 
 def spoil(store: Store) -> None:
-    with store.transaction() as unit:
-        node = next(iter(unit.nodes.all()))
-        unit.nodes.save([replace(node, base=1)])
+    with store.transaction() as uow:
+        node = next(iter(uow.nodes.all()))
+        uow.nodes.save([replace(node, base=1)])
 
 
 def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
@@ -105,8 +105,8 @@ def test_a_dry_run_tells_and_mends_nothing(store: Store):
 
 def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
     followed(store)
-    with store.reading() as unit:
-        before = unit.reports.above(-1)
+    with store.reading() as uow:
+        before = uow.reports.above(-1)
     # A missed report may speak of a block that left the chain.
     compared = [one for one in before if one.state is not ReportState.MISSED]
     other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
@@ -116,8 +116,8 @@ def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
 
     assert refolded.same
     assert refolded.differing == tuple(stored.report.period for stored in compared)
-    with store.reading() as unit:
-        assert unit.reports.above(-1) == before
+    with store.reading() as uow:
+        assert uow.reports.above(-1) == before
 
 
 def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):

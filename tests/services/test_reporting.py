@@ -67,11 +67,11 @@ def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Re
     drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
     stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
-    with store.transaction() as unit:
+    with store.transaction() as uow:
         Folder(SEED, Unread(), reporter).fold(
-            unit,
+            uow,
             stretch,
-            lambda unit, rounds, as_of: drawn.append(reporter.draw_up(unit, rounds, as_of)),
+            lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
         )
     return drawn
 
@@ -132,10 +132,10 @@ def test_history_outside_the_anchor_window_makes_no_report_due():
 
 def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
     reporter = reporter_at()
-    with new_sqlite_store() as store, store.transaction() as unit:
-        first = reporter.cut(unit, Rounds(), block(7, 119))
-        again = reporter.cut(unit, Rounds(), block(9, 118))
-        stored = unit.reports.at(period_of(119, 60))
+    with new_sqlite_store() as store, store.transaction() as uow:
+        first = reporter.cut(uow, Rounds(), block(7, 119))
+        again = reporter.cut(uow, Rounds(), block(9, 118))
+        stored = uow.reports.at(period_of(119, 60))
 
     assert first is not None
     assert again is None
@@ -146,11 +146,11 @@ def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
 def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
     reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"), retired=False)])
-    with new_sqlite_store() as store, store.transaction() as unit:
+    with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):
-            assert reporter.cut(unit, rounds, block(number, 60 * number)) is not None
-        assert [one.report.period for one in unit.reports.due()] == [265, 266]
-        missed = unit.reports.at(10)
+            assert reporter.cut(uow, rounds, block(number, 60 * number)) is not None
+        assert [one.report.period for one in uow.reports.due()] == [265, 266]
+        missed = uow.reports.at(10)
         assert (missed.state, missed.reason) == (
             ReportState.MISSED,
             "as-of left the anchor window",

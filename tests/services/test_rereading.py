@@ -44,8 +44,8 @@ def reread_all(follower: Follower, rereader: Rereader) -> list[Reread]:
 
 
 def levels(follower: Follower) -> list[tuple[BlockRange, Level]]:
-    with follower.store.reading() as unit:
-        spans = unit.coverage.spans(follower.folder.scope.id)
+    with follower.store.reading() as uow:
+        spans = uow.coverage.spans(follower.folder.scope.id)
         return [(span.blocks, span.level) for span in spans]
 
 
@@ -75,6 +75,6 @@ def test_what_is_no_surer_afterwards_is_left_to_the_next_process(follower: Follo
     first, again = reread_all(follower, rereader), reread_all(follower, rereader)
 
     assert (len(first), again) == (3, [])
-    with follower.store.reading() as unit:
-        assert rereader.due(follower.chain, unit, follower.folder) is None
-        assert Rereader().due(follower.chain, unit, follower.folder) is not None
+    with follower.store.reading() as uow:
+        assert rereader.due(follower.chain, uow, follower.folder) is None
+        assert Rereader().due(follower.chain, uow, follower.folder) is not None

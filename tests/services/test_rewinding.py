@@ -92,8 +92,8 @@ def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        assert unit.logs.count() == sum(len(block.logs) for block in first.blocks)
+    with store.reading() as uow:
+        assert uow.logs.count() == sum(len(block.logs) for block in first.blocks)
 
 
 def test_a_fork_of_equal_height_is_seen_without_a_new_block(store: Store):
@@ -165,8 +165,8 @@ def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Sto
     """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    with store.reading() as unit:
-        before = unit.cursor.get()
+    with store.reading() as uow:
+        before = uow.cursor.get()
     ours = follower.chain.copy()
     ours.mine_many(4)
     follower.chain.fork(12)
@@ -176,8 +176,8 @@ def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Sto
     with pytest.raises(TransientError, match="is final as"):
         follower.step()
 
-    with store.reading() as unit:
-        assert unit.cursor.get() == before
+    with store.reading() as uow:
+        assert uow.cursor.get() == before
 
 
 def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
@@ -188,8 +188,8 @@ def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        orphans = list(unit.logs.between(0, 200, canonical=False))
+    with store.reading() as uow:
+        orphans = list(uow.logs.between(0, 200, canonical=False))
     assert orphans == [log for block in gone.blocks[-7:] for log in block.logs]
     assert orphans
 
@@ -197,15 +197,15 @@ def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
 def test_a_report_cut_on_a_block_that_left_is_cut_again_on_the_chain_that_stays(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    with store.reading() as unit:
-        (newest,) = unit.reports.latest(1)
+    with store.reading() as uow:
+        (newest,) = uow.reports.latest(1)
     follower.chain.fork(7)
     follower.chain.mine_many(8)
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        again = unit.reports.at(newest.report.period)
+    with store.reading() as uow:
+        again = uow.reports.at(newest.report.period)
     assert again is not None
     assert again.report.as_of != newest.report.as_of
     assert again.report.as_of == follower.chain.blocks[again.report.as_of.number].ref
@@ -253,8 +253,8 @@ def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        assert unit.logs.count() == 0
-        cursor = unit.cursor.get()
+    with store.reading() as uow:
+        assert uow.logs.count() == 0
+        cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.hash == follower.chain.newest.hash

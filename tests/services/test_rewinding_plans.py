@@ -15,10 +15,10 @@ US = Account(1, address(0xAB))
 def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
     follower = Follower(mined(Traffic(3).blocks(100)), store)
     follower.catch_up()
-    with store.transaction() as unit:
-        unit.outbox.senders.enroll(US, 0, Stamp(1, 1))
-        as_of = unit.reports.latest(1)[0].report.as_of
-        planned = unit.outbox.intents.add(
+    with store.transaction() as uow:
+        uow.outbox.senders.enroll(US, 0, Stamp(1, 1))
+        as_of = uow.reports.latest(1)[0].report.as_of
+        planned = uow.outbox.intents.add(
             CallRequest(
                 account=US,
                 contract=ORACLE,
@@ -37,7 +37,7 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as unit:
-        intent = unit.outbox.intents.named(planned)
+    with store.reading() as uow:
+        intent = uow.outbox.intents.named(planned)
     assert intent is not None
     assert (intent.state, intent.error_class) == (IntentState.EXPIRED, "anchor_reorged")

@@ -26,9 +26,9 @@ A_LOG, A_CALL = (
 @pytest.fixture
 def store(new_sqlite_store: NewStore) -> Iterator[Store]:
     with new_sqlite_store() as opened:
-        with opened.transaction() as unit:
-            unit.logs.append([A_LOG])
-            unit.calls.append([A_CALL])
+        with opened.transaction() as uow:
+            uow.logs.append([A_LOG])
+            uow.calls.append([A_CALL])
         yield opened
 
 
@@ -62,25 +62,25 @@ def other_value(column: Column[Any], row: Any) -> object:
     return value + 1
 
 
-def differs(unit: UnitOfWork) -> RowDiff:
-    return compare(unit, said([A_LOG], [A_CALL]))
+def differs(uow: UnitOfWork) -> RowDiff:
+    return compare(uow, said([A_LOG], [A_CALL]))
 
 
 def test_the_same_rows_are_the_same(store: Store):
-    with store.reading() as unit:
-        assert not differs(unit)
+    with store.reading() as uow:
+        assert not differs(uow)
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Log)])
 def test_a_log_that_differs_in_one_field_differs(store: Store, name: str):
-    with store.reading() as unit:
-        assert compare(unit, said([changed(A_LOG, name)], [A_CALL]))
+    with store.reading() as uow:
+        assert compare(uow, said([changed(A_LOG, name)], [A_CALL]))
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Call)])
 def test_a_call_that_differs_in_one_field_differs(store: Store, name: str):
-    with store.reading() as unit:
-        assert compare(unit, said([A_LOG], [changed(A_CALL, name)]))
+    with store.reading() as uow:
+        assert compare(uow, said([A_LOG], [changed(A_CALL, name)]))
 
 
 @pytest.mark.parametrize(
@@ -88,35 +88,35 @@ def test_a_call_that_differs_in_one_field_differs(store: Store, name: str):
 )
 def test_a_row_that_differs_in_one_column_differs(store: Store, column: Column[Any]):
     """Who adds a column that is not read into the row adds one that nobody compares."""
-    with store.transaction() as unit:
-        connection = unit.logs._connection
+    with store.transaction() as uow:
+        connection = uow.logs._connection
         (row,) = connection.execute(column.table.select())
         there = update(column.table).values({column.name: other_value(column, row)})
         connection.execute(there)
-        assert differs(unit)
+        assert differs(uow)
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Call)])
 def test_a_call_is_put_right_in_every_field(store: Store, name: str):
     wrong = changed(A_CALL, name)
-    with store.transaction() as unit:
-        unit.calls.orphan([A_CALL])
-        unit.calls.append([wrong])
-        found = differs(unit)
-        unit.calls.replace(found.other_calls)
-        unit.calls.append(found.missing_calls)
-        unit.calls.orphan(found.extra_calls)
-        assert list(unit.calls.between(0, 9)) == [A_CALL]
+    with store.transaction() as uow:
+        uow.calls.orphan([A_CALL])
+        uow.calls.append([wrong])
+        found = differs(uow)
+        uow.calls.replace(found.other_calls)
+        uow.calls.append(found.missing_calls)
+        uow.calls.orphan(found.extra_calls)
+        assert list(uow.calls.between(0, 9)) == [A_CALL]
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Log)])
 def test_a_log_is_put_right_in_every_field(store: Store, name: str):
     wrong = changed(A_LOG, name)
-    with store.transaction() as unit:
-        unit.logs.orphan([A_LOG])
-        unit.logs.append([wrong])
-        found = differs(unit)
-        unit.logs.replace(found.other_logs)
-        unit.logs.append(found.missing_logs)
-        unit.logs.orphan(found.extra_logs)
-        assert list(unit.logs.between(0, 9)) == [A_LOG]
+    with store.transaction() as uow:
+        uow.logs.orphan([A_LOG])
+        uow.logs.append([wrong])
+        found = differs(uow)
+        uow.logs.replace(found.other_logs)
+        uow.logs.append(found.missing_logs)
+        uow.logs.orphan(found.extra_logs)
+        assert list(uow.logs.between(0, 9)) == [A_LOG]

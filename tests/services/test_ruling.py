@@ -21,55 +21,55 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 
 def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store):
-    with store.transaction() as unit:
-        check_rules(unit, SEED)
-        check_rules(unit, SEED)
+    with store.transaction() as uow:
+        check_rules(uow, SEED)
+        check_rules(uow, SEED)
 
 
 @pytest.mark.parametrize("other", [RELAY, replace(SEED, close="terminal")])
 def test_other_rules_are_refused_with_what_to_do(store: Store, other):
-    with store.transaction() as unit:
-        check_rules(unit, SEED)
+    with store.transaction() as uow:
+        check_rules(uow, SEED)
         with pytest.raises(InputError, match=r"folded by the rules seed.*resync refold"):
-            check_rules(unit, other)
+            check_rules(uow, other)
 
 
 def test_the_refusal_names_both(store: Store):
-    with store.transaction() as unit:
-        check_rules(unit, SEED)
+    with store.transaction() as uow:
+        check_rules(uow, SEED)
         changed = replace(SEED, tau_seconds=900)
         theirs, ours = shown(named_by(changed)), shown(named_by(SEED))
         assert theirs != ours
         said = re.escape(f"by the rules {ours}, and the configuration says {theirs}:")
         with pytest.raises(InputError, match=said):
-            refuse_other_rules(unit, changed)
+            refuse_other_rules(uow, changed)
 
 
 def test_an_empty_database_may_be_read_by_any_rules(store: Store):
-    with store.reading() as unit:
-        refuse_other_rules(unit, RELAY)
-        assert folded_by(unit) is None
-        assert not is_folded_by(unit, RELAY)
+    with store.reading() as uow:
+        refuse_other_rules(uow, RELAY)
+        assert folded_by(uow) is None
+        assert not is_folded_by(uow, RELAY)
 
 
 def test_a_database_knows_who_folded_it(store: Store):
-    with store.transaction() as unit:
-        check_rules(unit, RELAY)
-        assert folded_by(unit) == named_by(RELAY)
-        assert is_folded_by(unit, RELAY)
-        assert not is_folded_by(unit, SEED)
+    with store.transaction() as uow:
+        check_rules(uow, RELAY)
+        assert folded_by(uow) == named_by(RELAY)
+        assert is_folded_by(uow, RELAY)
+        assert not is_folded_by(uow, SEED)
 
 
 def test_after_folding_anew_the_new_rules_may_go_on(store: Store):
-    with store.transaction() as unit:
-        check_rules(unit, SEED)
-        adopt_rules(unit, RELAY)
-        check_rules(unit, RELAY)
+    with store.transaction() as uow:
+        check_rules(uow, SEED)
+        adopt_rules(uow, RELAY)
+        check_rules(uow, RELAY)
 
 
 def test_the_length_of_a_period_stays_what_it_was(store: Store):
-    with store.transaction() as unit:
-        check_period(unit, 60)
-        check_period(unit, 60)
+    with store.transaction() as uow:
+        check_period(uow, 60)
+        check_period(uow, 60)
         with pytest.raises(InputError, match="of 60 s each, not of 120 s"):
-            check_period(unit, 120)
+            check_period(uow, 120)

@@ -46,15 +46,15 @@ def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[UnitOfWork]:
         )
         rounds.block(number, [one], journal=False)
     with Store.open(f"sqlite:///{folder}/{last}.sqlite", create=True) as store:
-        with store.transaction() as unit:
-            unit.rounds.write(rounds.drain())
-        with store.reading() as unit:
-            yield unit
+        with store.transaction() as uow:
+            uow.rounds.write(rounds.drain())
+        with store.reading() as uow:
+            yield uow
 
 
 def signed_on(folder: Path, last: int, seconds: int = 6) -> int | None:
-    with accepted(folder, last, seconds) as unit:
-        found = signing_round(unit, SINCE, seconds * last, TTL)
+    with accepted(folder, last, seconds) as uow:
+        found = signing_round(uow, SINCE, seconds * last, TTL)
     return None if found is None else found.round
 
 
@@ -84,8 +84,8 @@ def test_what_was_signed_has_as_many_rounds_left_as_it_is_signed_for(tmp_path: P
     assert RECENT_ROUNDS - RENEWED_AFTER == RENEWED_AFTER
     for last in range(SINCE, SINCE + RENEWED_AFTER):
         assert signed_on(tmp_path, last) == SINCE
-    with accepted(tmp_path, SINCE + RENEWED_AFTER + 6) as unit:
-        assert why_not_sent(unit, SINCE, digest(SINCE)) is None
+    with accepted(tmp_path, SINCE + RENEWED_AFTER + 6) as uow:
+        assert why_not_sent(uow, SINCE, digest(SINCE)) is None
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,15 @@ def test_what_was_signed_has_as_many_rounds_left_as_it_is_signed_for(tmp_path: P
 def test_a_statement_dies_with_the_sixteenth_round_after_its_own(
     tmp_path: Path, last: int, gone: str | None, not_sent: str | None
 ):
-    with accepted(tmp_path, last) as unit:
-        assert why_gone(unit, SINCE, digest(SINCE)) == gone
-        assert (why_not_sent(unit, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
+    with accepted(tmp_path, last) as uow:
+        assert why_gone(uow, SINCE, digest(SINCE)) == gone
+        assert (why_not_sent(uow, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
 
 
 def test_a_statement_on_a_round_with_another_report_is_dead(tmp_path: Path):
-    with accepted(tmp_path, SINCE) as unit:
-        assert why_gone(unit, SINCE, digest(99)) == "prev_reorged"
-        assert (why_not_sent(unit, SINCE, digest(99)) or "").endswith("left the chain")
+    with accepted(tmp_path, SINCE) as uow:
+        assert why_gone(uow, SINCE, digest(99)) == "prev_reorged"
+        assert (why_not_sent(uow, SINCE, digest(99)) or "").endswith("left the chain")
 
 
 def test_nothing_is_signed_on_a_round_before_the_last_proposal():

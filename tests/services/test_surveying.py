@@ -55,8 +55,8 @@ def indexed(store, events):
 
 
 def told_by(archive):
-    with archive.store.reading() as unit:
-        return parse_events(export(unit, archive.reader, EVERYTHING))
+    with archive.store.reading() as uow:
+        return parse_events(export(uow, archive.reader, EVERYTHING))
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def test_who_had_a_task_of_a_group_is_known(archive):
 
 
 def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
-    with archive.store.transaction() as unit:
-        cursor = unit.cursor.get()
-        unit.draws.add(task("2"), unit.blocks.at(cursor.number), node("B"))
+    with archive.store.transaction() as uow:
+        cursor = uow.cursor.get()
+        uow.draws.add(task("2"), uow.blocks.at(cursor.number), node("B"))
     survey = survey_store(archive, SnapshotQuery(RULES))
     waiting = {each.key: each for each in survey.waiting}
 

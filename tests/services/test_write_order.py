@@ -57,9 +57,9 @@ def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Off
     office.period()
     office.index()
     before = office.reports()
-    with office.store.transaction() as unit:
-        unit.lease.release(office.epoch)
-        assert unit.lease.take("a second daemon", 3600) is not None
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
+        assert uow.lease.take("a second daemon", 3600) is not None
 
     with pytest.raises(FatalError, match="has taken over the lease"):
         office.tick()
@@ -67,14 +67,14 @@ def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Off
 
 
 def stored_bytes(office: Office) -> list[str]:
-    with office.store.reading() as unit:
+    with office.store.reading() as uow:
         return [
             "0x" + attempt.signed.raw.hex()
-            for slot in unit.outbox.slots.watched(office.desk.account)
-            for attempt in unit.outbox.slots.attempts(slot)
+            for slot in uow.outbox.slots.watched(office.context.account)
+            for attempt in uow.outbox.slots.attempts(slot)
         ]
 
 
 def open_nonces(office: Office) -> list[int]:
-    with office.store.reading() as unit:
-        return [slot.nonce for slot in unit.outbox.slots.watched(office.desk.account)]
+    with office.store.reading() as uow:
+        return [slot.nonce for slot in uow.outbox.slots.watched(office.context.account)]

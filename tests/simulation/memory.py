@@ -33,7 +33,7 @@ class Memory:
         self._unit: UnitOfWork | None = None
 
     @property
-    def unit(self) -> UnitOfWork:
+    def uow(self) -> UnitOfWork:
         """The snapshot."""
         if self._unit is None:
             self._unit = self._open.enter_context(self._store.reading())
@@ -43,8 +43,8 @@ class Memory:
     def reading(self) -> Iterator[UnitOfWork]:
         """Ask what is remembered, and for the rest the snapshot."""
         if self._is_off:
-            with self._store.reading() as unit:
-                yield unit
+            with self._store.reading() as uow:
+                yield uow
             return
         with ExitStack() as opened:
             yield cast(
@@ -55,13 +55,13 @@ class Memory:
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
         """Write; what was known is so no longer, unless nothing but the lease was touched."""
-        unit: _Touched | None = None
+        uow: _Touched | None = None
         try:
             with self._store.transaction() as whole:
-                unit = _Touched(whole)
-                yield cast("UnitOfWork", unit)
+                uow = _Touched(whole)
+                yield cast("UnitOfWork", uow)
         finally:
-            if unit is not None and unit.touched - {"lease"}:
+            if uow is not None and uow.touched - {"lease"}:
                 self.writings += 1
                 self.forget()
 
@@ -75,8 +75,8 @@ class Memory:
 class _Touched:
     """A unit that notes which of its rooms are used."""
 
-    def __init__(self, unit: UnitOfWork) -> None:
-        self._unit = unit
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._unit = uow
         self.touched: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
@@ -112,7 +112,7 @@ class _RoomOfMemory:
         question = (path, *map(_frozen, given), *sorted(named.items()))
         known = self._memory.known
         if question not in known:
-            room: Any = self._memory.unit
+            room: Any = self._memory.uow
             for name in path[:-1]:
                 room = getattr(room, name)
             answer = getattr(room, path[-1])(*given, **named)

@@ -34,18 +34,18 @@ class Planner:
     books: Books
     goals: Goals
 
-    def plan(self, desk: TxContext, heads: Heads) -> StepResult | None:
+    def plan(self, context: TxContext, heads: Heads) -> StepResult | None:
         """Want the next effect; None: none is wanted now, or no statement of it may be signed."""
-        chosen = self._next(desk, heads)
+        chosen = self._next(context, heads)
         if chosen is None:
             return None
         wanted, kind, tries = chosen
-        signed = self._signed(desk, heads, wanted, kind)
+        signed = self._signed(context, heads, wanted, kind)
         if signed is None:
             return None
         wish = CallRequest(
-            account=desk.account,
-            contract=desk.publisher.domain.contract,
+            account=context.account,
+            contract=context.publisher.domain.contract,
             kind=kind,
             dedup_key=f"{kind}:{wanted}:{tries}",
             calldata=wanted,
@@ -56,14 +56,14 @@ class Planner:
             digest=signed.digest,
             deadline=signed.expires_at,
         )
-        with desk.writing() as unit:
-            added = unit.outbox.intents.add(wish, desk.stamp)
+        with context.writing() as uow:
+            added = uow.outbox.intents.add(wish, context.stamp)
         return StepResult("wanted", added, f"{kind} {wanted}, try {tries}")
 
-    def _next(self, desk: TxContext, heads: Heads) -> tuple[str, IntentKind, int] | None:
+    def _next(self, context: TxContext, heads: Heads) -> tuple[str, IntentKind, int] | None:
         known, now = self.books.wishes(), heads.latest.time
-        with desk.store.reading() as unit:
-            under_way = unit.outbox.intents.in_states(desk.account, ON_ITS_WAY)
+        with context.store.reading() as uow:
+            under_way = uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
         # Beside one that can no longer land the next is planned, which then takes its nonce.
         is_busy = any(
             one.wish.kind is IntentKind.PUSH
@@ -79,28 +79,28 @@ class Planner:
         return wanted, kind, known.get(wanted, Wished("", 0, is_over=False)).tries
 
     def _signed(
-        self, desk: TxContext, heads: Heads, wanted: str, kind: IntentKind
+        self, context: TxContext, heads: Heads, wanted: str, kind: IntentKind
     ) -> SignedStatement | None:
         """Sign a statement, or take the one that was; now and then ask for a contrary one too."""
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
-        statement, record = _stated(desk, wanted, kind, terms)
-        with desk.store.reading() as unit:
-            live = unit.outbox.signatures.live(record)
+        statement, record = _stated(context, wanted, kind, terms)
+        with context.store.reading() as uow:
+            live = uow.outbox.signatures.live(record)
         is_good = live is not None and live.expires_at >= head.time
         if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)
-            statement, record = _stated(desk, wanted, kind, terms)
-        standing = desk.publisher.contract.standing()
-        signed = sign_once(desk, statement, record, standing)
+            statement, record = _stated(context, wanted, kind, terms)
+        standing = context.publisher.contract.standing()
+        signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
-            contrary = _stated(desk, wanted, kind, (terms[0], terms[1] + 1))
-            sign_once(desk, *contrary, standing)
+            contrary = _stated(context, wanted, kind, (terms[0], terms[1] + 1))
+            sign_once(context, *contrary, standing)
         return signed
 
 
 def _stated(
-    desk: TxContext, wanted: str, kind: IntentKind, terms: tuple[int, int]
+    context: TxContext, wanted: str, kind: IntentKind, terms: tuple[int, int]
 ) -> tuple[ReportStatement | KickStatement, SignedStatement]:
     """Say an effect under these terms: as of which block, and until when."""
     number, (as_of, deadline) = int(wanted, 16), terms
@@ -115,6 +115,6 @@ def _stated(
             deadline=deadline,
             records=number.to_bytes(35),
         )
-        return report, report_record(desk, report)
+        return report, report_record(context, report)
     kick = KickStatement(1, ZERO_HASH, number, evidence=ZERO_HASH, deadline=deadline)
-    return kick, kick_record(desk, kick, kick_subject(number))
+    return kick, kick_record(context, kick, kick_subject(number))

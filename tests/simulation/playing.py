@@ -136,8 +136,8 @@ def _database(template: Path) -> Iterator[tuple[Path, Store]]:
         path.write_bytes(template.read_bytes())
         with Store.open(f"sqlite:///{path}") as store:
             first = BlockRef(0, Hash("0x" + 64 * "f"), Hash("0x" + 64 * "e"), 0)
-            with store.transaction() as unit:
-                unit.cursor.move_to(first, None, 0)
+            with store.transaction() as uow:
+                uow.cursor.move_to(first, None, 0)
             yield path, store
 
 

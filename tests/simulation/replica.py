@@ -112,32 +112,32 @@ class Replica:
         publisher.contract = OracleContract(publisher.lines, CONTRACT)
         return publisher
 
-    def _work(self, desk: TxContext) -> None:
+    def _work(self, context: TxContext) -> None:
         # Not at each turn: who was overtaken learns it from what it writes, now and then.
         if self.world.number >= self._renewed_at + _RENEWED_EVERY:
-            renew(desk.store, desk.epoch)
+            renew(context.store, context.epoch)
             self._renewed_at = self.world.number
         self.books.fold_to(self.world.chain.head)
         if not self._reconciled:
-            reconcile(desk)
+            reconcile(context)
             self._reconciled = True
         if self.world.weather.strikes("operator", 0.05) and self.world.setting.operator:
-            self._operate(desk)
+            self._operate(context)
         for _ in range(_STEPS_A_BLOCK):
             heads = self.world.heads()
-            seen = self._confirm(desk, heads)
-            step = publish_next(desk, heads) or self.planner.plan(desk, heads)
+            seen = self._confirm(context, heads)
+            step = publish_next(context, heads) or self.planner.plan(context, heads)
             if step is None and seen is None:
                 break
             self.log(f"  {seen}")
             self.log(f"  {step}")
         if self.world.weather.noise == 0:
-            self._release_all(desk)
+            self._release_all(context)
 
-    def _confirm(self, desk: TxContext, heads: Heads) -> StepResult | None:
+    def _confirm(self, context: TxContext, heads: Heads) -> StepResult | None:
         wanted = self.books.to_watch()
         self._talk.hashes.clear()
-        seen = confirm_next(desk, heads)
+        seen = confirm_next(context, heads)
         self.books.saw_watching(wanted, self._talk.hashes)
         return seen
 
@@ -145,36 +145,36 @@ class Replica:
         """Hold what was just written to the invariants."""
         self.books.check(self._talk.balance, self.world.clock())
 
-    def _operate(self, desk: TxContext) -> None:
+    def _operate(self, context: TxContext) -> None:
         """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
-        with desk.store.reading() as unit:
-            found = unit.outbox.intents.in_states(desk.account, _MEDDLED)
+        with context.store.reading() as uow:
+            found = uow.outbox.intents.in_states(context.account, _MEDDLED)
         if not found:
             return
         intent = self.world.dice.choice(found)
         try:
             if intent.state is IntentState.LIVE:
                 verb = self.world.dice.choice((bump_now, cancel))
-                self.log(f"  operator: {verb(desk, self.world.heads(), intent.id)}")
+                self.log(f"  operator: {verb(context, self.world.heads(), intent.id)}")
             else:
-                self._hold_or_release(desk, intent)
+                self._hold_or_release(context, intent)
         except InputError as error:
             self.log(f"  operator is told: {error}")
 
-    def _release_all(self, desk: TxContext) -> None:
+    def _release_all(self, context: TxContext) -> None:
         """When all is calm the operator lets everything go."""
-        with desk.store.reading() as unit:
-            held = unit.outbox.intents.in_states(desk.account, [IntentState.HELD])
+        with context.store.reading() as uow:
+            held = uow.outbox.intents.in_states(context.account, [IntentState.HELD])
         for intent in held:
             if intent.nonce is None:
-                self._hold_or_release(desk, intent)
+                self._hold_or_release(context, intent)
 
-    def _hold_or_release(self, desk: TxContext, intent: Intent) -> None:
-        with desk.writing() as unit:
+    def _hold_or_release(self, context: TxContext, intent: Intent) -> None:
+        with context.writing() as uow:
             if intent.state is IntentState.HELD:
-                unit.outbox.intents.release(intent, desk.stamp)
+                uow.outbox.intents.release(intent, context.stamp)
             else:
-                unit.outbox.intents.hold(intent, PauseKind.OPERATOR, "by hand", desk.stamp)
+                uow.outbox.intents.hold(intent, PauseKind.OPERATOR, "by hand", context.stamp)
 
     def _end(self, error: BaseException) -> None:
         """Be gone for a while; a lease that it held stands until its time is over."""

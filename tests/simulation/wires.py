@@ -147,8 +147,8 @@ class MortalStore:
     def transaction(self) -> Iterator[UnitOfWork]:
         self._world.point("before a transaction")
         before = self._store.writings
-        with self._store.transaction() as unit:
-            yield unit
+        with self._store.transaction() as uow:
+            yield uow
             if self._world.weather.strikes("died before a commit", 0.004):
                 raise Died("before a commit")
         if self._store.writings != before:

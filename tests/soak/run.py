@@ -120,8 +120,8 @@ class Soak:
 
     def _digest(self) -> str:
         sha = hashlib.sha256()
-        with self.indexer.store.reading() as unit:
-            for log in unit.logs.between(0, 2**62):
+        with self.indexer.store.reading() as uow:
+            for log in uow.logs.between(0, 2**62):
                 sha.update(f"{log.block_hash} {log.index}\n".encode())
         return sha.hexdigest()
 

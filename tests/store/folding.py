@@ -130,33 +130,33 @@ def _round(number: int) -> oracle_said.RoundAccepted:
     )
 
 
-def fold_into(unit: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
+def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
     """Go on from the cursor to block `last`, with a journal of the blocks above `final`."""
-    cursor = unit.cursor.get()
-    fold, rounds = Fold(QUICK), unit.rounds.load()
-    fold.last = unit.last_event.get()
-    _load_everything(unit, fold, events)
+    cursor = uow.cursor.get()
+    fold, rounds = Fold(QUICK), uow.rounds.load()
+    fold.last = uow.last_event.get()
+    _load_everything(uow, fold, events)
     for number, in_block in groupby(events, key=lambda event: event.at.block):
         mixed, journal = list(in_block), number > final
         ours = [event for event in mixed if not isinstance(event, ContractEvent)]
         fold.block(number, ours, journal=journal)
         theirs = [event for event in mixed if isinstance(event, ContractEvent)]
         rounds.block(number, theirs, journal=journal)
-        unit.changes(fold.drain(), unit.rule_sets.number_of(QUICK))
-        unit.rounds.write(rounds.drain())
-    unit.undo.prune_to(min(final, last))
-    unit.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
+        uow.changes(fold.drain(), uow.rule_sets.number_of(QUICK))
+        uow.rounds.write(rounds.drain())
+    uow.undo.prune_to(min(final, last))
+    uow.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
 
 
-def _load_everything(unit: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
+def _load_everything(uow: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
     ours = [event for event in events if not isinstance(event, ContractEvent)]
     rows = fold.ledger
-    rows.nodes.update(unit.nodes.named(address(number) for number in NODES))
-    rows.tasks.update(unit.tasks.named(tasks_named(ours)))
-    rows.groups.update(unit.groups.named(groups_named(ours, rows.tasks, QUICK)))
-    rows.tasks.update(unit.tasks.named(members_of(rows.groups.values())))
+    rows.nodes.update(uow.nodes.named(address(number) for number in NODES))
+    rows.tasks.update(uow.tasks.named(tasks_named(ours)))
+    rows.groups.update(uow.groups.named(groups_named(ours, rows.tasks, QUICK)))
+    rows.tasks.update(uow.tasks.named(members_of(rows.groups.values())))
 
 
-def forget_everything(unit: UnitOfWork) -> None:
-    unit.projections.clear()
-    unit.cursor.clear()
+def forget_everything(uow: UnitOfWork) -> None:
+    uow.projections.clear()
+    uow.cursor.clear()

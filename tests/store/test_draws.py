@@ -17,81 +17,81 @@ turns = st.fixed_dictionaries(
 )
 
 
-def draw(unit: UnitOfWork, task: int, seed: int, node: int) -> None:
-    unit.draws.add(task_key(task), block(seed), address(node))
+def draw(uow: UnitOfWork, task: int, seed: int, node: int) -> None:
+    uow.draws.add(task_key(task), block(seed), address(node))
 
 
-def played(unit: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
+def played(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
     """Draw each task at its first block, make it void at its second, and so on."""
     for task, blocks in turns_of.items():
         for turn, number in enumerate(at for at in blocks if at <= last):
             if turn % 2:
-                unit.draws.void(task_key(task), number)
+                uow.draws.void(task_key(task), number)
             else:
-                draw(unit, task, number, task + number)
+                draw(uow, task, number, task + number)
 
 
-def everything(unit: UnitOfWork) -> list[list[StoredDraw]]:
-    return [unit.draws.of_task(task_key(task)) for task in TASKS] + [unit.draws.standing()]
+def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
+    return [uow.draws.of_task(task_key(task)) for task in TASKS] + [uow.draws.standing()]
 
 
 @examples(25)
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
 def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: int):
-    with store.transaction() as unit:
-        unit.draws.take_back_above(-1)
-        played(unit, turns_of, LAST)
-        unit.draws.take_back_above(ancestor)
-        left = everything(unit)
-        unit.draws.take_back_above(-1)
-        assert everything(unit) == [[], [], [], []]
-        played(unit, turns_of, ancestor)
-        assert left == everything(unit)
+    with store.transaction() as uow:
+        uow.draws.take_back_above(-1)
+        played(uow, turns_of, LAST)
+        uow.draws.take_back_above(ancestor)
+        left = everything(uow)
+        uow.draws.take_back_above(-1)
+        assert everything(uow) == [[], [], [], []]
+        played(uow, turns_of, ancestor)
+        assert left == everything(uow)
 
 
 def test_a_draw_stands_until_it_is_void(store: Store):
-    with store.transaction() as unit:
-        draw(unit, task=1, seed=5, node=7)
-        draw(unit, task=2, seed=4, node=8)
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+        draw(uow, task=2, seed=4, node=8)
         first = StoredDraw(task_key(1), 5, block(5).hash, address(7), None)
         other = StoredDraw(task_key(2), 4, block(4).hash, address(8), None)
-        assert unit.draws.standing() == [other, first]
+        assert uow.draws.standing() == [other, first]
 
-        unit.draws.void(task_key(1), 9)
-        draw(unit, task=1, seed=10, node=9)
+        uow.draws.void(task_key(1), 9)
+        draw(uow, task=1, seed=10, node=9)
 
-        over, again = unit.draws.of_task(task_key(1))
+        over, again = uow.draws.of_task(task_key(1))
         assert (over.node, over.void_block) == (address(7), 9)
-        assert unit.draws.standing() == [other, again]
+        assert uow.draws.standing() == [other, again]
 
 
 def test_a_task_has_one_draw_at_a_time(store: Store):
-    with store.transaction() as unit:
-        draw(unit, task=1, seed=5, node=7)
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        draw(unit, task=1, seed=6, node=8)
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        draw(uow, task=1, seed=6, node=8)
 
 
 def test_what_does_not_stand_cannot_become_void(store: Store):
-    with store.transaction() as unit:
-        draw(unit, task=1, seed=5, node=7)
-        unit.draws.void(task_key(1), 6)
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+        uow.draws.void(task_key(1), 6)
         with pytest.raises(ValueError, match=f"no draw of task {a_hash(1)} stands"):
-            unit.draws.void(task_key(1), 7)
+            uow.draws.void(task_key(1), 7)
 
 
 def test_folding_anew_leaves_the_record(store: Store):
-    with store.transaction() as unit:
-        draw(unit, task=1, seed=5, node=7)
-        unit.projections.clear()
-        assert len(unit.draws.standing()) == 1
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+        uow.projections.clear()
+        assert len(uow.draws.standing()) == 1
 
 
 def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
-    with store.transaction() as unit:
+    with store.transaction() as uow:
         for task, over in ((1, 6), (2, 9), (3, 7)):
-            draw(unit, task, 5, 1)
-            unit.draws.void(task_key(task), over)
-        draw(unit, 4, 8, 1)
-        assert [one.void_block for one in unit.draws.over(2)] == [9, 7]
-        assert len(unit.draws.over(9)) == 3
+            draw(uow, task, 5, 1)
+            uow.draws.void(task_key(task), over)
+        draw(uow, 4, 8, 1)
+        assert [one.void_block for one in uow.draws.over(2)] == [9, 7]
+        assert len(uow.draws.over(9)) == 3

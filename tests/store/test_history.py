@@ -52,18 +52,18 @@ def result(group: int, nodes: Iterable[int], block: int = 1) -> GroupResult:
 
 
 def test_a_node_has_its_last_scores_oldest_first(store: Store):
-    with store.transaction() as unit:
-        unit.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)], 1)
-        assert unit.scores.of_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
-        assert unit.scores.of_node(address(2), last=2) == [score(2, 59), score(2, 60)]
-        assert unit.scores.of_node(address(1), 2, up_to_seq=30) == [score(1, 29), score(1, 30)]
-        assert unit.scores.of_node(address(9)) == []
+    with store.transaction() as uow:
+        uow.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)], 1)
+        assert uow.scores.of_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
+        assert uow.scores.of_node(address(2), last=2) == [score(2, 59), score(2, 60)]
+        assert uow.scores.of_node(address(1), 2, up_to_seq=30) == [score(1, 29), score(1, 30)]
+        assert uow.scores.of_node(address(9)) == []
 
 
 def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
-    with store.transaction() as unit:
-        unit.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
-        assert unit.scores.of_node_at(address(1), 29, last=9) == [
+    with store.transaction() as uow:
+        uow.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
+        assert uow.scores.of_node_at(address(1), 29, last=9) == [
             score(1, 1, block=10),
             score(1, 2, block=20),
         ]
@@ -71,47 +71,47 @@ def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
 
 def test_changes_of_reliability_come_oldest_first(store: Store):
     changes = [change(1, 5), change(1, 5, 1), change(1, 9), change(2, 9)]
-    with store.transaction() as unit:
-        unit.reliability.append(changes)
-        assert unit.reliability.of_node(address(1)) == changes[:3]
-        assert unit.reliability.of_node(address(1), last=1) == [change(1, 9)]
-        assert unit.reliability.of_node(address(1), up_to_block=5) == changes[:2]
+    with store.transaction() as uow:
+        uow.reliability.append(changes)
+        assert uow.reliability.of_node(address(1)) == changes[:3]
+        assert uow.reliability.of_node(address(1), last=1) == [change(1, 9)]
+        assert uow.reliability.of_node(address(1), up_to_block=5) == changes[:2]
 
 
 def test_one_event_may_change_two_parts_of_a_node(store: Store):
-    with store.transaction() as unit:
-        unit.reliability.append([change(1, 5), change(1, 5)])
-        assert unit.reliability.of_node(address(1)) == [change(1, 5), change(1, 5)]
+    with store.transaction() as uow:
+        uow.reliability.append([change(1, 5), change(1, 5)])
+        assert uow.reliability.of_node(address(1)) == [change(1, 5), change(1, 5)]
 
 
 def test_anomalies_keep_their_order_at_one_position(store: Store):
     at = Position(3, 0, -1)
     broken = [Anomaly(at, 6, rule, "group_validated") for rule in ("unseen", "unseen", "again")]
     later = Anomaly(Position(4, 0, 0), 8, "unseen", "task_started")
-    with store.transaction() as unit:
-        unit.anomalies.append([*broken, later])
-        assert unit.anomalies.latest() == [*broken, later]
-        assert unit.anomalies.latest(2) == [broken[2], later]
-        assert unit.anomalies.count() == 4
-        assert unit.anomalies.counts() == {"unseen": 3, "again": 1}
+    with store.transaction() as uow:
+        uow.anomalies.append([*broken, later])
+        assert uow.anomalies.latest() == [*broken, later]
+        assert uow.anomalies.latest(2) == [broken[2], later]
+        assert uow.anomalies.count() == 4
+        assert uow.anomalies.counts() == {"unseen": 3, "again": 1}
 
 
 def test_a_group_is_found_by_its_name(store: Store):
-    with store.transaction() as unit:
-        unit.results.append([result(1, [1, 2]), result(2, [1]), result(1, [3], block=9)])
-        assert unit.results.of_group(group_key(1)) == [
+    with store.transaction() as uow:
+        uow.results.append([result(1, [1, 2]), result(2, [1]), result(1, [3], block=9)])
+        assert uow.results.of_group(group_key(1)) == [
             result(1, [1, 2]),
             result(1, [3], block=9),
         ]
-        assert unit.results.of_group(group_key(7)) == []
-        assert unit.results.count() == 3
+        assert uow.results.of_group(group_key(7)) == []
+        assert uow.results.count() == 3
 
 
 def test_a_node_finds_the_groups_that_scored_it(store: Store):
     closed = [result(group, [1, 2], block=group) for group in (1, 2, 3)]
-    with store.transaction() as unit:
-        unit.results.append(closed)
-        unit.scores.append(
+    with store.transaction() as uow:
+        uow.results.append(closed)
+        uow.scores.append(
             [
                 ScoreEntry(
                     node=address(1),
@@ -128,18 +128,18 @@ def test_a_node_finds_the_groups_that_scored_it(store: Store):
             ],
             1,
         )
-        assert unit.results.of_node(address(1), last=2) == closed[1:]
-        assert unit.results.of_node(address(2)) == []
+        assert uow.results.of_node(address(1), last=2) == closed[1:]
+        assert uow.results.of_node(address(2)) == []
 
 
 def test_the_last_word_about_a_spell_counts(store: Store):
     opened, closed = Position(5, 0, 1), Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)
-    with store.transaction() as unit:
-        unit.kickouts.write([KickoutDue(address(1), opened, None), still])
-        assert unit.kickouts.open() == [still, KickoutDue(address(1), opened, None)]
-        unit.kickouts.write(
+    with store.transaction() as uow:
+        uow.kickouts.write([KickoutDue(address(1), opened, None), still])
+        assert uow.kickouts.open() == [still, KickoutDue(address(1), opened, None)]
+        uow.kickouts.write(
             [KickoutDue(address(1), opened, None), KickoutDue(address(1), opened, closed)]
         )
-        assert unit.kickouts.open() == [still]
-        assert unit.kickouts.of_node(address(1)) == [KickoutDue(address(1), opened, closed)]
+        assert uow.kickouts.open() == [still]
+        assert uow.kickouts.of_node(address(1)) == [KickoutDue(address(1), opened, closed)]

@@ -9,15 +9,15 @@ from oracle.store.outbox.records import Account, Stamp
 
 
 def taken(store: Store, holder: str, seconds: float = 30) -> int | None:
-    with store.transaction() as unit:
-        return unit.lease.take(holder, seconds)
+    with store.transaction() as uow:
+        return uow.lease.take(holder, seconds)
 
 
 def test_the_first_takes_it_and_the_second_waits(store: Store):
     assert taken(store, "one") == 1
     assert taken(store, "two") is None
-    with store.reading() as unit:
-        held = unit.lease.current()
+    with store.reading() as uow:
+        held = uow.lease.current()
     assert (held.holder, held.epoch) == ("one", 1)
     assert 29 < held.seconds_left <= 30
 
@@ -30,8 +30,8 @@ def test_a_lease_that_is_over_goes_to_the_next_who_asks(store: Store):
 def test_a_lease_given_back_is_free_at_once(store: Store):
     epoch = taken(store, "one")
     assert epoch is not None
-    with store.transaction() as unit:
-        unit.lease.release(epoch)
+    with store.transaction() as uow:
+        uow.lease.release(epoch)
     assert taken(store, "two") == 2
 
 
@@ -39,32 +39,32 @@ def test_whoever_was_overtaken_can_neither_renew_nor_write_nor_release(store: St
     old = taken(store, "one", seconds=-1)
     new = taken(store, "two")
     assert (old, new) == (1, 2)
-    with store.transaction() as unit:
-        assert not unit.lease.renew(1, 30)
-        unit.lease.release(1)
+    with store.transaction() as uow:
+        assert not uow.lease.renew(1, 30)
+        uow.lease.release(1)
     with (
         pytest.raises(FatalError, match="another process has taken over"),
-        store.transaction() as unit,
+        store.transaction() as uow,
     ):
-        unit.lease.guard(1)
-    with store.transaction() as unit:
-        unit.lease.guard(2)
-        assert unit.lease.renew(2, 30)
-        assert unit.lease.current().holder == "two"
+        uow.lease.guard(1)
+    with store.transaction() as uow:
+        uow.lease.guard(2)
+        assert uow.lease.renew(2, 30)
+        assert uow.lease.current().holder == "two"
 
 
 def test_a_lease_is_renewed_from_now(store: Store):
     epoch = taken(store, "one", seconds=5)
     assert epoch is not None
-    with store.transaction() as unit:
-        assert unit.lease.renew(epoch, 60)
-    with store.reading() as unit:
-        assert 59 < unit.lease.current().seconds_left <= 60
+    with store.transaction() as uow:
+        assert uow.lease.renew(epoch, 60)
+    with store.reading() as uow:
+        assert 59 < uow.lease.current().seconds_left <= 60
 
 
 def test_a_database_that_nobody_wrote_to_has_no_holder(store: Store):
-    with store.reading() as unit:
-        held = unit.lease.current()
+    with store.reading() as uow:
+        held = uow.lease.current()
     assert (held.holder, held.epoch) == (None, 0)
 
 
@@ -73,8 +73,8 @@ def test_whoever_is_fenced_writes_nothing_more_once_another_has_taken_over(datab
         epoch = taken(old, "one", seconds=-1)
         assert epoch is not None
         old.fence(epoch)
-        with old.transaction() as unit:
-            unit.outbox.senders.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
+        with old.transaction() as uow:
+            uow.outbox.senders.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
         assert taken(new, "two") == 2
         with pytest.raises(FatalError, match="taken over"), old.transaction():
             pytest.fail("it was let in")

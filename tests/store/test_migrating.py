@@ -33,7 +33,7 @@ def history() -> History:
     return said.updates("B", gpu_name="card", gpu_vram=8).quits("B")
 
 
-def fill(unit: UnitOfWork, rules: Rules) -> None:
+def fill(uow: UnitOfWork, rules: Rules) -> None:
     """Fold with a journal, and send: every kind of row that the migration touches."""
     folding = Fold(rules)
     by_block: dict[int, list[DomainEvent]] = {}
@@ -41,25 +41,25 @@ def fill(unit: UnitOfWork, rules: Rules) -> None:
         by_block.setdefault(event.at.block, []).append(event)
     for number, events in by_block.items():
         folding.block(number, events, journal=number > FINAL)
-    unit.changes(folding.drain(), unit.rule_sets.number_of(rules))
-    unit.undo.prune_to(FINAL)
-    unit.cursor.move_to(block(max(by_block)), None, 0)
-    unit.progress.set("folded_by_rules", f"{rules.name} {named_by(rules).sha256}")
-    _, attempt = live(unit.outbox, kick("kick:1"))
-    given_up = ready(unit.outbox, wish())
+    uow.changes(folding.drain(), uow.rule_sets.number_of(rules))
+    uow.undo.prune_to(FINAL)
+    uow.cursor.move_to(block(max(by_block)), None, 0)
+    uow.progress.set("folded_by_rules", f"{rules.name} {named_by(rules).sha256}")
+    _, attempt = live(uow.outbox, kick("kick:1"))
+    given_up = ready(uow.outbox, wish())
     heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
-    unit.outbox.intents.move(given_up, IntentState.SUPERSEDED, NOW, heir)
+    uow.outbox.intents.move(given_up, IntentState.SUPERSEDED, NOW, heir)
 
 
 def seen(store: Store) -> list[object]:
     """All that the database says, outbox and names of rule sets included."""
-    with store.reading() as unit:
-        slots = unit.outbox.slots.watched(ME)
+    with store.reading() as uow:
+        slots = uow.outbox.slots.watched(ME)
         return [
-            list(unit.projections.dump()),
-            unit.outbox.intents.newest(9),
-            [(slot, unit.outbox.slots.attempts(slot)) for slot in slots],
-            unit.scores.scored_by(node("A"), [1, 2, 3]),
+            list(uow.projections.dump()),
+            uow.outbox.intents.newest(9),
+            [(slot, uow.outbox.slots.attempts(slot)) for slot in slots],
+            uow.scores.scored_by(node("A"), [1, 2, 3]),
         ]
 
 
@@ -69,8 +69,8 @@ def first_version(database_url: str) -> Callable[[Rules], list[object]]:
 
     def make(rules: Rules) -> list[object]:
         with Store.open(database_url) as store:
-            with store.transaction() as unit:
-                fill(unit, rules)
+            with store.transaction() as uow:
+                fill(uow, rules)
             said = seen(store)
         with connected(database_url) as connection:
             command.downgrade(migrations(connection), "0001")
@@ -104,10 +104,10 @@ def test_every_row_of_the_first_version_stays_what_it_was(
     with Store.open(database_url) as store:
         assert seen(store) == before
         assert before[-1] == dict.fromkeys((1, 2, 3), named_by(rules))
-        with store.transaction() as unit:
-            assert [each.key for each in unit.tasks.waiting()] == [task("late")]
-            ready(unit.outbox, wish("start:1", kind=IntentKind.START_TASK, subject="task=1"))
-            live(unit.outbox, wish("push:2"), "e")
+        with store.transaction() as uow:
+            assert [each.key for each in uow.tasks.waiting()] == [task("late")]
+            ready(uow.outbox, wish("start:1", kind=IntentKind.START_TASK, subject="task=1"))
+            live(uow.outbox, wish("push:2"), "e")
 
 
 def test_the_journal_of_the_first_version_still_goes_back(
@@ -115,14 +115,14 @@ def test_the_journal_of_the_first_version_still_goes_back(
 ):
     first_version(SEED)
     migrate(database_url)
-    with Store.open(database_url) as store, store.transaction() as unit:
-        unit.undo.rollback_to(ANCESTOR)
-        after = list(unit.projections.dump())
-        unit.projections.clear()
+    with Store.open(database_url) as store, store.transaction() as uow:
+        uow.undo.rollback_to(ANCESTOR)
+        after = list(uow.projections.dump())
+        uow.projections.clear()
         folding = Fold(SEED)
         folding.many(event for event in history().events if event.at.block <= ANCESTOR)
-        unit.changes(folding.drain(), unit.rule_sets.number_of(SEED))
-        assert after == list(unit.projections.dump())
+        uow.changes(folding.drain(), uow.rule_sets.number_of(SEED))
+        assert after == list(uow.projections.dump())
 
 
 def test_what_an_older_version_read_is_covered_at_no_level(
@@ -135,12 +135,12 @@ def test_what_an_older_version_read_is_covered_at_no_level(
             "VALUES (1, 1, '01', '{}', 3)"
         )
     migrate(database_url)
-    with Store.open(database_url) as store, store.reading() as unit:
-        (span,) = unit.coverage.spans(NAMELESS)
-        cursor = unit.cursor.get()
+    with Store.open(database_url) as store, store.reading() as uow:
+        (span,) = uow.coverage.spans(NAMELESS)
+        cursor = uow.cursor.get()
         assert cursor is not None
         assert (span.first, span.last, span.level) == (3, cursor.number, Level.NOTHING)
-        assert {each.pending for each in unit.nodes.all()} == {None}
+        assert {each.pending for each in uow.nodes.all()} == {None}
 
 
 def test_scores_by_rules_that_nobody_knows_are_left_without_a_name(
@@ -148,16 +148,16 @@ def test_scores_by_rules_that_nobody_knows_are_left_without_a_name(
 ):
     first_version(rule_set("seed", {"tau_seconds": "900"}))
     migrate(database_url)
-    with Store.open(database_url) as store, store.reading() as unit:
-        assert unit.scores.scored_by(node("A"), [1, 2, 3]) == {}
-        assert [entry.score for entry in unit.scores.of_node(node("A"))] == [10, 0, 5]
+    with Store.open(database_url) as store, store.reading() as uow:
+        assert uow.scores.scored_by(node("A"), [1, 2, 3]) == {}
+        assert [entry.score for entry in uow.scores.of_node(node("A"))] == [10, 0, 5]
 
 
 def test_rows_that_refer_to_intents_still_find_them(
     sqlite_url: str,
 ):
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
-        fill(unit, SEED)
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        fill(uow, SEED)
     with connected(sqlite_url) as connection:
         command.downgrade(migrations(connection), "0001")
     migrate(sqlite_url)

@@ -105,183 +105,181 @@ def test_a_wish_comes_back_as_it_was_written(store: Store):
         subject="ix=1",
         not_before=77,
     )
-    with store.transaction() as unit:
-        intent = planned(unit.outbox, wanted)
+    with store.transaction() as uow:
+        intent = planned(uow.outbox, wanted)
         assert intent.wish == wanted
-        unit.outbox.intents.make_ready(intent, 9, COST, NOW)
-        assert named(unit.outbox, intent.id).max_cost_wei == COST
+        uow.outbox.intents.make_ready(intent, 9, COST, NOW)
+        assert named(uow.outbox, intent.id).max_cost_wei == COST
 
 
 def test_the_same_wish_is_written_once(store: Store):
-    with store.transaction() as unit:
-        first = planned(unit.outbox)
-        assert unit.outbox.intents.add(wish(), NOW) is None
-    with store.reading() as unit:
-        assert unit.outbox.intents.newest(9) == [first]
+    with store.transaction() as uow:
+        first = planned(uow.outbox)
+        assert uow.outbox.intents.add(wish(), NOW) is None
+    with store.reading() as uow:
+        assert uow.outbox.intents.newest(9) == [first]
 
 
 def test_two_pushes_are_never_ready_at_once(store: Store):
-    with store.transaction() as unit:
-        ready(unit.outbox)
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        ready(unit.outbox, wish("push:2"))
+    with store.transaction() as uow:
+        ready(uow.outbox)
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        ready(uow.outbox, wish("push:2"))
 
 
 def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(store: Store):
-    with store.transaction() as unit:
-        ready(unit.outbox, kick("kick:1"))
-        ready(unit.outbox, kick("kick:2", "ix=8"))
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        ready(unit.outbox, kick("kick:3"))
+    with store.transaction() as uow:
+        ready(uow.outbox, kick("kick:1"))
+        ready(uow.outbox, kick("kick:2", "ix=8"))
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        ready(uow.outbox, kick("kick:3"))
 
 
 def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
     def start(key: str, subject: str) -> CallRequest:
         return wish(key, kind=IntentKind.START_TASK, subject=subject)
 
-    with store.transaction() as unit:
-        ready(unit.outbox, start("start:1", "task=1"))
-        ready(unit.outbox, start("start:2", "task=2"))
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        ready(unit.outbox, start("start:3", "task=1"))
+    with store.transaction() as uow:
+        ready(uow.outbox, start("start:1", "task=1"))
+        ready(uow.outbox, start("start:2", "task=2"))
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        ready(uow.outbox, start("start:3", "task=1"))
 
 
 def test_nonces_are_given_in_order_from_where_the_chain_was(store: Store):
-    with store.transaction() as unit:
+    with store.transaction() as uow:
         nonces = [
-            live(unit.outbox, kick(f"k{n}", f"ix={n}"), mark)[0].nonce
+            live(uow.outbox, kick(f"k{n}", f"ix={n}"), mark)[0].nonce
             for n, mark in enumerate("abc")
         ]
     assert nonces == [5, 6, 7]
-    with store.reading() as unit:
-        assert unit.outbox.senders.next_nonce(ME) == 8
+    with store.reading() as uow:
+        assert uow.outbox.senders.next_nonce(ME) == 8
 
 
 def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Store):
-    with store.transaction() as unit:
-        stale = planned(unit.outbox)
-        unit.outbox.intents.make_ready(stale, 1, 1, NOW)
-    with pytest.raises(FatalError, match="is no longer planned"), store.transaction() as unit:
-        unit.outbox.intents.make_ready(stale, 1, 1, NOW)
+    with store.transaction() as uow:
+        stale = planned(uow.outbox)
+        uow.outbox.intents.make_ready(stale, 1, 1, NOW)
+    with pytest.raises(FatalError, match="is no longer planned"), store.transaction() as uow:
+        uow.outbox.intents.make_ready(stale, 1, 1, NOW)
 
 
 def test_bytes_are_kept_as_they_were_signed(store: Store):
-    with store.transaction() as unit:
-        slot, attempt = live(unit.outbox)
+    with store.transaction() as uow:
+        slot, attempt = live(uow.outbox)
     assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", FEE, 3, GAS)
     assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, NonceState.LIVE)
 
 
 def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
-    with store.transaction() as unit:
-        slot, attempt = live(unit.outbox)
-        unit.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
-        mined = slot_of(unit.outbox, slot.nonce)
-        unit.outbox.slots.settle(mined, NOW)
-        assert named(unit.outbox, slot.intent_id).state is IntentState.FINAL
-        assert unit.outbox.slots.watched(ME) == []
-        assert unit.outbox.slots.gas_spent() == (70_000, 630_000)
+    with store.transaction() as uow:
+        slot, attempt = live(uow.outbox)
+        uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        mined = slot_of(uow.outbox, slot.nonce)
+        uow.outbox.slots.settle(mined, NOW)
+        assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
+        assert uow.outbox.slots.watched(ME) == []
+        assert uow.outbox.slots.gas_spent() == (70_000, 630_000)
 
 
 def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
-    with store.transaction() as unit:
-        slot, attempt = live(unit.outbox)
-        unit.outbox.slots.mined(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
-        unit.outbox.slots.settle(slot_of(unit.outbox, slot.nonce), NOW, "Reorged(5)")
-        intent = named(unit.outbox, slot.intent_id)
+    with store.transaction() as uow:
+        slot, attempt = live(uow.outbox)
+        uow.outbox.slots.mined(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
+        uow.outbox.slots.settle(slot_of(uow.outbox, slot.nonce), NOW, "Reorged(5)")
+        intent = named(uow.outbox, slot.intent_id)
     assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged")
     assert intent.error_text == "Reorged(5)"
 
 
 def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store):
-    with store.transaction() as unit:
-        slot, attempt = live(unit.outbox)
-        unit.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
-        live(unit.outbox, wish("push:2"), "e")
-        unit.outbox.slots.unmined(slot_of(unit.outbox, slot.nonce), NOW)
-        again = slot_of(unit.outbox, slot.nonce)
+    with store.transaction() as uow:
+        slot, attempt = live(uow.outbox)
+        uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        live(uow.outbox, wish("push:2"), "e")
+        uow.outbox.slots.unmined(slot_of(uow.outbox, slot.nonce), NOW)
+        again = slot_of(uow.outbox, slot.nonce)
         assert (again.state, again.block_number, again.gas_used) == (NonceState.LIVE, None, None)
-        assert named(unit.outbox, slot.intent_id).state is IntentState.LIVE
+        assert named(uow.outbox, slot.intent_id).state is IntentState.LIVE
 
 
 def test_a_call_given_up_before_its_signature_leaves_its_nonce_to_the_next(store: Store):
-    with store.transaction() as unit:
-        slot = assigned(unit.outbox)
-        unit.outbox.intents.end(
-            named(unit.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
+    with store.transaction() as uow:
+        slot = assigned(uow.outbox)
+        uow.outbox.intents.end(
+            named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
         )
-        heir = assigned(unit.outbox, wish("push:2"))
+        heir = assigned(uow.outbox, wish("push:2"))
         assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
-        assert unit.outbox.senders.next_nonce(ME) == slot.nonce + 1
+        assert uow.outbox.senders.next_nonce(ME) == slot.nonce + 1
 
 
 def test_a_nonce_with_bytes_is_never_given_to_another(store: Store):
-    with store.transaction() as unit:
-        slot = assigned(unit.outbox)
-        signed(unit.outbox, slot)
-        assert unit.outbox.slots.vacant(ME) is None
+    with store.transaction() as uow:
+        slot = assigned(uow.outbox)
+        signed(uow.outbox, slot)
+        assert uow.outbox.slots.vacant(ME) is None
 
 
 def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
-    with store.transaction() as unit:
-        slot, first = live(unit.outbox, kick("k1"))
-        heir = ready(unit.outbox, kick("k2", "ix=8"))
-        unit.outbox.slots.retarget(slot, heir, 51, NOW)
-        signed(unit.outbox, slot_of(unit.outbox, slot.nonce), "e")
-        unit.outbox.slots.mined(slot_of(unit.outbox, slot.nonce), first, RECEIPT, NOW)
-        loser = named(unit.outbox, heir.id)
+    with store.transaction() as uow:
+        slot, first = live(uow.outbox, kick("k1"))
+        heir = ready(uow.outbox, kick("k2", "ix=8"))
+        uow.outbox.slots.retarget(slot, heir, 51, NOW)
+        signed(uow.outbox, slot_of(uow.outbox, slot.nonce), "e")
+        uow.outbox.slots.mined(slot_of(uow.outbox, slot.nonce), first, RECEIPT, NOW)
+        loser = named(uow.outbox, heir.id)
     assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
 def test_a_foreign_nonce_holds_its_intent(store: Store):
-    with store.transaction() as unit:
-        slot, _ = live(unit.outbox)
-        unit.outbox.slots.lose_to_foreign(slot, NOW)
-        held = named(unit.outbox, slot.intent_id)
+    with store.transaction() as uow:
+        slot, _ = live(uow.outbox)
+        uow.outbox.slots.lose_to_foreign(slot, NOW)
+        held = named(uow.outbox, slot.intent_id)
     assert (held.state, held.error_class) == (IntentState.HELD, "foreign")
 
 
 def test_a_reason_to_wait_is_news_once(store: Store):
-    with store.transaction() as unit:
-        intent = planned(unit.outbox)
-        assert unit.outbox.intents.postpone(intent, 10, ("funds", "none"), NOW)
-        again = named(unit.outbox, intent.id)
-        assert not unit.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
-        waiting = named(unit.outbox, intent.id)
-        events = [entry.event for entry in unit.outbox.journal.of_intent(intent.id)]
+    with store.transaction() as uow:
+        intent = planned(uow.outbox)
+        assert uow.outbox.intents.postpone(intent, 10, ("funds", "none"), NOW)
+        again = named(uow.outbox, intent.id)
+        assert not uow.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
+        waiting = named(uow.outbox, intent.id)
+        events = [entry.event for entry in uow.outbox.journal.of_intent(intent.id)]
     assert (waiting.wish.not_before, waiting.error_text) == (20, "less")
     assert events == ["planned", "planned"]
 
 
 def test_a_day_counts_what_was_paid_and_what_is_reserved(store: Store):
-    with store.transaction() as unit:
-        slot, attempt = live(unit.outbox)
-        unit.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
-        live(unit.outbox, kick("k1"), "e")
-        assert unit.outbox.slots.committed_since(ME, NOW.at) == 630_000 + COST
+    with store.transaction() as uow:
+        slot, attempt = live(uow.outbox)
+        uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        live(uow.outbox, kick("k1"), "e")
+        assert uow.outbox.slots.committed_since(ME, NOW.at) == 630_000 + COST
         # What is open may be paid at any time.
-        assert unit.outbox.slots.committed_since(ME, NOW.at + 1) == COST
-        assert unit.outbox.slots.reserved(ME) == COST
+        assert uow.outbox.slots.committed_since(ME, NOW.at + 1) == COST
+        assert uow.outbox.slots.reserved(ME) == COST
 
 
 def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: Store):
-    with store.transaction() as unit:
-        slot = assigned(unit.outbox)
-        unit.outbox.intents.end(
-            named(unit.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW
-        )
-        assert unit.outbox.slots.reserved(ME) == 0
-        assert unit.outbox.slots.committed_since(ME, NOW.at) == 0
+    with store.transaction() as uow:
+        slot = assigned(uow.outbox)
+        uow.outbox.intents.end(named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW)
+        assert uow.outbox.slots.reserved(ME) == 0
+        assert uow.outbox.slots.committed_since(ME, NOW.at) == 0
         later = Stamp(NOW.at + 90_000, NOW.epoch)
-        unit.outbox.slots.open(ready(unit.outbox, wish("push:2")), slot.nonce, 41, later)
-        assert unit.outbox.slots.committed_since(ME, later.at) == COST
+        uow.outbox.slots.open(ready(uow.outbox, wish("push:2")), slot.nonce, 41, later)
+        assert uow.outbox.slots.committed_since(ME, later.at) == COST
 
 
 def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
-    with store.transaction() as unit:
-        slot, _ = live(unit.outbox, wish(as_of_block=90))
-        doomed = planned(unit.outbox, wish("push:2", as_of_block=90))
-        kept = planned(unit.outbox, wish("push:3", as_of_block=80))
-        assert unit.outbox.intents.forget_above(80, NOW) == 1
-        states = [named(unit.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
+    with store.transaction() as uow:
+        slot, _ = live(uow.outbox, wish(as_of_block=90))
+        doomed = planned(uow.outbox, wish("push:2", as_of_block=90))
+        kept = planned(uow.outbox, wish("push:3", as_of_block=80))
+        assert uow.outbox.intents.forget_above(80, NOW) == 1
+        states = [named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]

@@ -38,8 +38,8 @@ DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
 
 
 def test_a_bump_counts_for_the_budget_and_says_when_it_was_sent(store: Store):
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         slot, _ = live(outbox)
         before = outbox.slots.reserved(ME)
         later = Stamp(NOW.at + 500, 1)
@@ -60,8 +60,8 @@ def test_a_bump_counts_for_the_budget_and_says_when_it_was_sent(store: Store):
 
 
 def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: Store):
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         slot, _ = live(outbox)
         heir = ready(outbox, wish("push:2"))
         outbox.slots.retarget(slot, heir, 60, NOW)
@@ -78,8 +78,8 @@ def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: S
 
 
 def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         slot, first = live(outbox)
         heir = ready(outbox, wish("push:2"))
         outbox.slots.retarget(slot, heir, 60, NOW)
@@ -98,8 +98,8 @@ def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
 
 
 def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(store: Store):
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         slot, first = live(outbox, kick("kick:1"))
         noop = ready(outbox, wish("noop:5", kind=IntentKind.NOOP))
         outbox.slots.retarget(slot, noop, 60, NOW)
@@ -112,8 +112,8 @@ def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(st
 
 
 def test_what_is_mined_takes_no_other_call(store: Store):
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         slot, attempt = live(outbox)
         outbox.slots.mined(slot, attempt, RECEIPT, NOW)
         heir = ready(outbox, wish("push:2"))
@@ -123,17 +123,17 @@ def test_what_is_mined_takes_no_other_call(store: Store):
 
 def test_a_new_key_does_not_stumble_over_what_a_lost_one_left(store: Store):
     other = ME._replace(address=Address("0x" + 40 * "2"))
-    with store.transaction() as unit:
-        ready(unit.outbox)
-        ready(unit.outbox, kick("k1"))
-        unit.outbox.senders.enroll(other, 0, NOW)
-        ready(unit.outbox, wish("push:2", account=other))
-        ready(unit.outbox, replace(kick("k2"), account=other))
+    with store.transaction() as uow:
+        ready(uow.outbox)
+        ready(uow.outbox, kick("k1"))
+        uow.outbox.senders.enroll(other, 0, NOW)
+        ready(uow.outbox, wish("push:2", account=other))
+        ready(uow.outbox, replace(kick("k2"), account=other))
 
 
 def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(store: Store):
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         intent = planned(outbox)
         outbox.intents.hold(intent, PauseKind.OPERATOR, "wait", NOW._replace(actor="somebody"))
         held = named(outbox, intent.id)
@@ -155,8 +155,8 @@ def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(s
 
 
 def test_a_sender_rests_for_a_reason_of_a_kind(store: Store):
-    with store.transaction() as unit:
-        senders = unit.outbox.senders
+    with store.transaction() as uow:
+        senders = uow.outbox.senders
         senders.enroll(ME, 0, NOW)
         senders.pause(ME, PauseKind.FUNDS, "no ether", NOW)
         assert senders.paused_because(ME) == Pause(PauseKind.FUNDS, "no ether")
@@ -166,8 +166,8 @@ def test_a_sender_rests_for_a_reason_of_a_kind(store: Store):
 
 
 def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
-    with store.transaction() as unit:
-        senders = unit.outbox.senders
+    with store.transaction() as uow:
+        senders = uow.outbox.senders
         senders.adopt(ME, 7, NOW)
         senders.adopt(ME, 3, NOW)
         assert senders.next_nonce(ME) == 7
@@ -177,8 +177,8 @@ def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
 
 def test_an_adopted_nonce_is_final_costs_what_it_cost_and_leaves_no_hole(store: Store):
     mined = Mined(30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77)
-    with store.transaction() as unit:
-        outbox = unit.outbox
+    with store.transaction() as uow:
+        outbox = uow.outbox
         outbox.senders.adopt(ME, 7, NOW)
         outbox.slots.adopt(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
         outbox.slots.adopt(ME, 6, None, None, NOW)

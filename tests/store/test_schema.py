@@ -132,8 +132,8 @@ def test_looking_at_a_missing_file_does_not_make_it(empty_sqlite_url: str):
 
 
 def test_a_store_makes_its_tables_where_it_may(empty_database_url: str):
-    with Store.open(empty_database_url, create=True) as store, store.reading() as unit:
-        assert unit.cursor.get() is None
+    with Store.open(empty_database_url, create=True) as store, store.reading() as uow:
+        assert uow.cursor.get() is None
 
 
 @pytest.mark.parametrize(

@@ -24,19 +24,19 @@ OURS = Identity(
 
 
 def test_a_new_database_is_about_nothing(store: Store):
-    with store.reading() as unit:
-        assert unit.identity.get() is None
-        assert unit.cursor.get() is None
-        assert unit.last_event.get() is None
-        assert unit.blocks.newest() is None
+    with store.reading() as uow:
+        assert uow.identity.get() is None
+        assert uow.cursor.get() is None
+        assert uow.last_event.get() is None
+        assert uow.blocks.newest() is None
 
 
 def test_an_identity_is_written_once_and_checked_afterwards(store: Store):
-    with store.transaction() as unit:
-        unit.identity.set(OURS)
-    with store.transaction() as unit:
-        unit.identity.set(OURS)
-        assert unit.identity.get() == OURS
+    with store.transaction() as uow:
+        uow.identity.set(OURS)
+    with store.transaction() as uow:
+        uow.identity.set(OURS)
+        assert uow.identity.get() == OURS
 
 
 @pytest.mark.parametrize(
@@ -54,29 +54,29 @@ def test_the_database_of_another_chain_is_refused(
     store: Store, change: dict[str, object], word: str
 ):
     other = Identity(**{**{name: getattr(OURS, name) for name in OURS.__slots__}, **change})
-    with store.transaction() as unit:
-        unit.identity.set(OURS)
-    with pytest.raises(InputError, match=word) as caught, store.transaction() as unit:
-        unit.identity.set(other)
+    with store.transaction() as uow:
+        uow.identity.set(OURS)
+    with pytest.raises(InputError, match=word) as caught, store.transaction() as uow:
+        uow.identity.set(other)
     assert "\n" not in str(caught.value)
 
 
 def test_contracts_may_be_added_to_a_database(store: Store):
     fewer = replace(OURS, contracts={"Another": address(2)}, oracle=None)
-    with store.transaction() as unit:
-        unit.identity.set(fewer)
-        unit.identity.check(OURS)
-        assert unit.identity.get() == fewer
-        unit.identity.set(OURS)
-        assert unit.identity.get() == OURS
+    with store.transaction() as uow:
+        uow.identity.set(fewer)
+        uow.identity.check(OURS)
+        assert uow.identity.get() == fewer
+        uow.identity.set(OURS)
+        assert uow.identity.get() == OURS
 
 
 def test_the_cursor_moves_forwards_and_back(store: Store):
-    with store.transaction() as unit:
-        assert unit.cursor.move_to(block(5), block(3), 0) == 1
-        assert unit.cursor.move_to(block(9), None, 1) == 2
-        assert unit.cursor.move_to(block(4), None, 2) == 3
-        assert unit.cursor.get() == Cursor(
+    with store.transaction() as uow:
+        assert uow.cursor.move_to(block(5), block(3), 0) == 1
+        assert uow.cursor.move_to(block(9), None, 1) == 2
+        assert uow.cursor.move_to(block(4), None, 2) == 3
+        assert uow.cursor.get() == Cursor(
             number=4,
             hash=block(4).hash,
             time=block(4).time,
@@ -87,83 +87,83 @@ def test_the_cursor_moves_forwards_and_back(store: Store):
 
 
 def test_a_cursor_without_a_final_block_says_so(store: Store):
-    with store.transaction() as unit:
-        unit.cursor.move_to(block(5), None, 0)
-        cursor = unit.cursor.get()
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(5), None, 0)
+        cursor = uow.cursor.get()
     assert cursor is not None
     assert (cursor.final_number, cursor.final_hash) == (None, None)
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3])
 def test_a_cursor_that_another_moved_is_not_moved(store: Store, epoch: int):
-    with store.transaction() as unit:
-        unit.cursor.move_to(block(5), None, unit.cursor.move_to(block(4), None, 0))
-    with pytest.raises(FatalError, match="another process moved"), store.transaction() as unit:
-        unit.cursor.move_to(block(6), None, epoch)
-    with store.reading() as unit:
-        cursor = unit.cursor.get()
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(5), None, uow.cursor.move_to(block(4), None, 0))
+    with pytest.raises(FatalError, match="another process moved"), store.transaction() as uow:
+        uow.cursor.move_to(block(6), None, epoch)
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.number == 5
 
 
 def test_a_forgotten_cursor_starts_anew(store: Store):
-    with store.transaction() as unit:
-        unit.cursor.move_to(block(5), block(3), 0)
-        unit.cursor.clear()
-        assert unit.cursor.get() is None
-        assert unit.cursor.move_to(block(1), None, 0) == 1
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(5), block(3), 0)
+        uow.cursor.clear()
+        assert uow.cursor.get() is None
+        assert uow.cursor.move_to(block(1), None, 0) == 1
 
 
 def test_headers_are_found_by_height(store: Store):
-    with store.transaction() as unit:
-        unit.blocks.save([block(number) for number in (3, 1, 2)])
-        unit.blocks.save([block(3)])
-        assert unit.blocks.at(2) == block(2)
-        assert unit.blocks.at(9) is None
-        assert unit.blocks.between(2, 9) == [block(2), block(3)]
-        assert unit.blocks.newest() == block(3)
+    with store.transaction() as uow:
+        uow.blocks.save([block(number) for number in (3, 1, 2)])
+        uow.blocks.save([block(3)])
+        assert uow.blocks.at(2) == block(2)
+        assert uow.blocks.at(9) is None
+        assert uow.blocks.between(2, 9) == [block(2), block(3)]
+        assert uow.blocks.newest() == block(3)
 
 
 def test_a_height_has_one_canonical_block(store: Store):
-    with store.transaction() as unit:
-        unit.blocks.save([block(3)])
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        unit.blocks.save([block(3, branch=1)])
+    with store.transaction() as uow:
+        uow.blocks.save([block(3)])
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        uow.blocks.save([block(3, branch=1)])
 
 
 def test_a_discarded_block_can_be_replaced_and_come_back(store: Store):
-    with store.transaction() as unit:
-        unit.blocks.save([block(1), block(2), block(3)])
-        assert unit.blocks.discard_above(1) == 2
-        unit.blocks.save([block(2, branch=1)])
-        assert unit.blocks.between(0, 9) == [block(1), block(2, branch=1)]
-        unit.blocks.discard_above(1)
-        unit.blocks.save([block(2)])
-        assert unit.blocks.newest() == block(2)
+    with store.transaction() as uow:
+        uow.blocks.save([block(1), block(2), block(3)])
+        assert uow.blocks.discard_above(1) == 2
+        uow.blocks.save([block(2, branch=1)])
+        assert uow.blocks.between(0, 9) == [block(1), block(2, branch=1)]
+        uow.blocks.discard_above(1)
+        uow.blocks.save([block(2)])
+        assert uow.blocks.newest() == block(2)
 
 
 def test_old_headers_are_deleted_orphans_included(store: Store):
-    with store.transaction() as unit:
-        unit.blocks.save([block(number) for number in range(5)])
-        unit.blocks.discard_above(2)
-        assert unit.blocks.prune_below(4) == 4
-        unit.blocks.save([block(4)])
-        assert unit.blocks.between(0, 9) == [block(4)]
+    with store.transaction() as uow:
+        uow.blocks.save([block(number) for number in range(5)])
+        uow.blocks.discard_above(2)
+        assert uow.blocks.prune_below(4) == 4
+        uow.blocks.save([block(4)])
+        assert uow.blocks.between(0, 9) == [block(4)]
 
 
 def test_progress_is_left_for_the_next_start(store: Store):
-    with store.transaction() as unit:
-        unit.progress.set("refold", "12")
-        unit.progress.set("refold", "13")
-    with store.transaction() as unit:
-        assert unit.progress.get("refold") == "13"
-        unit.progress.clear("refold")
-        assert unit.progress.get("refold") is None
+    with store.transaction() as uow:
+        uow.progress.set("refold", "12")
+        uow.progress.set("refold", "13")
+    with store.transaction() as uow:
+        assert uow.progress.get("refold") == "13"
+        uow.progress.clear("refold")
+        assert uow.progress.get("refold") is None
 
 
 def test_the_last_event_is_the_newest_one(store: Store):
     last = LastEvent(Position(2, 1, -1, 3), 50)
-    with store.transaction() as unit:
-        unit.last_event.set(LastEvent(Position(1, 0, 0), 40))
-        unit.last_event.set(last)
-        assert unit.last_event.get() == last
+    with store.transaction() as uow:
+        uow.last_event.set(LastEvent(Position(1, 0, 0), 40))
+        uow.last_event.set(last)
+        assert uow.last_event.get() == last

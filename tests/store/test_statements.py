@@ -18,8 +18,8 @@ SECOND = replace(FIRST, digest=Hash("0x" + 64 * "2"))
 
 
 def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dead(store: Store):
-    with store.transaction() as unit:
-        signatures = unit.outbox.signatures
+    with store.transaction() as uow:
+        signatures = uow.outbox.signatures
         signatures.add(FIRST, NOW)
         signatures.bury(FIRST.digest, "prev_reorged", NOW)
         signatures.add(SECOND, NOW)
@@ -31,8 +31,8 @@ def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dea
 
 
 def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
-    with store.transaction() as unit:
-        signatures = unit.outbox.signatures
+    with store.transaction() as uow:
+        signatures = uow.outbox.signatures
         signatures.add(FIRST, NOW)
         signatures.bury(FIRST.digest, "anchor_reorged", NOW)
         signatures.add(FIRST, NOW)
@@ -42,8 +42,8 @@ def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
 
 def test_what_a_peer_says_twice_is_kept_once(store: Store):
     told = replace(FIRST, signer=PEER)
-    with store.transaction() as unit:
-        peers = unit.outbox.peers
+    with store.transaction() as uow:
+        peers = uow.outbox.peers
         assert peers.add(told, "peer.example", NOW)
         assert not peers.add(told, "other.example", NOW)
         assert peers.add(replace(told, digest=SECOND.digest), "peer.example", NOW)
@@ -54,8 +54,8 @@ def test_what_a_peer_says_twice_is_kept_once(store: Store):
 
 
 def test_a_quiet_signer_rests_until_the_latest_end(store: Store):
-    with store.transaction() as unit:
-        signatures = unit.outbox.signatures
+    with store.transaction() as uow:
+        signatures = uow.outbox.signatures
         assert signatures.quiet_until(1, CONTRACT, SIGNER) is None
         for until in (50, 90, 70):
             signatures.keep_quiet(1, CONTRACT, SIGNER, until, NOW)
@@ -64,8 +64,8 @@ def test_a_quiet_signer_rests_until_the_latest_end(store: Store):
 
 
 def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(store: Store):
-    with store.transaction() as unit:
-        gates = unit.gates
+    with store.transaction() as uow:
+        gates = uow.gates
         assert gates.hold(9, "half of all changed", {"changed": 12}, NOW)
         assert not gates.hold(9, "once more", {}, NOW)
         (held,) = gates.held()
@@ -80,23 +80,23 @@ def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(stor
 
 
 def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Store):
-    with store.transaction() as unit:
-        epoch = unit.lease.take("one", 30)
+    with store.transaction() as uow:
+        epoch = uow.lease.take("one", 30)
         assert epoch is not None
-        left = unit.lease.current().seconds_left
-        unit.lease.prove(epoch)
-        assert unit.lease.current().seconds_left < left + 1
+        left = uow.lease.current().seconds_left
+        uow.lease.prove(epoch)
+        assert uow.lease.current().seconds_left < left + 1
         with pytest.raises(FatalError, match="another process has taken over"):
-            unit.lease.prove(epoch + 1)
+            uow.lease.prove(epoch + 1)
 
 
 def test_a_signer_has_one_live_statement_for_a_round(store: Store):
-    with store.transaction() as unit:
-        unit.outbox.signatures.add(FIRST, NOW)
-    with pytest.raises(IntegrityError), store.transaction() as unit:
-        unit.outbox.signatures.add(SECOND, NOW)
-    with store.transaction() as unit:
-        assert unit.outbox.signatures.live(SECOND) == FIRST
-        unit.outbox.signatures.bury(FIRST.digest, "expired", NOW)
-        unit.outbox.signatures.add(SECOND, NOW)
-        assert unit.outbox.signatures.live(FIRST) == SECOND
+    with store.transaction() as uow:
+        uow.outbox.signatures.add(FIRST, NOW)
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        uow.outbox.signatures.add(SECOND, NOW)
+    with store.transaction() as uow:
+        assert uow.outbox.signatures.live(SECOND) == FIRST
+        uow.outbox.signatures.bury(FIRST.digest, "expired", NOW)
+        uow.outbox.signatures.add(SECOND, NOW)
+        assert uow.outbox.signatures.live(FIRST) == SECOND

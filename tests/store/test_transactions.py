@@ -28,31 +28,31 @@ def two_stores(impatient: None, database_url: str) -> Iterator[tuple[Store, Stor
 
 
 def test_what_is_written_is_there_afterwards(store: Store):
-    with store.transaction() as unit:
-        unit.nodes.save([node(1)])
-    with store.reading() as unit:
-        assert unit.nodes.named([node(1).address]) == {node(1).address: node(1)}
+    with store.transaction() as uow:
+        uow.nodes.save([node(1)])
+    with store.reading() as uow:
+        assert uow.nodes.named([node(1).address]) == {node(1).address: node(1)}
 
 
 def test_an_exception_takes_everything_back(store: Store):
-    def write_and_fail(unit: UnitOfWork) -> None:
-        unit.nodes.save([node(1)])
-        unit.logs.append([log(1)])
+    def write_and_fail(uow: UnitOfWork) -> None:
+        uow.nodes.save([node(1)])
+        uow.logs.append([log(1)])
         raise LookupError
 
-    with pytest.raises(LookupError), store.transaction() as unit:
-        write_and_fail(unit)
-    with store.reading() as unit:
-        assert list(unit.nodes.all()) == []
-        assert unit.logs.count() == 0
+    with pytest.raises(LookupError), store.transaction() as uow:
+        write_and_fail(uow)
+    with store.reading() as uow:
+        assert list(uow.nodes.all()) == []
+        assert uow.logs.count() == 0
 
 
 def test_a_reader_sees_the_last_commit_while_a_writer_writes(two_stores: tuple[Store, Store]):
     writer, reader = two_stores
-    with writer.transaction() as unit:
-        unit.nodes.save([node(1)])
-    with writer.transaction() as unit:
-        unit.nodes.save([node(1, pool_sum=9), node(2)])
+    with writer.transaction() as uow:
+        uow.nodes.save([node(1)])
+    with writer.transaction() as uow:
+        uow.nodes.save([node(1, pool_sum=9), node(2)])
         with reader.reading() as other, writer.reading() as same:
             assert list(other.nodes.all()) == list(same.nodes.all()) == [node(1)]
 
@@ -61,8 +61,8 @@ def test_a_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
     writer, reader = two_stores
     with reader.reading() as before:
         assert before.cursor.get() is None
-        with writer.transaction() as unit:
-            unit.cursor.move_to(block(1), None, 0)
+        with writer.transaction() as uow:
+            uow.cursor.move_to(block(1), None, 0)
         assert before.cursor.get() is None
     with reader.reading() as after:
         assert after.cursor.get() is not None
@@ -70,81 +70,81 @@ def test_a_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
 
 def test_a_second_writer_is_told_to_try_again(two_stores: tuple[Store, Store]):
     one, other = two_stores
-    with one.transaction() as unit:
-        unit.nodes.save([node(1)])
+    with one.transaction() as uow:
+        uow.nodes.save([node(1)])
         with pytest.raises(TransientError, match="is writing to it"), other.transaction():
             pytest.fail("two writers at once")
-    with other.transaction() as unit:
-        unit.nodes.save([node(2)])
-    with one.reading() as unit:
-        assert [each.address for each in unit.nodes.all()] == [node(1).address, node(2).address]
+    with other.transaction() as uow:
+        uow.nodes.save([node(2)])
+    with one.reading() as uow:
+        assert [each.address for each in uow.nodes.all()] == [node(1).address, node(2).address]
 
 
 def test_a_second_writer_waits_for_a_short_one(database_url: str):
     with Store.open(database_url) as one, Store.open(database_url) as other:
-        with one.transaction() as unit:
-            unit.nodes.save([node(1)])
+        with one.transaction() as uow:
+            uow.nodes.save([node(1)])
             waiting = Thread(target=_save_second_node, args=(other,))
             waiting.start()
         waiting.join()
-        with one.reading() as unit:
-            assert len(list(unit.nodes.all())) == 2
+        with one.reading() as uow:
+            assert len(list(uow.nodes.all())) == 2
 
 
 def _save_second_node(store: Store) -> None:
-    with store.transaction() as unit:
-        unit.nodes.save([node(2)])
+    with store.transaction() as uow:
+        uow.nodes.save([node(2)])
 
 
 def test_many_threads_read_while_one_writes(store: Store):
-    with store.transaction() as unit:
-        unit.nodes.save([node(1, scored=0)])
-    with ThreadPoolExecutor(6) as readers, store.transaction() as unit:
-        unit.nodes.save([node(1, scored=1)])
+    with store.transaction() as uow:
+        uow.nodes.save([node(1, scored=0)])
+    with ThreadPoolExecutor(6) as readers, store.transaction() as uow:
+        uow.nodes.save([node(1, scored=1)])
         seen = list(readers.map(_scored_of_node, [store] * 60))
     assert seen == [0] * 60
     assert _scored_of_node(store) == 1
 
 
 def _scored_of_node(store: Store) -> int:
-    with store.reading() as unit:
-        return unit.nodes.named([node(1).address])[node(1).address].scored
+    with store.reading() as uow:
+        return uow.nodes.named([node(1).address])[node(1).address].scored
 
 
 def test_a_reader_cannot_write(store: Store):
-    with pytest.raises(OracleError, match="read-only"), store.reading() as unit:
-        unit.nodes.save([node(1)])
-    with store.reading() as unit:
-        assert list(unit.nodes.all()) == []
+    with pytest.raises(OracleError, match="read-only"), store.reading() as uow:
+        uow.nodes.save([node(1)])
+    with store.reading() as uow:
+        assert list(uow.nodes.all()) == []
 
 
 @pytest.mark.postgres
 def test_a_lost_connection_passes(postgresql_url: str):
     with Store.open(postgresql_url) as store:
-        with pytest.raises(TransientError), store.transaction() as unit:
-            _write_while_dropped(unit, postgresql_url)
-        with store.transaction() as unit:
-            assert list(unit.nodes.all()) == []
-            unit.nodes.save([node(3)])
+        with pytest.raises(TransientError), store.transaction() as uow:
+            _write_while_dropped(uow, postgresql_url)
+        with store.transaction() as uow:
+            assert list(uow.nodes.all()) == []
+            uow.nodes.save([node(3)])
 
 
-def _write_while_dropped(unit: UnitOfWork, url: str) -> None:
-    unit.nodes.save([node(1)])
+def _write_while_dropped(uow: UnitOfWork, url: str) -> None:
+    uow.nodes.save([node(1)])
     _drop_connections(url)
-    unit.nodes.save([node(2)])
+    uow.nodes.save([node(2)])
 
 
 @pytest.mark.postgres
 def test_a_connection_lost_before_the_commit_passes(postgresql_url: str):
     with Store.open(postgresql_url) as store:
-        with pytest.raises(TransientError), store.transaction() as unit:
-            _write_then_drop(unit, postgresql_url)
-        with store.reading() as unit:
-            assert list(unit.nodes.all()) == []
+        with pytest.raises(TransientError), store.transaction() as uow:
+            _write_then_drop(uow, postgresql_url)
+        with store.reading() as uow:
+            assert list(uow.nodes.all()) == []
 
 
-def _write_then_drop(unit: UnitOfWork, url: str) -> None:
-    unit.nodes.save([node(1)])
+def _write_then_drop(uow: UnitOfWork, url: str) -> None:
+    uow.nodes.save([node(1)])
     _drop_connections(url)
 
 
@@ -157,8 +157,8 @@ def _drop_connections(url: str) -> None:
 
 
 def test_a_commit_of_sqlite_survives_a_power_cut(sqlite_url: str):
-    with Store.open(sqlite_url) as store, store.transaction() as unit:
-        settings = unit.nodes._connection.exec_driver_sql
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        settings = uow.nodes._connection.exec_driver_sql
         assert settings("PRAGMA synchronous").scalar() == 2
         assert settings("PRAGMA journal_mode").scalar() == "wal"
 
@@ -168,11 +168,11 @@ def test_the_write_ahead_log_stays_bounded(sqlite_url: str):
     longest = 0
     with Store.open(sqlite_url) as store:
         for number in range(40):
-            with store.transaction() as unit:
-                unit.logs.append([log(number, n, data="0x" + "ab" * 2000) for n in range(500)])
+            with store.transaction() as uow:
+                uow.logs.append([log(number, n, data="0x" + "ab" * 2000) for n in range(500)])
             longest = max(longest, wal.stat().st_size)
-            with store.reading() as unit:
-                assert unit.logs.last_block() == number
+            with store.reading() as uow:
+                assert uow.logs.last_block() == number
     assert longest < 24 * 1024 * 1024
 
 
@@ -186,5 +186,5 @@ def test_a_locked_file_passes(impatient: None, sqlite_url: str):
         ):
             pytest.fail("wrote into a locked file")
         holder.close()
-        with store.transaction() as unit:
-            unit.progress.set("free", "again")
+        with store.transaction() as uow:
+            uow.progress.set("free", "again")

@@ -35,11 +35,11 @@ def test_a_task_waits_from_its_creation_to_its_start_or_end(store: Store, rows: 
         for each in rows
         if each.created_at and each.node is None and not each.runs and each.ending is None
     ]
-    with store.transaction() as unit:
-        forget_everything(unit)
-        unit.tasks.save(rows)
-        found = unit.tasks.waiting()
-        assert unit.tasks.count_waiting() == len(found)
+    with store.transaction() as uow:
+        forget_everything(uow)
+        uow.tasks.save(rows)
+        found = uow.tasks.waiting()
+        assert uow.tasks.count_waiting() == len(found)
     assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
     assert [creation(each) for each in found] == sorted(creation(each) for each in wanted)
 
@@ -50,10 +50,10 @@ def test_a_group_has_the_tasks_that_no_group_has_scored(store: Store, rows, shar
     rows = [replace(each, group=group) for each, group in zip(rows, shared, strict=False)]
     asked = [group_key(1), group_key(2)]
     wanted = [each for each in rows if each.group in asked and each.scored_in is None]
-    with store.transaction() as unit:
-        forget_everything(unit)
-        unit.tasks.save(rows)
-        found = unit.tasks.of_groups(asked)
+    with store.transaction() as uow:
+        forget_everything(uow)
+        uow.tasks.save(rows)
+        found = uow.tasks.of_groups(asked)
     assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
 
 
@@ -61,17 +61,17 @@ def test_a_start_ends_the_wait_and_taking_it_back_begins_it_again(store: Store):
     waiting = task(1, created_at=Position(7, 0, 0))
     started = replace(waiting, node=address(1), started_at=Position(8, 0, 0))
     ended = replace(waiting, ending=Ending.ABORTED)
-    with store.transaction() as unit:
+    with store.transaction() as uow:
         for row, found in ((started, []), (ended, []), (waiting, [waiting])):
-            unit.tasks.save([row])
-            assert unit.tasks.waiting() == found
+            uow.tasks.save([row])
+            assert uow.tasks.waiting() == found
 
 
 def test_of_no_group_there_are_no_tasks(store: Store):
-    with store.transaction() as unit:
-        unit.tasks.save([task(1)])
-        assert unit.tasks.of_groups([]) == []
-        assert unit.tasks.of_groups([group_key(number) for number in range(1_200)]) == []
+    with store.transaction() as uow:
+        uow.tasks.save([task(1)])
+        assert uow.tasks.of_groups([]) == []
+        assert uow.tasks.of_groups([group_key(number) for number in range(1_200)]) == []
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_of_no_group_there_are_no_tasks(store: Store):
 def test_the_indexes_are_those_that_are_asked(
     store: Store, database_url: str, chosen: Select[tuple[object, ...]], index: str
 ):
-    with store.transaction() as unit:
-        unit.tasks.save(
+    with store.transaction() as uow:
+        uow.tasks.save(
             task(n, node=address(n), created_at=Position(n, 0, 0), scored_in=group_key(n))
             for n in range(500)
         )
-        unit.tasks.save([task(999, created_at=Position(1, 0, 0), group=group_key(1))])
-        assert [each.key for each in unit.tasks.waiting()] == [task_key(999)]
+        uow.tasks.save([task(999, created_at=Position(1, 0, 0), group=group_key(1))])
+        assert [each.key for each in uow.tasks.waiting()] == [task_key(999)]
     engine = reading_engine(parsed(database_url))
     with engine.connect() as connection:
         is_sqlite = engine.dialect.name == "sqlite"

@@ -81,8 +81,8 @@ class Follower:
             pass
 
     def nodes(self) -> dict[Address, Node]:
-        with self.store.reading() as unit:
-            return {node.address: node for node in unit.nodes.all()}
+        with self.store.reading() as uow:
+            return {node.address: node for node in uow.nodes.all()}
 
 
 @contextmanager
@@ -126,8 +126,8 @@ def behind(
         )
         contracts = {name: address for address, (name, _) in reader.contracts.items()}
         known = Identity(source.chain_id(), source.genesis_hash(), contracts, None, start_block)
-        with store.transaction() as unit:
-            unit.identity.set(known)
+        with store.transaction() as uow:
+            uow.identity.set(known)
         try:
             yield Follower(store, source, provider, Folder(SEED, reader, None), IngestState())
         finally:

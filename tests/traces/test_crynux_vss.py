@@ -38,8 +38,8 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
 
 
 def tasks_of(follower: Follower, keys: Iterable[str]) -> dict[TaskKey, Task]:
-    with follower.store.reading() as unit:
-        return unit.tasks.named(map(TaskKey, keys))
+    with follower.store.reading() as uow:
+        return uow.tasks.named(map(TaskKey, keys))
 
 
 def as_true(task: Task) -> TrueTask:
@@ -75,8 +75,8 @@ def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
 
 def shown(follower: Follower) -> dict[str, list[dict[str, Any]]]:
     """What `replay` prints of what `export` wrote."""
-    with follower.store.reading() as unit:
-        lines = list(export(unit, follower.folder.reader, BlockRange(0, HEAD)))
+    with follower.store.reading() as uow:
+        lines = list(export(uow, follower.folder.reader, BlockRange(0, HEAD)))
     printed: dict[str, list[dict[str, Any]]] = json.loads(replay(lines, SEED, None, None))
     return printed
 
@@ -142,9 +142,9 @@ def test_the_groups_are_those_that_were_validated_with_their_members_and_ranks(
 
 
 def test_nothing_that_happened_is_against_the_rules_or_unreadable(followed: Follower):
-    with followed.store.reading() as unit:
-        logs = list(unit.logs.between(0, HEAD))
-        calls = list(unit.calls.between(0, HEAD))
+    with followed.store.reading() as uow:
+        logs = list(uow.logs.between(0, HEAD))
+        calls = list(uow.calls.between(0, HEAD))
 
     assert followed.folder.reader.read(logs, calls).dead == []
     assert shown(followed)["anomalies"] == []
@@ -173,9 +173,9 @@ def standing(nodes: Mapping[Address, Node], number: int) -> dict[str, str]:
 
 
 def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
-    with followed.store.reading() as unit:
+    with followed.store.reading() as uow:
         said = followed.folder.reader.read(
-            list(unit.logs.between(0, HEAD)), list(unit.calls.between(0, HEAD))
+            list(uow.logs.between(0, HEAD)), list(uow.calls.between(0, HEAD))
         )
     fold, events = Fold(SEED), iter(said.events)
     following_one = next(events, None)
@@ -216,8 +216,8 @@ def test_windows_of_any_size_give_the_same_database(
         # In three strides: history, then the head, moving.
         for number in (MIDDLE, MIDDLE + 100, HEAD):
             follower.follow(number)
-        with follower.store.reading() as unit, followed.store.reading() as other:
-            assert unit.projections.digest() == other.projections.digest()
+        with follower.store.reading() as uow, followed.store.reading() as other:
+            assert uow.projections.digest() == other.projections.digest()
 
 
 def test_whoever_starts_in_the_middle_knows_what_began_after_it(tmp_path: Path):
@@ -274,5 +274,5 @@ def test_an_endpoint_without_receipts_of_blocks_gives_the_same_database(
     with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
         follower.provider.unsupported.add("eth_getBlockReceipts")
         follower.follow(HEAD)
-        with follower.store.reading() as unit, followed.store.reading() as other:
-            assert unit.projections.digest() == other.projections.digest()
+        with follower.store.reading() as uow, followed.store.reading() as other:
+            assert uow.projections.digest() == other.projections.digest()

@@ -77,8 +77,8 @@ def learn_from_the_honest_one(follower: Follower) -> None:
 
 
 def values(follower: Follower) -> list[int]:
-    with follower.store.reading() as unit:
-        return [call.value for call in unit.calls.between(0, JOINS)]
+    with follower.store.reading() as uow:
+        return [call.value for call in uow.calls.between(0, JOINS)]
 
 
 def audited(follower: Follower) -> list[Audited]:

@@ -202,12 +202,12 @@ def _events(
             # An iterator alone: when it has been read, the events need no more memory.
             yield iter(parse_events(lines))
         return
-    with open_app(config) as app, app.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with open_app(config) as app, app.store.reading() as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
-        yield stored_events(unit, app.reader, BlockRange(0, last))
+        yield stored_events(uow, app.reader, BlockRange(0, last))
 
 
 @contextmanager

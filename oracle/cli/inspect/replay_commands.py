@@ -103,13 +103,13 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     # Here, because it brings the database with it, which `replay` can do without.
     from oracle.indexer.stored_events import export as exported  # noqa: PLC0415
 
-    with open_app(config) as app, app.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with open_app(config) as app, app.store.reading() as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to export")
         blocks = _blocks(first or 0, last, cursor.number)
         # Not `echo`, which flushes every line.
-        lines = exported(unit, app.reader, blocks)
+        lines = exported(uow, app.reader, blocks)
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 

@@ -66,8 +66,8 @@ def cancel(
             why = says if verdict is None else why_not_cancelled(app.publisher, verdict)
             raise InputError(f"{node}: nothing of ours to cancel: {why}")
 
-        def plan(desk: TxContext, _: Heads) -> StepResult | None:
-            return call_off(desk, found.index)
+        def plan(context: TxContext, _: Heads) -> StepResult | None:
+            return call_off(context, found.index)
 
         if publish:
             sent = published(app, "kickout cancel", plan)
@@ -79,13 +79,13 @@ def cancel(
 
 def _found(app: App, node: Address) -> _Found:
     publisher = app.publisher
-    with app.store.reading() as unit:
-        index, kick = kick_of(unit, node)
+    with app.store.reading() as uow:
+        index, kick = kick_of(uow, node)
         if index is None:
             raise InputError(f"{node}: the oracle contract does not know the node")
         waiting = []
         if publisher.has_payer:
-            waiting = unsent(unit, Account(app.config.chain.id, publisher.sender), index)
+            waiting = unsent(uow, Account(app.config.chain.id, publisher.sender), index)
     return _Found(index, tuple(intent.id for intent in waiting), kick)
 
 

@@ -52,9 +52,9 @@ def list_kickouts(
         bucket = _bucket(app) if ask_chain else None
         needed = app.report_settings.kick_after_rounds
         due = {look.node for look in looks}
-        with app.store.reading() as unit:
-            cursor = unit.cursor.get()
-            undue = [kick for kick in unit.rounds.live_kicks() if kick.node not in due]
+        with app.store.reading() as uow:
+            cursor = uow.cursor.get()
+            undue = [kick for kick in uow.rounds.live_kicks() if kick.node not in due]
     if as_json:
         answers = [_answer(look) for look in looks] + [_undue_answer(kick) for kick in undue]
         print_json(answers if bucket is None else {"kickouts": answers, "bucket": asdict(bucket)})
@@ -106,8 +106,8 @@ def evidence(
     """Print the evidence against a node, or write it to a file named by its hash."""
     with open_folded(config) as app:
         look = _look(app, node)
-        with app.store.reading() as unit:
-            found = look.evidence or evidence_at(unit, _law(app), look.spell)
+        with app.store.reading() as uow:
+            found = look.evidence or evidence_at(uow, _law(app), look.spell)
     if to is None:
         typer.echo(found.text, nl=False)
     else:
@@ -129,8 +129,8 @@ def propose(
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
 
-        def plan(desk: TxContext, heads: Heads) -> StepResult | None:
-            return proposed(desk, look, heads)
+        def plan(context: TxContext, heads: Heads) -> StepResult | None:
+            return proposed(context, look, heads)
 
         if not publish:
             _rehearse(app, look, plan, as_json=as_json)
@@ -157,8 +157,8 @@ def execute(
         if kick is None or kick.state is not KickState.LIVE:
             raise InputError(f"{look.node}: no kickout of it is proposed")
 
-        def plan(desk: TxContext, heads: Heads) -> StepResult | None:
-            return executed(desk, kick, heads)
+        def plan(context: TxContext, heads: Heads) -> StepResult | None:
+            return executed(context, kick, heads)
 
         if not publish:
             # That it is proposed already stands against a proposal only.
@@ -175,9 +175,9 @@ def _law(app: App) -> KickoutRules:
 
 
 def _looks(app: App) -> list[KickoutCase]:
-    with app.store.reading() as unit:
+    with app.store.reading() as uow:
         level = min(Level.PROVEN, app.source.level_allowed())
-        return looks_at(unit, _law(app), level)
+        return looks_at(uow, _law(app), level)
 
 
 def _look(app: App, node: str) -> KickoutCase:

@@ -35,8 +35,8 @@ def address_of(node: str) -> Address:
 
 def why_not_due(app: App, node: Address) -> str:
     """Say why a node without a due kickout has none, as far as a name or a membership tells."""
-    with app.store.reading() as unit:
-        found = unit.nodes.named([node]).get(node)
+    with app.store.reading() as uow:
+        found = uow.nodes.named([node]).get(node)
     if found is None:
         return "no node of this address has ever joined; `qos-oracle nodes` lists them"
     if found.membership is Membership.KICKED_OUT:
@@ -60,47 +60,47 @@ def veto_of(kick: Kick, now: int) -> str:
     )
 
 
-def proposed(desk: TxContext, look: KickoutCase, heads: Heads) -> StepResult:
+def proposed(context: TxContext, look: KickoutCase, heads: Heads) -> StepResult:
     """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
 
     Raises:
         InputError: the database is behind, a report is held, or it does not go now, and why.
     """
-    _check_time(desk, heads)
-    standing = desk.standing()
-    signed = plan_proposal(desk, look, standing)
+    _check_time(context, heads)
+    standing = context.standing()
+    signed = plan_proposal(context, look, standing)
     if signed is None:
-        raise InputError(f"{look.node}: {why_not_proposed(desk, look, standing)}")
+        raise InputError(f"{look.node}: {why_not_proposed(context, look, standing)}")
     # The first step signs it, where nothing was signed yet; the next one plans the call.
     if signed.intent is not None:
         return signed
-    planned = plan_proposal(desk, look, standing)
-    why = "" if planned else f"; nothing is sent: {why_not_proposed(desk, look, standing)}"
+    planned = plan_proposal(context, look, standing)
+    why = "" if planned else f"; nothing is sent: {why_not_proposed(context, look, standing)}"
     return planned or replace(signed, detail=f"{signed.detail}{why}")
 
 
-def executed(desk: TxContext, kick: Kick, heads: Heads) -> StepResult:
+def executed(context: TxContext, kick: Kick, heads: Heads) -> StepResult:
     """Plan the execution of a live kickout.
 
     Raises:
         InputError: the database is behind, a report is held, the evidence is another today, the
             veto or the rounds after the proposal are not over, or it does not go now, and why.
     """
-    _check_time(desk, heads)
-    with desk.store.reading() as unit:
-        if not is_wanted(unit, KickoutRules(desk.rules, desk.settings), kick):
+    _check_time(context, heads)
+    with context.store.reading() as uow:
+        if not is_wanted(uow, KickoutRules(context.rules, context.settings), kick):
             raise InputError(
                 f"{kick.node}: it was proposed on evidence {kick.evidence}, and what makes the "
                 "node due today is another one: look at who proposed it and on what "
                 "(`qos-oracle kickout evidence`); the vetoer can cancel it"
             )
-    standing = desk.standing()
+    standing = context.standing()
     waits = "; ".join(_waits(kick, standing))
     if waits:
         raise InputError(f"{kick.node}: it cannot be executed yet: {waits}")
-    planned = plan_execution(desk, kick, standing)
+    planned = plan_execution(context, kick, standing)
     if planned is None:
-        raise InputError(f"{kick.node}: {why_not_executed(desk, kick)}")
+        raise InputError(f"{kick.node}: {why_not_executed(context, kick)}")
     if planned.intent is None:
         why = "nothing is sent yet: the blocks behind it are verified first; run it again"
         return replace(planned, detail=f"{planned.detail}; {why}")
@@ -131,14 +131,14 @@ def _waits(kick: Kick, standing: ContractStatus) -> Iterator[str]:
         yield f"round {ripe} has to be accepted first, the newest is {head.round}"
 
 
-def _check_time(desk: TxContext, heads: Heads) -> None:
-    with desk.store.reading() as unit:
-        if not desk.is_at_head(unit, heads):
+def _check_time(context: TxContext, heads: Heads) -> None:
+    with context.store.reading() as uow:
+        if not context.is_at_head(uow, heads):
             raise InputError(
                 f"the database is behind block {heads.latest.number}: what is due there may be no "
                 "longer due; run `qos-oracle run --once` first"
             )
-        if is_holding(unit):
+        if is_holding(uow):
             raise InputError(
                 "a report is held, and kickouts wait until a person has looked at it: "
                 "`qos-oracle report release` shows why"

@@ -15,7 +15,7 @@ from oracle.txmgr.client.preflight import preflight
 from oracle.txmgr.context import TxContext
 
 
-def why_not_proposed(desk: TxContext, look: KickoutCase, standing: ContractStatus) -> str:
+def why_not_proposed(context: TxContext, look: KickoutCase, standing: ContractStatus) -> str:
     """Say why a proposal was not planned, though nothing stands against it: the first reason.
 
     Raises:
@@ -23,36 +23,38 @@ def why_not_proposed(desk: TxContext, look: KickoutCase, standing: ContractStatu
     """
     if look.index is None or look.evidence is None:
         return "the oracle contract does not know the node, or there is no evidence yet"
-    statement = statement_against(desk, look, standing)
+    statement = statement_against(context, look, standing)
     if statement is None:
         return (
             f"it can be signed on round {look.signable_from} at the earliest, which was not "
             "accepted yet; `qos-oracle report push` says how far that is"
         )
-    record = kick_record(desk, statement, f"{LANE_SUBJECT}{look.index}")
-    with desk.store.reading() as unit:
+    record = kick_record(context, statement, f"{LANE_SUBJECT}{look.index}")
+    with context.store.reading() as uow:
         reasons = (
             _why_too_late(record, standing),
-            _why_not_sent(desk, unit, record, standing) if desk.publisher.has_payer else None,
-            _why_unsigned(unit, record, standing) if desk.publisher.has_signer else None,
+            _why_not_sent(context, uow, record, standing) if context.publisher.has_payer else None,
+            _why_unsigned(uow, record, standing) if context.publisher.has_signer else None,
         )
     known = next((why for why in reasons if why is not None), None)
-    if known is None and not desk.publisher.has_payer:
+    if known is None and not context.publisher.has_payer:
         return "there is no transmitter's key here to send it; who has one sends it, with ours"
-    return known or _why_too_few(desk, record, standing)
+    return known or _why_too_few(context, record, standing)
 
 
-def why_not_executed(desk: TxContext, kick: Kick) -> str:
+def why_not_executed(context: TxContext, kick: Kick) -> str:
     """Say why the execution of a kickout that is ripe was not planned."""
     subject, kind = f"{LANE_SUBJECT}{kick.index}", IntentKind.EXECUTE_KICK
-    with desk.store.reading() as unit:
-        held = unit.outbox.intents.in_states(desk.account, [IntentState.HELD])
+    with context.store.reading() as uow:
+        held = uow.outbox.intents.in_states(context.account, [IntentState.HELD])
         stopped = [one for one in held if (one.wish.kind, one.wish.subject) == (kind, subject)]
-        found = open_about(desk, unit, subject) or next(iter(stopped), None)
+        found = open_about(context, uow, subject) or next(iter(stopped), None)
     if found is not None:
         return _under_way(found)
     call = execute_call(kick.index)
-    verdict = preflight(desk.lines(), desk.account.address, desk.publisher.contract.address, call)
+    verdict = preflight(
+        context.lines(), context.account.address, context.publisher.contract.address, call
+    )
     return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
 
 
@@ -67,11 +69,11 @@ def _why_too_late(record: SignedStatement, standing: ContractStatus) -> str | No
 
 
 def _why_unsigned(
-    unit: UnitOfWork, record: SignedStatement, standing: ContractStatus
+    uow: UnitOfWork, record: SignedStatement, standing: ContractStatus
 ) -> str | None:
-    if record.signer in gathered(unit, record):
+    if record.signer in gathered(uow, record):
         return None
-    quiet = unit.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    quiet = uow.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
     if quiet is not None and standing.block.time < quiet:
         return f"our signer keeps quiet until chain time {quiet}, since its database was lost"
     return (
@@ -81,18 +83,18 @@ def _why_unsigned(
 
 
 def _why_not_sent(
-    desk: TxContext, unit: UnitOfWork, record: SignedStatement, standing: ContractStatus
+    context: TxContext, uow: UnitOfWork, record: SignedStatement, standing: ContractStatus
 ) -> str | None:
-    about = open_about(desk, unit, record.subject)
+    about = open_about(context, uow, record.subject)
     if about is not None:
         return _under_way(about)
-    if room_of_round(desk, unit, standing) <= 0:
+    if room_of_round(context, uow, standing) <= 0:
         most = standing.limits.max_kicks_per_round
         return (
             f"round {standing.head.round} has as many proposals as it may ({most}), those on "
             "their way included: it is proposed in the next round"
         )
-    earlier = tried(unit, record)
+    earlier = tried(uow, record)
     if earlier is not None:
         return (
             f"signed on round {record.round} it was tried already, and is {earlier.state.value} "
@@ -111,10 +113,10 @@ def _shows(intent: Intent) -> str:
     return f"`qos-oracle outbox show {intent.id}` tells more"
 
 
-def _why_too_few(desk: TxContext, record: SignedStatement, standing: ContractStatus) -> str:
-    signers = signers_of(desk.publisher.lines, record.contract, standing.block)
-    with desk.store.reading() as unit:
-        found = gathered(unit, record)
+def _why_too_few(context: TxContext, record: SignedStatement, standing: ContractStatus) -> str:
+    signers = signers_of(context.publisher.lines, record.contract, standing.block)
+    with context.store.reading() as uow:
+        found = gathered(uow, record)
     missing = [signer for signer in signers if signer not in found]
     here, quorum = len(signers) - len(missing), standing.head.quorum
     return (

@@ -59,22 +59,22 @@ def hold(
     with open_app(config) as app:
         if not which.isdecimal():
             account = _account(app, which)
-            with acting(app, "outbox hold", dry_run=dry_run) as (unit, stamp):
-                if unit.outbox.senders.next_nonce(account) is None:
+            with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
+                if uow.outbox.senders.next_nonce(account) is None:
                     raise InputError(f"{which} is no sender of this database")
-                earlier = unit.outbox.senders.paused_because(account)
+                earlier = uow.outbox.senders.paused_because(account)
                 if earlier is not None:
                     raise InputError(f"{which} rests already: {earlier.reason}")
                 if not dry_run:
-                    unit.outbox.senders.pause(account, PauseKind.OPERATOR, why, stamp)
+                    uow.outbox.senders.pause(account, PauseKind.OPERATOR, why, stamp)
             said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
         else:
-            with acting(app, "outbox hold", dry_run=dry_run) as (unit, stamp):
-                intent = named(unit, int(which))
+            with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
+                intent = named(uow, int(which))
                 if intent.nonce is not None or intent.state not in _NO_NONCE:
                     raise InputError(_cannot(intent, "held"))
                 if not dry_run:
-                    unit.outbox.intents.hold(intent, PauseKind.OPERATOR, why, stamp)
+                    uow.outbox.intents.hold(intent, PauseKind.OPERATOR, why, stamp)
             said = {"did": "held", "intent": intent.id, "reason": why}
     tell(said, dry_run=dry_run, as_json=as_json)
 
@@ -91,26 +91,26 @@ def release(
         if not which.isdecimal():
             account = _account(app, which)
             _refuse_overtaken(app, account)
-            with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
-                pause = unit.outbox.senders.paused_because(account)
+            with acting(app, "outbox release", dry_run=dry_run) as (uow, stamp):
+                pause = uow.outbox.senders.paused_because(account)
                 if pause is None:
                     raise InputError(
                         f"{which} is not stopped; `qos-oracle outbox list` shows who is"
                     )
                 if not dry_run:
-                    unit.outbox.senders.resume(account, stamp)
+                    uow.outbox.senders.resume(account, stamp)
             said: dict[str, object] = {
                 "did": "released",
                 "address": account.address,
                 "reason": pause.reason,
             }
         else:
-            with acting(app, "outbox release", dry_run=dry_run) as (unit, stamp):
-                intent = named(unit, int(which))
+            with acting(app, "outbox release", dry_run=dry_run) as (uow, stamp):
+                intent = named(uow, int(which))
                 if intent.state is not IntentState.HELD or intent.nonce is not None:
                     raise InputError(_cannot(intent, "released"))
                 if not dry_run:
-                    unit.outbox.intents.release(intent, stamp)
+                    uow.outbox.intents.release(intent, stamp)
             said = {"did": "released", "intent": intent.id, "reason": intent.error_text}
     tell(said, dry_run=dry_run, as_json=as_json)
 
@@ -126,12 +126,12 @@ def bump(
     with open_app(config) as app:
         intent = _sent(app, intent_id)
         said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
-        with at_desk(app, intent, "outbox bump", dry_run=dry_run) as desk:
+        with at_desk(app, intent, "outbox bump", dry_run=dry_run) as context:
             heads = app.chain.heads()
-            twin = prepared_bump(desk, heads, intent_id)
+            twin = prepared_bump(context, heads, intent_id)
             said |= _pays(twin)
             if not dry_run:
-                said["detail"] = sign_twin(desk, twin, heads).detail
+                said["detail"] = sign_twin(context, twin, heads).detail
     tell(said, dry_run=dry_run, as_json=as_json)
 
 
@@ -148,8 +148,8 @@ def cancel(
     Either of the two may still land: `outbox show` tells which did. The no-op costs gas.
     """
     with open_app(config) as app:
-        with app.store.reading() as unit:
-            intent = named(unit, intent_id)
+        with app.store.reading() as uow:
+            intent = named(uow, intent_id)
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
         _refuse_displaced(app, intent)
@@ -157,16 +157,16 @@ def cancel(
             raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
         if intent.state is not IntentState.LIVE:
-            with acting(app, "outbox cancel", dry_run=dry_run) as (unit, stamp):
+            with acting(app, "outbox cancel", dry_run=dry_run) as (uow, stamp):
                 if not dry_run:
                     why = "cancelled by an operator"
-                    unit.outbox.intents.cancel(named(unit, intent_id), why, stamp)
+                    uow.outbox.intents.cancel(named(uow, intent_id), why, stamp)
         else:
-            with at_desk(app, intent, "outbox cancel", dry_run=dry_run) as desk:
-                no_op = prepared_no_op(desk, intent_id)
+            with at_desk(app, intent, "outbox cancel", dry_run=dry_run) as context:
+                no_op = prepared_no_op(context, intent_id)
                 said |= _pays(no_op) | {"detail": f"a no-op at nonce {intent.nonce}, {no_op.text}"}
                 if not dry_run:
-                    said["detail"] = displace(desk, no_op, app.chain.heads()).detail
+                    said["detail"] = displace(context, no_op, app.chain.heads()).detail
     tell(said, dry_run=dry_run, as_json=as_json)
 
 
@@ -187,20 +187,20 @@ def desk_of(app: App, account: Account, epoch: int) -> TxContext:
     Raises:
         InputError: no key of this configuration has.
     """
-    desk = _desk_with(app, account, epoch)
-    if desk is None:
+    context = _desk_with(app, account, epoch)
+    if context is None:
         raise InputError(f"[keys] has no key of {account.address}, which sends this call")
-    return desk
+    return context
 
 
 def _desk_with(app: App, account: Account, epoch: int) -> TxContext | None:
-    desks = []
+    contexts = []
     if app.config.oracle.address is not None and app.publisher.has_payer:
-        desks.append(app.desk)
+        contexts.append(app.context)
     if app.dispatch_settings is not None and app.dispatcher is not None:
-        desks.append(app.dispatch_desk)
-    made = (make(epoch, unix_seconds) for make in desks)
-    return next((desk for desk in made if desk.account == account), None)
+        contexts.append(app.dispatch_desk)
+    made = (make(epoch, unix_seconds) for make in contexts)
+    return next((context for context in made if context.account == account), None)
 
 
 def _refuse_overtaken(app: App, account: Account) -> None:
@@ -210,13 +210,13 @@ def _refuse_overtaken(app: App, account: Account) -> None:
         CountedAheadError: they are; it names the command that mends it.
         TransientError: no endpoint answers, or one alone says so.
     """
-    with app.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(account)
+    with app.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(account)
     is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
     # Without its key nothing is sent by it.
-    desk = _desk_with(app, account, 0) if is_foreign else None
-    if desk is not None:
-        reconcile(desk)
+    context = _desk_with(app, account, 0) if is_foreign else None
+    if context is not None:
+        reconcile(context)
 
 
 def _pays(signed: Replacement) -> dict[str, object]:
@@ -229,9 +229,9 @@ def _pays(signed: Replacement) -> dict[str, object]:
     }
 
 
-def named(unit: UnitOfWork, intent_id: int) -> Intent:
+def named(uow: UnitOfWork, intent_id: int) -> Intent:
     """Return a call of the outbox. Raises InputError: there is none of this number."""
-    intent = unit.outbox.intents.named(intent_id)
+    intent = uow.outbox.intents.named(intent_id)
     if intent is None:
         raise InputError(f"the outbox has no {intent_id}; {_LIST}")
     return intent
@@ -249,8 +249,8 @@ def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
 
 
 def _sent(app: App, intent_id: int) -> Intent:
-    with app.store.reading() as unit:
-        intent = named(unit, intent_id)
+    with app.store.reading() as uow:
+        intent = named(uow, intent_id)
     if intent.state is not IntentState.LIVE:
         raise InputError(_cannot(intent, "bumped"))
     _refuse_displaced(app, intent)
@@ -265,9 +265,9 @@ def _refuse_displaced(app: App, intent: Intent) -> None:
     """
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return
-    with app.store.reading() as unit:
-        slot = unit.outbox.slots.at(intent.wish.account, intent.nonce)
-        rival = None if slot is None else unit.outbox.intents.named(slot.intent_id)
+    with app.store.reading() as uow:
+        slot = uow.outbox.slots.at(intent.wish.account, intent.nonce)
+        rival = None if slot is None else uow.outbox.intents.named(slot.intent_id)
     if rival is not None and rival.id != intent.id:
         raise InputError(
             f"intent {intent.id} gave up its nonce {intent.nonce}: intent {rival.id} "

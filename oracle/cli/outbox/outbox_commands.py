@@ -48,10 +48,10 @@ def list_intents(
 
     A task is shown by its first digits, a reason by its class: `outbox show ID` has all of it.
     """
-    with open_app(config) as app, app.store.reading() as unit:
-        intents = unit.outbox.intents.newest(limit, state, kind)
-        paused = unit.outbox.senders.paused()
-        sent = [sent_of(unit, intent) for intent in intents]
+    with open_app(config) as app, app.store.reading() as uow:
+        intents = uow.outbox.intents.newest(limit, state, kind)
+        paused = uow.outbox.senders.paused()
+        sent = [sent_of(uow, intent) for intent in intents]
     for account, pause in paused.items():
         typer.echo(
             f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
@@ -73,11 +73,11 @@ def show_one(
     as_json: JsonOption = False,
 ) -> None:
     """Show one of them: every transaction signed for it, and its journal."""
-    with open_app(config) as app, app.store.reading() as unit:
-        intent = named(unit, intent_id)
-        journal = unit.outbox.journal.of_intent(intent_id)
-        sent = sent_of(unit, intent)
-        answer = {**intent_answer(intent, sent), "node": _node(unit, intent)}
+    with open_app(config) as app, app.store.reading() as uow:
+        intent = named(uow, intent_id)
+        journal = uow.outbox.journal.of_intent(intent_id)
+        sent = sent_of(uow, intent)
+        answer = {**intent_answer(intent, sent), "node": _node(uow, intent)}
     if not as_json:
         show_intent(answer, sent.attempts, journal)
         return
@@ -118,18 +118,18 @@ def intent_answer(intent: Intent, sent: SentState) -> dict[str, object]:
     }
 
 
-def sent_of(unit: UnitOfWork, intent: Intent) -> SentState:
+def sent_of(uow: UnitOfWork, intent: Intent) -> SentState:
     """Return what was sent of a call, its rivals on the same nonce too."""
     account = intent.wish.account
-    pause = unit.outbox.senders.paused_because(account)
-    slot = None if intent.nonce is None else unit.outbox.slots.at(account, intent.nonce)
-    return SentState(slot, [] if slot is None else unit.outbox.slots.attempts(slot), pause)
+    pause = uow.outbox.senders.paused_because(account)
+    slot = None if intent.nonce is None else uow.outbox.slots.at(account, intent.nonce)
+    return SentState(slot, [] if slot is None else uow.outbox.slots.attempts(slot), pause)
 
 
-def _node(unit: UnitOfWork, intent: Intent) -> str | None:
+def _node(uow: UnitOfWork, intent: Intent) -> str | None:
     """Return who was drawn for the task that a start is about; None: no start, or no such draw."""
     task, seed = task_of(intent), intent.wish.as_of_hash
-    draws = [] if task is None else unit.draws.of_task(TaskKey(task))
+    draws = [] if task is None else uow.draws.of_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)
 
 

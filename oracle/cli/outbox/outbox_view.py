@@ -103,9 +103,9 @@ def _why(intent: Intent, newest: Attempt | None) -> str:
 
 
 def _age(seconds: int) -> str:
-    for unit, size in _UNITS:
+    for uow, size in _UNITS:
         if seconds >= size:
-            return f"{seconds // size} {unit}"
+            return f"{seconds // size} {uow}"
     return f"{max(0, seconds)} s"
 
 

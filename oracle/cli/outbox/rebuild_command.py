@@ -73,11 +73,11 @@ def adopt(  # noqa: PLR0913 - a command line's options are its parameters
         if not dry_run:
             with command_lease(app, _COMMAND) as epoch:
                 app.identify()
-                answers = [_adopted(desk, blocks, manner) for desk in _desks(app, epoch)]
+                answers = [_adopted(context, blocks, manner) for context in _desks(app, epoch)]
         else:
             tell_of_lease(app)
             app.check_identity()
-            answers = [_adopted(desk, blocks, manner) for desk in _desks(app, 0)]
+            answers = [_adopted(context, blocks, manner) for context in _desks(app, 0)]
     if as_json:
         print_json(answers)
 
@@ -88,7 +88,7 @@ def _desks(app: App, epoch: int) -> Iterator[TxContext]:
     publisher = app.publisher if app.config.oracle.address is not None else None
     if publisher is not None and publisher.has_keys:
         found = True
-        yield replace(app.desk(epoch, unix_seconds), actor=actor())
+        yield replace(app.context(epoch, unix_seconds), actor=actor())
     if app.dispatch_settings is not None and app.dispatcher is not None:
         found = True
         yield replace(app.dispatch_desk(epoch, unix_seconds), actor=actor())
@@ -103,28 +103,28 @@ class _Manner(NamedTuple):
     is_quiet: bool
 
 
-def _adopted(desk: TxContext, blocks: int, manner: _Manner) -> dict[str, object]:
+def _adopted(context: TxContext, blocks: int, manner: _Manner) -> dict[str, object]:
     dry_run = manner.dry_run
-    if not desk.publisher.has_payer:
-        signing = signing_of(desk)
+    if not context.publisher.has_payer:
+        signing = signing_of(context)
         if signing is not None and not dry_run:
-            rest_signer(desk, signing, actor())
+            rest_signer(context, signing, actor())
         if not manner.is_quiet:
             _show_signing(signing, dry_run=dry_run)
         return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
-    found = look(desk, blocks)
+    found = look(context, blocks)
     if not found.is_nothing and not dry_run:
-        write_down(desk, found, actor())
-    rests = _rests(desk)
+        write_down(context, found, actor())
+    rests = _rests(context)
     if not manner.is_quiet:
         _show(found, dry_run=dry_run)
         _show_rest(found.account, rests)
     return {**_answer(found), "rests": rests, "dry_run": dry_run}
 
 
-def _rests(desk: TxContext) -> str | None:
-    with desk.store.reading() as unit:
-        pause = unit.outbox.senders.paused_because(desk.account)
+def _rests(context: TxContext) -> str | None:
+    with context.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(context.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
 
 

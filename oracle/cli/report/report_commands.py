@@ -54,8 +54,8 @@ def show(
 
 
 def _list(app: App, *, as_json: bool) -> None:
-    with app.store.reading() as unit:
-        stored = unit.reports.latest()
+    with app.store.reading() as uow:
+        stored = uow.reports.latest()
     if as_json:
         print_json([{**report_facts(one.report), **_fate(one)} for one in stored])
         return
@@ -71,9 +71,9 @@ def _list(app: App, *, as_json: bool) -> None:
 def _show(app: App, period: int, *, as_json: bool) -> None:
     as_of = last_block_of(app.chain, app.store, period, app.report_settings.period_seconds)
     computed = recall(app.store, app.reader, app.rules, app.report_settings, as_of)
-    with app.store.reading() as unit:
-        stored = unit.reports.at(period)
-        indexes = unit.rounds.load().indexes
+    with app.store.reading() as uow:
+        stored = uow.reports.at(period)
+        indexes = uow.rounds.load().indexes
     # A missed report may speak of a block that left the chain.
     is_kept = stored is not None and stored.state is not ReportState.MISSED
     same = stored.report == computed if stored is not None and is_kept else None

@@ -79,8 +79,8 @@ def _unsent(app: App, steps: list[StepResult]) -> Iterator[str]:
     if any(step.intent is not None for step in steps) or not app.publisher.has_payer:
         return
     account = Account(app.config.chain.id, app.publisher.sender)
-    with app.store.reading() as unit:
-        earlier = unit.outbox.intents.push_on_its_way(account)
+    with app.store.reading() as uow:
+        earlier = uow.outbox.intents.push_on_its_way(account)
     if earlier is not None:
         yield (
             f"nothing was sent: the push of round {earlier.wish.round} ({earlier.id}) is "
@@ -101,19 +101,19 @@ def _turn(app: App) -> Report:
         InputError: none has, and why.
     """
     standing = app.publisher.contract.standing()
-    with app.store.reading() as unit:
-        cuts = cuts_now(unit, app.report_settings)
-        found = turn_now(unit, app.report_settings, cuts, standing)
+    with app.store.reading() as uow:
+        cuts = cuts_now(uow, app.report_settings)
+        found = turn_now(uow, app.report_settings, cuts, standing)
         due = [
             one.cut
             for one in cuts
-            if one.state is ReportState.DUE and not waits_for_finality(unit, one)
+            if one.state is ReportState.DUE and not waits_for_finality(uow, one)
         ]
         is_late = found is not None and any(
             one.cut.period == found.report.period and why_missed(one.cut, standing) is not None
             for one in cuts
         )
-        held = None if found is None or is_late else _held(app, unit, found)
+        held = None if found is None or is_late else _held(app, uow, found)
     if held is not None:
         period = held.period
         raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
@@ -142,30 +142,30 @@ def _why_none(due: list[Cut], standing: ContractStatus) -> str:
 
 
 def _rehearsed(app: App, turn: Report) -> str:
-    def plan(desk: TxContext, heads: Heads) -> StepResult | None:
+    def plan(context: TxContext, heads: Heads) -> StepResult | None:
         # What became of older reports is no news to who asks of this one.
-        return plan_push(desk, heads, clears=False)
+        return plan_push(context, heads, clears=False)
 
     said = rehearsed(app, plan, "it would be sent, as far as that goes now")
-    desk = app.desk(0, unix_seconds)
-    with app.store.reading() as unit:
-        stored = unit.reports.at(turn.period)
-        is_signed = stored is None or stored.digest is not None or not desk.publisher.has_signer
-        why = None if is_signed else why_held(desk, unit, turn)
+    context = app.context(0, unix_seconds)
+    with app.store.reading() as uow:
+        stored = uow.reports.at(turn.period)
+        is_signed = stored is None or stored.digest is not None or not context.publisher.has_signer
+        why = None if is_signed else why_held(context, uow, turn)
     return said if why is None else f"it would be held: {why}"
 
 
-def _held(app: App, unit: UnitOfWork, turn: StoredReport) -> ReportHold | None:
+def _held(app: App, uow: UnitOfWork, turn: StoredReport) -> ReportHold | None:
     """Return what keeps a report from being signed until a human lets it go; None: nothing."""
-    gate = unit.gates.at(turn.report.period)
+    gate = uow.gates.at(turn.report.period)
     is_ours = app.publisher.has_signer and turn.digest is None
     return gate if is_ours and gate is not None and gate.released_at is None else None
 
 
-def _plan(desk: TxContext, heads: Heads) -> StepResult | None:
+def _plan(context: TxContext, heads: Heads) -> StepResult | None:
     """Sign, gather and plan, as far as that goes now; return the last step of it."""
     last = None
-    while (step := plan_push(desk, heads)) is not None:
+    while (step := plan_push(context, heads)) is not None:
         last = step
         if step.intent is not None:
             break

@@ -45,10 +45,10 @@ def release_report(
         if period is None:
             _list(app, as_json=as_json)
             return
-        with acting(app, "report release", dry_run=dry_run) as (unit, stamp):
-            gate = held_at(unit, period)
+        with acting(app, "report release", dry_run=dry_run) as (uow, stamp):
+            gate = held_at(uow, period)
             if not dry_run:
-                release(unit, period, stamp)
+                release(uow, period, stamp)
     if as_json:
         print_json({**_answer(gate), "released": not dry_run})
         return
@@ -57,8 +57,8 @@ def release_report(
 
 
 def _list(app: App, *, as_json: bool) -> None:
-    with app.store.reading() as unit:
-        held = holding(unit)
+    with app.store.reading() as uow:
+        held = holding(uow)
     if as_json:
         print_json([_answer(gate) for gate in held])
         return

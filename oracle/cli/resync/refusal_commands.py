@@ -48,13 +48,13 @@ def refusal(
     if accept and not reason.strip():
         raise InputError("--reason: say why it may be accepted")
     with open_app(config) as app:
-        with app.store.reading() as unit:
-            known = refusal_in(unit)
+        with app.store.reading() as uow:
+            known = refusal_in(uow)
         if accept and not dry_run:
             held = leased(app.store, "qos-oracle resync refusal")
-            with held as epoch, app.store.transaction() as unit:
-                unit.lease.guard(epoch)
-                known = accept_block(unit, reason.strip())
+            with held as epoch, app.store.transaction() as uow:
+                uow.lease.guard(epoch)
+                known = accept_block(uow, reason.strip())
     if as_json:
         told = None if known is None else {"block": known.number, "check": known.check}
         words = None if known is None else known.words

@@ -91,8 +91,8 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
     Asks nothing of the chain; the daemon may run meanwhile. Exit code 1 where there is one.
     """
-    with open_app(config) as app, app.store.reading() as unit:
-        found = look_for_gaps(unit, app.reader)
+    with open_app(config) as app, app.store.reading() as uow:
+        found = look_for_gaps(uow, app.reader)
     if found is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
     if as_json:

@@ -52,8 +52,8 @@ def _check_network(app: App, *, offline: bool) -> None:
         InputError: they differ, or nothing is indexed yet.
     """
     settings = app.config
-    with app.store.reading() as unit:
-        known = unit.identity.get()
+    with app.store.reading() as uow:
+        known = uow.identity.get()
     if known is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
     wanted = replace(
@@ -64,8 +64,8 @@ def _check_network(app: App, *, offline: bool) -> None:
         oracle=None if settings.oracle.address is None else Address(settings.oracle.address),
         start_block=settings.chain.start_block,
     )
-    with app.store.reading() as unit:
-        unit.identity.check(wanted)
+    with app.store.reading() as uow:
+        uow.identity.check(wanted)
 
 
 @contextmanager

@@ -126,8 +126,8 @@ def readmit(
     then on: let the audit finish first where another one answers (`status` counts the blocks).
     """
     with open_app(config) as app:
-        with app.store.reading() as unit:
-            reason = unit.facts.quarantine.reasons().get(name)
+        with app.store.reading() as uow:
+            reason = uow.facts.quarantine.reasons().get(name)
         if reason is None:
             raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
         left = readmit_endpoint(app.store, app.folder, name, dry_run=dry_run)
@@ -147,8 +147,8 @@ def _wanted(app: App) -> ProbeRequirements:
     if told.anchor_block is not None and told.anchor_hash is not None:
         app.source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
     if schema_state(app.config.database.url).age is SchemaAge.CURRENT:
-        with app.store.reading() as unit:
-            identity = unit.identity.get()
+        with app.store.reading() as uow:
+            identity = uow.identity.get()
         if identity is not None:
             app.source.hold(0, identity.genesis_hash, "the database")
     logs = Filter(frozenset(app.reader.addresses), frozenset(app.reader.topics))

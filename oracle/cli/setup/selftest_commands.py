@@ -105,8 +105,8 @@ def _ask_chain(app: App, checks: _Checks) -> None:
 
 def _lease(app: App) -> str:
     """Say who works on the database: it must be there, and be of this version."""
-    with app.store.reading() as unit:
-        working = worker(unit.lease.current())
+    with app.store.reading() as uow:
+        working = worker(uow.lease.current())
     return "the lease is free" if working is None else f"the lease is held by {working}"
 
 
@@ -169,13 +169,13 @@ def _ask_nonces(app: App, checks: _Checks) -> None:
     """Find out before the first start what would refuse it: a lost database, a used key."""
     has = app.config.keys.has
     if has("transmitter") and app.config.oracle.address is not None:
-        checks.attempt("transmitter's nonces", lambda: _nonces(app.desk(0, unix_seconds)))
+        checks.attempt("transmitter's nonces", lambda: _nonces(app.context(0, unix_seconds)))
     if has("dispatcher") and app.dispatch_settings is not None:
         checks.attempt("dispatcher's nonces", lambda: _nonces(app.dispatch_desk(0, unix_seconds)))
 
 
-def _nonces(desk: TxContext) -> str:
-    said = rehearse(desk, reconcile, "the key has never sent anything, and starts with nonce 0")
+def _nonces(context: TxContext) -> str:
+    said = rehearse(context, reconcile, "the key has never sent anything, and starts with nonce 0")
     return said or "this database knows all that the chain has counted"
 
 

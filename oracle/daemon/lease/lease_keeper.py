@@ -73,16 +73,16 @@ def try_take(store: Store, command: str) -> tuple[int | None, LeaseState]:
     Raises:
         TransientError: the database is away, or another process is writing to it.
     """
-    with store.reading() as unit:
-        held = unit.lease.current()
+    with store.reading() as uow:
+        held = uow.lease.current()
     is_gone = held.holder is not None and fate_of(held.holder) is Fate.GONE
     if held.holder is not None and held.seconds_left >= 0 and not is_gone:
         return None, held
     gone = held.epoch if is_gone else None
     try:
-        with store.transaction() as unit:
-            epoch = unit.lease.take(holder_name(command), LEASE_SECONDS, gone=gone)
-            now = unit.lease.current()
+        with store.transaction() as uow:
+            epoch = uow.lease.take(holder_name(command), LEASE_SECONDS, gone=gone)
+            now = uow.lease.current()
     except TransientError as error:
         raise TransientError(f"{error}{_in_the_way(store, held)}") from error
     if is_gone and epoch is not None:
@@ -93,8 +93,8 @@ def try_take(store: Store, command: str) -> tuple[int | None, LeaseState]:
 def _in_the_way(store: Store, held: LeaseState) -> str:
     """Say what may keep us from writing, and remove a writer that stalled."""
     try:
-        with store.reading() as unit:
-            if unit.lease.end_stalled_writer(STALLED_SECONDS):
+        with store.reading() as uow:
+            if uow.lease.end_stalled_writer(STALLED_SECONDS):
                 return f"; one that stood still for {STALLED_SECONDS} s was ended"
     except OracleError as error:
         return f"; whether it stands still cannot be seen: {error}"
@@ -109,12 +109,12 @@ def renew(store: Store, epoch: int) -> None:
     Raises:
         FatalError: another process has taken over; this one must not write any more.
     """
-    with store.transaction() as unit:
-        if not unit.lease.renew(epoch, LEASE_SECONDS):
+    with store.transaction() as uow:
+        if not uow.lease.renew(epoch, LEASE_SECONDS):
             raise FatalError("another process has taken over the lease of this database")
 
 
 def release(store: Store, epoch: int) -> None:
     """Give the lease back, so that the next process need not wait for its end."""
-    with store.transaction() as unit:
-        unit.lease.release(epoch)
+    with store.transaction() as uow:
+        uow.lease.release(epoch)

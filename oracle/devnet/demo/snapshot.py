@@ -76,33 +76,33 @@ class SnapshotReader:
 
         A real block would leave it twelve seconds for that.
         """
-        with self._store.reading() as unit:
-            cursor = unit.cursor.get()
-            drawn = {(one.seed_block, one.seed_hash) for one in unit.draws.standing()}
-            waiting = unit.outbox.intents.in_states(dispatcher, _UNSENT) if drawn else []
-            sent = unit.outbox.intents.in_states(dispatcher, _SENT) if drawn else []
+        with self._store.reading() as uow:
+            cursor = uow.cursor.get()
+            drawn = {(one.seed_block, one.seed_hash) for one in uow.draws.standing()}
+            waiting = uow.outbox.intents.in_states(dispatcher, _UNSENT) if drawn else []
+            sent = uow.outbox.intents.in_states(dispatcher, _SENT) if drawn else []
         begun = {(one.wish.as_of_block, one.wish.as_of_hash) for one in sent}
         is_folded = cursor is not None and cursor.number >= head
         return not is_folded or bool(waiting) or not drawn <= begun
 
     def look(self) -> DemoSnapshot | None:
         """Return what the database says now; None before the daemon's first block."""
-        with self._store.reading() as unit:
-            cursor = unit.cursor.get()
+        with self._store.reading() as uow:
+            cursor = uow.cursor.get()
             if cursor is None:
                 return None
-            nodes = list(unit.nodes.all())
+            nodes = list(uow.nodes.all())
             peers = peers_at(nodes, cursor.time, self._rules)
-            rounds = unit.rounds.load()
+            rounds = uow.rounds.load()
             rows = [self._row(node, cursor.time, peers, rounds) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,
                 time=cursor.time,
                 round=rounds.head.round,
-                reported=_reported(unit),
+                reported=_reported(uow),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.qos or -1), row.name))),
-                timeouts=tuple(self._timeouts(unit, nodes, cursor.number)),
-                due=tuple(unit.kickouts.open()),
+                timeouts=tuple(self._timeouts(uow, nodes, cursor.number)),
+                due=tuple(uow.kickouts.open()),
                 kicks=tuple(rounds.kicks.values()),
             )
 
@@ -126,7 +126,7 @@ class SnapshotReader:
         )
 
     def _timeouts(
-        self, unit: UnitOfWork, nodes: Sequence[Node], block: int
+        self, uow: UnitOfWork, nodes: Sequence[Node], block: int
     ) -> list[ReliabilityChange]:
         """Return the timeouts above the last block shown, of nodes whose H was touched since."""
         touched = [node.address for node in nodes if self._since.get(node.address) != node.since]
@@ -134,21 +134,21 @@ class SnapshotReader:
         found = [
             change
             for address in touched
-            for change in unit.reliability.of_node(address)
+            for change in uow.reliability.of_node(address)
             if change.at.block > self._shown_up_to and change.cause is ReliabilityCause.TIMED_OUT
         ]
         self._shown_up_to = block
         return sorted(found, key=lambda change: change.at)
 
 
-def _floored(units: int) -> float:
+def _floored(uows: int) -> float:
     """Cut off after four digits, as the contract does: what is equal has to look equal."""
-    return units // QOS_STEP / _LANES_IN_QOS
+    return uows // QOS_STEP / _LANES_IN_QOS
 
 
-def _reported(unit: UnitOfWork) -> int:
+def _reported(uow: UnitOfWork) -> int:
     done = (ReportState.LANDED, ReportState.SKIPPED)
-    blocks = [one.report.as_of.number for one in unit.reports.latest() if one.state in done]
+    blocks = [one.report.as_of.number for one in uow.reports.latest() if one.state in done]
     return max(blocks, default=-1)
 
 

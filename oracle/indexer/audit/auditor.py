@@ -145,10 +145,10 @@ def audit_next(
     fit = len(asked) - len(chain.proven_wrong().keys() & set(asked))
     metrics.AUDIT_POSSIBLE.set(fit > 1)
     if not auditor.is_waiting:
-        with store.reading() as unit:
-            due = None if not fit else _suspect(unit, folder, auditor)
+        with store.reading() as uow:
+            due = None if not fit else _suspect(uow, folder, auditor)
             if due is None and fit > 1:
-                due = _due(unit, folder, auditor)
+                due = _due(uow, folder, auditor)
         if due is None:
             return None
         auditor.ask(due, _question(chain, due))
@@ -165,38 +165,38 @@ def _question(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
 def _compared(task: Task, auditor: Auditor, due: Due, window: BlockWindow) -> Audited:
     """Compare what an endpoint said with what we hold, and write down what came of it."""
     chain, store, folder = task.chain, task.store, task.folder
-    with store.reading() as unit:
-        other = other_block(unit, window)
-        difference = compare(unit, window)
+    with store.reading() as uow:
+        other = other_block(uow, window)
+        difference = compare(uow, window)
     if other is not None and not chain.is_vouched():
         # No header says who is right, and blaming one of the two would hide that.
-        with task.manner.transaction(store) as unit:
-            note_dispute(unit, Dispute(other, other, due.giver, window.endpoint, difference.rows))
-    with store.reading() as unit:
-        check_or_blame(chain, unit, _cursor(unit), window)
+        with task.manner.transaction(store) as uow:
+            note_dispute(uow, Dispute(other, other, due.giver, window.endpoint, difference.rows))
+    with store.reading() as uow:
+        check_or_blame(chain, uow, _cursor(uow), window)
     found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
         found = judged(task, found)
         _blame(task, auditor, found)
         if not chain.is_vouched():
-            with task.manner.transaction(store) as unit:
-                note_dispute(unit, disputed(found, difference))
+            with task.manner.transaction(store) as uow:
+                note_dispute(uow, disputed(found, difference))
     metrics.AUDITS.labels(found.result).inc()
     if found.result == "unproven" or found.left:
         auditor.leave(due, found.blocks)
         return found
-    with task.manner.transaction(store) as unit:
-        at = _cursor(unit).number
-        unit.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
+    with task.manner.transaction(store) as uow:
+        at = _cursor(uow).number
+        uow.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
     return found
 
 
-def _suspect(unit: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
+def _suspect(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     """Return the oldest blocks that one proven wrong gave alone; None: there are none.
 
     However few they are, and up to our newest one: nothing rests on them until another was asked.
     """
-    quarantine, cursor = unit.facts.quarantine, unit.cursor.get()
+    quarantine, cursor = uow.facts.quarantine, uow.cursor.get()
     wrong = quarantine.reasons()
     auditor.knows(wrong)
     if not wrong or cursor is None or auditor.suspect_ahead > cursor.number:
@@ -206,15 +206,15 @@ def _suspect(unit: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     return None if span is None else Due(span.blocks, span.endpoint, is_suspect=True)
 
 
-def _due(unit: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
+def _due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     """Return what to ask about now; None: nothing."""
-    cursor, identity = unit.cursor.get(), unit.identity.get()
+    cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
         return None
     final = min(cursor.final_number, cursor.number)
     if auditor.ahead <= final:
         rest = BlockRange(auditor.ahead, final)
-        span = unit.coverage.unaudited(folder.scope.id, rest, auditor.window)
+        span = uow.coverage.unaudited(folder.scope.id, rest, auditor.window)
         # Everything below it was asked about: nobody looks through that again.
         auditor.ahead = final + 1 if span is None else span.first
         # What grows is waited for: one question for so many blocks.
@@ -224,7 +224,7 @@ def _due(unit: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
     if sampled is None:
         return None
-    spans = unit.coverage.spans(folder.scope.id, sampled.first, sampled.last)
+    spans = uow.coverage.spans(folder.scope.id, sampled.first, sampled.last)
     return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
 
 
@@ -245,8 +245,8 @@ def _blame(task: Task, auditor: Auditor, found: Audited) -> None:
         note_proven_wrong(chain, task.store, task.manner)
 
 
-def _cursor(unit: UnitOfWork) -> Cursor:
-    cursor = unit.cursor.get()
+def _cursor(uow: UnitOfWork) -> Cursor:
+    cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")
     return cursor

@@ -46,11 +46,11 @@ class CounterQuery:
 
     def ask(self, chain: ChainReader, store: Store, heads: Heads) -> None:
         """Count here at our newest block, and have it asked there; not far from the head."""
-        with store.reading() as unit:
-            cursor = unit.cursor.get()
+        with store.reading() as uow:
+            cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > NEAR:
                 return
-            self.block, self.here = cursor.number, _counted(unit)
+            self.block, self.here = cursor.number, _counted(uow)
         at: Hash = cursor.hash
         self.errand.begin(lambda: dict(chain.counted(at)), "counters")
 
@@ -81,14 +81,14 @@ def compare_counters(
     return CounterComparison(question.block, here, on_chain)
 
 
-def _counted(unit: UnitOfWork) -> dict[str, int]:
+def _counted(uow: UnitOfWork) -> dict[str, int]:
     """The names are those of oracle/chain/counters.py."""
     members = sum(
         count
-        for (membership, _, _), count in unit.nodes.counts().items()
+        for (membership, _, _), count in uow.nodes.counts().items()
         if membership is Membership.MEMBER
     )
-    rounds = unit.rounds.load()
+    rounds = uow.rounds.load()
     return {
         "members": members,
         "rounds": rounds.head.round,

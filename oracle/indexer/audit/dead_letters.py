@@ -23,8 +23,8 @@ class RetryResult:
 
 def open_letters(store: Store) -> list[DeadLetter]:
     """Return what stands unread, in order of position."""
-    with store.reading() as unit:
-        return unit.dead_letters.open_between(0, _NEVER)
+    with store.reading() as uow:
+        return uow.dead_letters.open_between(0, _NEVER)
 
 
 def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
@@ -45,10 +45,10 @@ def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
 
 def _unreadable(store: Store, folder: Folder, letters: list[DeadLetter]) -> Iterator[DeadLetter]:
     """Yield what the blocks of these letters still say that we cannot read."""
-    with store.reading() as unit:
+    with store.reading() as uow:
         for block in sorted({letter.block for letter in letters}):
-            logs = list(unit.logs.between(block, block))
-            calls = list(unit.calls.between(block, block))
+            logs = list(uow.logs.between(block, block))
+            calls = list(uow.calls.between(block, block))
             yield from folder.reader.read(logs, calls).dead
 
 

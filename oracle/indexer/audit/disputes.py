@@ -44,22 +44,22 @@ def disputed(found: Audited, difference: RowDiff) -> Dispute:
     return Dispute(blocks[0], blocks[-1], found.giver, found.auditor, difference.rows)
 
 
-def note_dispute(unit: UnitOfWork, told: Dispute) -> None:
+def note_dispute(uow: UnitOfWork, told: Dispute) -> None:
     """Write down what two endpoints differ about; the first word about the blocks stays."""
-    if any(each.first <= told.first <= each.last for each in disputes_in(unit)):
+    if any(each.first <= told.first <= each.last for each in disputes_in(uow)):
         return
-    unit.facts.set(_CHAIN, {f"{_NAME}{told.first}": msgspec.json.encode(told).decode()}, None)
+    uow.facts.set(_CHAIN, {f"{_NAME}{told.first}": msgspec.json.encode(told).decode()}, None)
 
 
-def disputes_in(unit: UnitOfWork) -> list[Dispute]:
+def disputes_in(uow: UnitOfWork) -> list[Dispute]:
     """Return what nobody has settled, by block."""
-    known: Mapping[str, str] = unit.facts.of(_CHAIN, 0)
+    known: Mapping[str, str] = uow.facts.of(_CHAIN, 0)
     told = [msgspec.json.decode(known[n], type=Dispute) for n in known if n.startswith(_NAME)]
     return sorted(told, key=lambda each: each.first)
 
 
-def settle(unit: UnitOfWork, blocks: BlockRange) -> None:
+def settle(uow: UnitOfWork, blocks: BlockRange) -> None:
     """Forget disputes inside these blocks: an operator had them verified."""
-    for each in disputes_in(unit):
+    for each in disputes_in(uow):
         if blocks.first <= each.first and each.last <= blocks.last:
-            unit.facts.forget(_CHAIN, f"{_NAME}{each.first}")
+            uow.facts.forget(_CHAIN, f"{_NAME}{each.first}")

@@ -36,33 +36,33 @@ class Gaps:
         return sum(len(span.blocks) for span in self.spans if span.level == level)
 
 
-def gaps(unit: UnitOfWork, reader: LogReader) -> Gaps | None:
+def gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
     """Look at one snapshot, without asking the chain; None: nothing is indexed yet."""
-    cursor, identity = unit.cursor.get(), unit.identity.get()
+    cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     blocks = BlockRange(identity.start_block, cursor.number)
     scope = scope_of(reader)
     return Gaps(
         blocks=blocks,
-        spans=tuple(unit.coverage.spans(scope.id, blocks.first, blocks.last)),
-        unread=tuple(unread(unit, scope, blocks)),
-        headers=tuple(_broken_headers(unit, cursor, blocks)),
-        homeless=tuple(_homeless(unit, blocks)),
-        cursor=tuple(_misplaced(unit, cursor)),
+        spans=tuple(uow.coverage.spans(scope.id, blocks.first, blocks.last)),
+        unread=tuple(unread(uow, scope, blocks)),
+        headers=tuple(_broken_headers(uow, cursor, blocks)),
+        homeless=tuple(_homeless(uow, blocks)),
+        cursor=tuple(_misplaced(uow, cursor)),
     )
 
 
-def unread(unit: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> list[BlockRange]:
+def unread(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> list[BlockRange]:
     """Return the blocks that were not read for this scope."""
-    return unit.coverage.holes(scope.id, blocks.first, blocks.last)
+    return uow.coverage.holes(scope.id, blocks.first, blocks.last)
 
 
-def _broken_headers(unit: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
+def _broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
     """Return the blocks above the final one that no header continues to."""
     final = cursor.final_number if cursor.final_number is not None else blocks.first - 1
     first = max(final + 1, blocks.first)
-    known = {block.number: block for block in unit.blocks.between(final, cursor.number)}
+    known = {block.number: block for block in uow.blocks.between(final, cursor.number)}
     parent = cursor.final_hash or (known[final].hash if final in known else None)
     broken = []
     for number in range(first, cursor.number + 1):
@@ -73,27 +73,27 @@ def _broken_headers(unit: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> lis
     return broken
 
 
-def _homeless(unit: UnitOfWork, blocks: BlockRange) -> list[int]:
+def _homeless(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
     """Return the blocks of canonical rows that are not of the canonical header there."""
-    headers = {block.number: block.hash for block in unit.blocks.between(0, blocks.last)}
+    headers = {block.number: block.hash for block in uow.blocks.between(0, blocks.last)}
     found = set()
     if headers:
-        for rows in (unit.logs, unit.calls):
+        for rows in (uow.logs, uow.calls):
             for row in rows.between(min(headers), blocks.last):
                 if headers.get(row.block, row.block_hash) != row.block_hash:
                     found.add(row.block)
     return sorted(found)
 
 
-def _misplaced(unit: UnitOfWork, cursor: Cursor) -> list[str]:
+def _misplaced(uow: UnitOfWork, cursor: Cursor) -> list[str]:
     words = []
-    newest = unit.blocks.newest()
+    newest = uow.blocks.newest()
     if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):
         there = "none" if newest is None else f"{newest.number} {newest.hash}"
         words.append(
             f"the cursor is at {cursor.number} {cursor.hash}, the newest header is {there}"
         )
-    last_log = unit.logs.last_block()
+    last_log = uow.logs.last_block()
     if last_log is not None and last_log > cursor.number:
         words.append(f"logs up to block {last_log} count, the cursor is at {cursor.number}")
     return words

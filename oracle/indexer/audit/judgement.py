@@ -71,23 +71,23 @@ def judged(task: Task, found: Audited) -> Audited:
     found = _shortened(chain, found)
     proofs = _proofs(chain, found)
     repair, refolded, lied = RowDiff(), None, list[int]()
-    with folder.following(None), manner.transaction(task.store) as unit:
-        cursor = _cursor(unit)
+    with folder.following(None), manner.transaction(task.store) as uow:
+        cursor = _cursor(uow)
         # What our side has proven stands, unless a newer proof says otherwise.
-        proven = proven_in(unit, folder.scope, found.blocks)
+        proven = proven_in(uow, folder.scope, found.blocks)
         for number, window in proofs.items():
-            check_or_blame(chain, unit, cursor, window)
-            if ours_differ(unit, folder, number, window):
+            check_or_blame(chain, uow, cursor, window)
+            if ours_differ(uow, folder, number, window):
                 lied.append(number)
-            repair.add(compare(unit, window))
-            unit.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
+            repair.add(compare(uow, window))
+            uow.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
         repair.add(settled(found.difference, (), proven | proofs.keys()))
         if repair:
-            refolded = put_right(unit, folder, cursor, repair, manner)
+            refolded = put_right(uow, folder, cursor, repair, manner)
         # In the same transaction: rows are not put right and their giver forgotten.
         lie = lie_of(lied) if chain.is_vouched() and found.giver else ""
         if lie:
-            unit.facts.quarantine.add(found.giver, lie)
+            uow.facts.quarantine.add(found.giver, lie)
     folder.forget()
     kept = {row.block for row in [*found.difference.extra, *found.difference.other]}
     left = tuple(sorted(kept - proven - proofs.keys()))
@@ -107,8 +107,8 @@ def _again(task: Task, found: Audited, proofs: Mapping[int, BlockWindow]) -> str
     proven of it where the block is not final, or was not proven now.
     """
     chain, by = task.chain, task.folder.reader.selectors
-    with task.store.reading() as unit:
-        final = _cursor(unit).final_number
+    with task.store.reading() as uow:
+        final = _cursor(uow).final_number
     number = min(proofs, default=0)
     if number not in proofs or final is None or number > final or not chain.is_vouched():
         return ""
@@ -150,8 +150,8 @@ def _proof(chain: ChainReader, number: int, found: Audited) -> BlockWindow | Non
     return None
 
 
-def _cursor(unit: UnitOfWork) -> Cursor:
-    cursor = unit.cursor.get()
+def _cursor(uow: UnitOfWork) -> Cursor:
+    cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")
     return cursor

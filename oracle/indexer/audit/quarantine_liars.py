@@ -32,10 +32,10 @@ def differs(
     return is_other or _content_of(calls, by) != _content_of(window.calls, by)
 
 
-def ours_differ(unit: UnitOfWork, folder: Folder, number: int, window: BlockWindow) -> bool:
+def ours_differ(uow: UnitOfWork, folder: Folder, number: int, window: BlockWindow) -> bool:
     """Tell whether what we hold of a block contradicts the proof of it in this window."""
-    logs = unit.logs.between(number, number)
-    calls = unit.calls.between(number, number)
+    logs = uow.logs.between(number, number)
+    calls = uow.calls.between(number, number)
     there = BlockWindow(
         window.range,
         window.first_parent,
@@ -60,12 +60,12 @@ def note_proven_wrong(chain: ChainReader, store: Store, manner: RebuildOptions) 
     convicted = chain.proven_wrong()
     if not convicted:
         return []
-    with store.reading() as unit:
-        fresh = convicted.keys() - unit.facts.quarantine.reasons().keys()
+    with store.reading() as uow:
+        fresh = convicted.keys() - uow.facts.quarantine.reasons().keys()
     if fresh:
-        with manner.transaction(store) as unit:
+        with manner.transaction(store) as uow:
             for endpoint in sorted(fresh):
-                unit.facts.quarantine.add(endpoint, convicted[endpoint])
+                uow.facts.quarantine.add(endpoint, convicted[endpoint])
     return sorted(fresh)
 
 
@@ -75,12 +75,12 @@ def readmit(store: Store, folder: Folder, endpoint: str, *, dry_run: bool) -> in
     Raises:
         TransientError: another process works on this database.
     """
-    with store.reading() as unit:
-        left = unit.facts.quarantine.blocks(folder.scope.id, endpoint)
+    with store.reading() as uow:
+        left = uow.facts.quarantine.blocks(folder.scope.id, endpoint)
     if not dry_run:
-        with leased(store, "qos-oracle endpoint readmit") as epoch, store.transaction() as unit:
-            unit.lease.guard(epoch)
-            unit.facts.quarantine.readmit(endpoint)
+        with leased(store, "qos-oracle endpoint readmit") as epoch, store.transaction() as uow:
+            uow.lease.guard(epoch)
+            uow.facts.quarantine.readmit(endpoint)
     return left
 
 

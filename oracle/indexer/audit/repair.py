@@ -37,28 +37,28 @@ def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int])
 
 
 def put_right(
-    unit: UnitOfWork, folder: Folder, cursor: Cursor, repair: RowDiff, manner: RebuildOptions
+    uow: UnitOfWork, folder: Folder, cursor: Cursor, repair: RowDiff, manner: RebuildOptions
 ) -> RebuildResult:
     """Write the rows down and fold anew up to the cursor, in the caller's transaction.
 
     Raises:
         FatalError: another process moved the cursor.
     """
-    claim(unit, cursor)
-    unit.logs.append(repair.missing_logs)
-    unit.calls.append(repair.missing_calls)
-    unit.logs.replace(repair.other_logs)
-    unit.calls.replace(repair.other_calls)
-    unit.logs.orphan(repair.extra_logs)
-    unit.calls.orphan(repair.extra_calls)
-    return refold_up_to(unit, folder, cursor.number, manner)
+    claim(uow, cursor)
+    uow.logs.append(repair.missing_logs)
+    uow.calls.append(repair.missing_calls)
+    uow.logs.replace(repair.other_logs)
+    uow.calls.replace(repair.other_calls)
+    uow.logs.orphan(repair.extra_logs)
+    uow.calls.orphan(repair.extra_calls)
+    return refold_up_to(uow, folder, cursor.number, manner)
 
 
-def proven_in(unit: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
+def proven_in(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
     """Return which of these blocks are proven by their receipts, as far as we know."""
-    single = unit.verified_blocks.between(blocks.first, blocks.last)
+    single = uow.verified_blocks.between(blocks.first, blocks.last)
     proven = {number for number, level in single.items() if level >= Level.PROVEN}
-    for span in unit.coverage.spans(scope.id, blocks.first, blocks.last):
+    for span in uow.coverage.spans(scope.id, blocks.first, blocks.last):
         if span.level >= Level.PROVEN:
             proven.update(range(span.first, span.last + 1))
     return proven

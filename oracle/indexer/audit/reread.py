@@ -53,9 +53,9 @@ class Rereader:
     ahead: int = 0
     level: Level | None = None
 
-    def due(self, chain: ChainReader, unit: UnitOfWork, folder: Folder) -> Covered | None:
+    def due(self, chain: ChainReader, uow: UnitOfWork, folder: Folder) -> Covered | None:
         """Return the lowest blocks to be read again; None: there are none."""
-        level, cursor = chain.level_of_history(), unit.cursor.get()
+        level, cursor = chain.level_of_history(), uow.cursor.get()
         if level != self.level:
             self.level, self.ahead = level, 0
         if level < Level.BLOOMED or cursor is None or cursor.final_number is None:
@@ -63,18 +63,18 @@ class Rereader:
         final = min(cursor.final_number, cursor.number)
         if self.ahead > final:
             return None
-        span = unit.coverage.lowest_below(folder.scope.id, level, BlockRange(self.ahead, final))
+        span = uow.coverage.lowest_below(folder.scope.id, level, BlockRange(self.ahead, final))
         # Everything below it is as sure as it can be: nobody looks through that again.
         self.ahead = max(self.ahead, final + 1 if span is None else span.first)
         return span
 
-    def count(self, unit: UnitOfWork, folder: Folder) -> int:
+    def count(self, uow: UnitOfWork, folder: Folder) -> int:
         """Count the blocks that are to be read again."""
-        cursor = unit.cursor.get()
+        cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if self.level is None or self.level < Level.BLOOMED or final is None:
             return 0
-        return unit.coverage.blocks_below(folder.scope.id, self.level, self.ahead, final)
+        return uow.coverage.blocks_below(folder.scope.id, self.level, self.ahead, final)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +99,25 @@ def reread_next(
     task = _Task(chain, store, folder, rereader, manner)
     # Also before the very first window: what is believed of it is no matter of luck.
     chain.calibrate()
-    with store.reading() as unit:
-        due = rereader.due(chain, unit, folder)
-        BELOW_LEVEL.set(rereader.count(unit, folder))
+    with store.reading() as uow:
+        due = rereader.due(chain, uow, folder)
+        BELOW_LEVEL.set(rereader.count(uow, folder))
     if due is None:
         return None
     window = _window(task, due.blocks)
-    with store.reading() as unit:
-        check_or_blame(chain, unit, _cursor(unit), window)
-        difference = compare(unit, window)
+    with store.reading() as uow:
+        check_or_blame(chain, uow, _cursor(uow), window)
+        difference = compare(uow, window)
     repaired = _put_right(task, difference) if difference else None
-    with manner.transaction(store) as unit:
-        is_same = not compare(unit, window)
+    with manner.transaction(store) as uow:
+        is_same = not compare(uow, window)
         if is_same:
-            explained(unit, window.range)
-            unit.coverage.raise_to(folder.scope.id, window.range, window.level, window.endpoint)
-            note_proven(unit, window)
+            explained(uow, window.range)
+            uow.coverage.raise_to(folder.scope.id, window.range, window.level, window.endpoint)
+            note_proven(uow, window)
         if not is_same or window.level < chain.level_of_history():
             rereader.ahead = window.range.last + 1
-        left = rereader.count(unit, folder)
+        left = rereader.count(uow, folder)
     BELOW_LEVEL.set(left)
     return Reread(window.range, window.level, window.endpoint, difference.rows, left, repaired)
 
@@ -134,8 +134,8 @@ def _window(task: _Task, blocks: BlockRange) -> BlockWindow:
 def _put_right(task: _Task, difference: RowDiff) -> RebuildResult | None:
     """Have the blocks proven that differ, and our rows put right; None: they were not."""
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
-    with task.store.reading() as unit:
-        spans = unit.coverage.spans(task.folder.scope.id, blocks.first, blocks.last)
+    with task.store.reading() as uow:
+        spans = uow.coverage.spans(task.folder.scope.id, blocks.first, blocks.last)
     asked = ReverifyRequest(blocks, Level.PROVEN, repair=True)
     try:
         done = verify(task.chain, task.store, task.folder, asked, task.manner)
@@ -151,8 +151,8 @@ def _put_right(task: _Task, difference: RowDiff) -> RebuildResult | None:
     return done.repaired
 
 
-def _cursor(unit: UnitOfWork) -> Cursor:
-    cursor = unit.cursor.get()
+def _cursor(uow: UnitOfWork) -> Cursor:
+    cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")
     return cursor

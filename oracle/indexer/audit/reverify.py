@@ -131,9 +131,9 @@ class _Run:
     def resumed(self) -> tuple[_Place, int | None]:
         """Return where to begin, and whether that is in the middle."""
         first = self.asked.blocks.first
-        with self.store.reading() as unit:
-            _cursor_over(unit, self.asked.blocks)
-            left = None if self.manner.dry_run else unit.progress.get(self._key)
+        with self.store.reading() as uow:
+            _cursor_over(uow, self.asked.blocks)
+            left = None if self.manner.dry_run else uow.progress.get(self._key)
         if left is None:
             return _Place(first), None
         place = msgspec.json.decode(left, type=_Place)
@@ -150,14 +150,14 @@ class _Run:
 
     def note(self, window: BlockWindow, place: _Place) -> None:
         """Compare one window, and write down what came of it."""
-        with self._transaction() as unit:
-            difference = self._compared(unit, window)
+        with self._transaction() as uow:
+            difference = self._compared(uow, window)
             place.take(window, difference)
             if self.manner.dry_run:
                 return
             if not difference:
-                self._raise(unit, window)
-            unit.progress.set(self._key, msgspec.json.encode(place).decode())
+                self._raise(uow, window)
+            uow.progress.set(self._key, msgspec.json.encode(place).decode())
 
     def looked_again(self, place: _Place) -> tuple[RowDiff, list[BlockWindow]]:
         """Read again what was unequal: what is equal now was a passing fault."""
@@ -168,10 +168,10 @@ class _Run:
                 rest = BlockRange(reached + 1, last)
                 window = self.chain.verified(rest, self.asked.level, self.asked.endpoint)
                 reached = window.range.last
-                with self._transaction() as unit:
-                    difference = self._compared(unit, window)
+                with self._transaction() as uow:
+                    difference = self._compared(uow, window)
                     if not difference and not self.manner.dry_run:
-                        self._raise(unit, window)
+                        self._raise(uow, window)
                 if difference:
                     found.add(difference)
                     seen.append(window)
@@ -186,28 +186,28 @@ class _Run:
         """
         proven = {number for window in seen for number in _proven(window)}
         refolded = None
-        with self.folder.following(None), self.manner.transaction(self.store) as unit:
-            cursor = _cursor_over(unit, self.asked.blocks)
-            ours = proven_in(unit, self.folder.scope, self.asked.blocks)
+        with self.folder.following(None), self.manner.transaction(self.store) as uow:
+            cursor = _cursor_over(uow, self.asked.blocks)
+            ours = proven_in(uow, self.folder.scope, self.asked.blocks)
             for window in seen if self.chain.is_vouched() else ():
-                self._quarantine(unit, window, cursor.final_number or 0)
+                self._quarantine(uow, window, cursor.final_number or 0)
             repair = settled(difference, proven, ours)
             if repair:
-                refolded = put_right(unit, self.folder, cursor, repair, self.manner)
+                refolded = put_right(uow, self.folder, cursor, repair, self.manner)
                 for window in seen:
-                    if not compare(unit, window):
-                        self._raise(unit, window)
+                    if not compare(uow, window):
+                        self._raise(uow, window)
         self.folder.forget()
         return refolded, difference.rows - repair.rows
 
-    def _quarantine(self, unit: UnitOfWork, window: BlockWindow, final: int) -> None:
+    def _quarantine(self, uow: UnitOfWork, window: BlockWindow, final: int) -> None:
         """Write down who gave us what is proven wrong now, of blocks up to the final one."""
         for number in sorted(_proven(window)):
-            if number > final or not ours_differ(unit, self.folder, number, window):
+            if number > final or not ours_differ(uow, self.folder, number, window):
                 continue
-            for span in unit.coverage.spans(self.folder.scope.id, number, number):
+            for span in uow.coverage.spans(self.folder.scope.id, number, number):
                 if span.endpoint not in {"", window.endpoint}:
-                    unit.facts.quarantine.add(span.endpoint, lie_of([number]))
+                    uow.facts.quarantine.add(span.endpoint, lie_of([number]))
 
     def finished(self, *, is_equal: bool) -> None:
         """Forget how far it came: the next run begins anew.
@@ -217,27 +217,27 @@ class _Run:
         if self.manner.dry_run:
             return
         note_proven_wrong(self.chain, self.store, self.manner)
-        with self.manner.transaction(self.store) as unit:
-            unit.progress.clear(self._key)
+        with self.manner.transaction(self.store) as uow:
+            uow.progress.clear(self._key)
             if is_equal and self.asked.endpoint is not None:
-                settle(unit, self.asked.blocks)
+                settle(uow, self.asked.blocks)
 
     def _transaction(self) -> AbstractContextManager[UnitOfWork]:
         return self.store.reading() if self.manner.dry_run else self.manner.transaction(self.store)
 
-    def _compared(self, unit: UnitOfWork, window: BlockWindow) -> RowDiff:
-        check_same_chain(unit, _cursor_over(unit, self.asked.blocks), window)
-        return compare(unit, window)
+    def _compared(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
+        check_same_chain(uow, _cursor_over(uow, self.asked.blocks), window)
+        return compare(uow, window)
 
-    def _raise(self, unit: UnitOfWork, window: BlockWindow) -> None:
+    def _raise(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.folder.scope, window.level
         if len(window.range) < SINGLE and len(window.headers) == len(window.range):
             # A few blocks are noted one by one: the intervals stay few and long.
             single = [(block.number, block.hash) for block in window.headers]
-            unit.verified_blocks.save(single, level, window.endpoint)
+            uow.verified_blocks.save(single, level, window.endpoint)
             return
-        unit.coverage.raise_to(scope.id, window.range, level, window.endpoint)
-        note_proven(unit, window)
+        uow.coverage.raise_to(scope.id, window.range, level, window.endpoint)
+        note_proven(uow, window)
 
 
 def _proven(window: BlockWindow) -> set[int]:
@@ -246,8 +246,8 @@ def _proven(window: BlockWindow) -> set[int]:
     return set(window.proven)
 
 
-def _cursor_over(unit: UnitOfWork, blocks: BlockRange) -> Cursor:
-    cursor, identity = unit.cursor.get(), unit.identity.get()
+def _cursor_over(uow: UnitOfWork, blocks: BlockRange) -> Cursor:
+    cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
     if blocks.first < identity.start_block or blocks.last > cursor.number:

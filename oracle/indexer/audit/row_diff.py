@@ -86,12 +86,12 @@ class RowDiff:
         )
 
 
-def compare(unit: UnitOfWork, window: BlockWindow) -> RowDiff:
+def compare(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
     """Compare a window with the canonical rows of its blocks, in every field that is stored."""
     first, last = window.range.first, window.range.last
-    ours = {_log_key(log): log for log in unit.logs.between(first, last)}
+    ours = {_log_key(log): log for log in uow.logs.between(first, last)}
     theirs = {_log_key(log): log for log in window.logs}
-    our_calls = {_call_key(call): call for call in unit.calls.between(first, last)}
+    our_calls = {_call_key(call): call for call in uow.calls.between(first, last)}
     their_calls = {_call_key(call): call for call in window.calls}
     return RowDiff(
         missing_logs=[log for key, log in theirs.items() if key not in ours],
@@ -103,37 +103,37 @@ def compare(unit: UnitOfWork, window: BlockWindow) -> RowDiff:
     )
 
 
-def check_same_chain(unit: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
+def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
     """Compare hashes wherever both sides know one: rows of another fork must not come in.
 
     Raises:
         TransientError: the chain is just changing there.
         FatalError: a final block is another one there.
     """
-    ours, theirs = _hashes(unit, window)
-    number = other_block(unit, window)
+    ours, theirs = _hashes(uow, window)
+    number = other_block(uow, window)
     if number is not None:
         raise _another(cursor, number, theirs[number], ours[number])
 
 
-def other_block(unit: UnitOfWork, window: BlockWindow) -> int | None:
+def other_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
     """Return the lowest block that has another hash on each side; None: there is none."""
-    ours, theirs = _hashes(unit, window)
+    ours, theirs = _hashes(uow, window)
     return min((n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]), default=None)
 
 
-def _hashes(unit: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
+def _hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
     """Return the hashes by block that we know, and those that the window tells."""
     first, last = window.range.first, window.range.last
     theirs = {block.number: block.hash for block in [*window.headers, window.last]}
     theirs |= {log.block: log.block_hash for log in window.logs}
-    ours = {block.number: block.hash for block in unit.blocks.between(first, last)}
-    ours |= {log.block: log.block_hash for log in unit.logs.between(first, last)}
+    ours = {block.number: block.hash for block in uow.blocks.between(first, last)}
+    ours |= {log.block: log.block_hash for log in uow.logs.between(first, last)}
     return ours, theirs
 
 
 def check_or_blame(
-    chain: ChainReader, unit: UnitOfWork, cursor: Cursor, window: BlockWindow
+    chain: ChainReader, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
     """Do the same in a daemon, where one endpoint's word about a final block is not the end.
 
@@ -143,7 +143,7 @@ def check_or_blame(
         TransientError: the chain is just changing there, or this endpoint is on another one.
     """
     try:
-        check_same_chain(unit, cursor, window)
+        check_same_chain(uow, cursor, window)
     except FatalError as error:
         chain.blame(window.endpoint, str(error))
         raise TransientError(f"{window.endpoint}: {error}") from error

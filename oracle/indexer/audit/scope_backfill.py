@@ -73,8 +73,8 @@ def mend_next(
     if mender.is_sound:
         return None
     task = _Task(chain, store, folder, mender, manner)
-    with store.reading() as unit:
-        hole, why = _first_hole(unit, folder.scope), why_refold(unit, folder.reader)
+    with store.reading() as uow:
+        hole, why = _first_hole(uow, folder.scope), why_refold(uow, folder.reader)
     if hole is not None:
         return _fill(task, hole)
     if why is not None:
@@ -96,20 +96,20 @@ class _Hole:
     parts: tuple[IngestScope, ...]
 
 
-def _first_hole(unit: UnitOfWork, scope: IngestScope) -> _Hole | None:
-    cursor, identity = unit.cursor.get(), unit.identity.get()
+def _first_hole(uow: UnitOfWork, scope: IngestScope) -> _Hole | None:
+    cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
-    if unit.coverage.current() is None:
+    if uow.coverage.current() is None:
         # What an older program read is this scope's; the next window says so.
         return None
-    holes = unit.coverage.holes(scope.id, identity.start_block, cursor.number)
+    holes = uow.coverage.holes(scope.id, identity.start_block, cursor.number)
     if not holes:
         return None
     first, last = holes[0].first, holes[0].last
     left = sum(map(len, holes))
-    for known in unit.coverage.scopes():
-        span = unit.coverage.lowest_span(known.id, first, last)
+    for known in uow.coverage.scopes():
+        span = uow.coverage.lowest_span(known.id, first, last)
         if span is not None and span.first == first:
             return _Hole(span.blocks, left, span, missing_of(scope, known))
         # Somebody read those from there on: only what is before them is wholly unread.
@@ -139,16 +139,16 @@ def _fill(task: _Task, hole: _Hole) -> ScopeBackfilled:
     blocks = BlockRange(hole.blocks.first, last)
     logs = [log for window in windows for log in window.logs if log.block <= last]
     calls = [call for window in windows for call in window.calls if call.block <= last]
-    with task.folder.following(None), task.manner.transaction(task.store) as unit:
-        cursor = _cursor(unit)
+    with task.folder.following(None), task.manner.transaction(task.store) as uow:
+        cursor = _cursor(uow)
         for window in windows:
-            check_or_blame(task.chain, unit, cursor, window)
-        claim(unit, cursor)
-        unit.coverage.adopt(task.folder.scope)
-        rows = unit.logs.append(logs) + unit.calls.append(calls)
-        unit.coverage.put(task.folder.scope.id, _covered(hole, blocks, windows))
+            check_or_blame(task.chain, uow, cursor, window)
+        claim(uow, cursor)
+        uow.coverage.adopt(task.folder.scope)
+        rows = uow.logs.append(logs) + uow.calls.append(calls)
+        uow.coverage.put(task.folder.scope.id, _covered(hole, blocks, windows))
         if rows:
-            note_stale(unit)
+            note_stale(uow)
     return ScopeBackfilled("contracts or events are new", blocks, rows, hole.left - len(blocks))
 
 
@@ -174,16 +174,16 @@ def _covered(hole: _Hole, blocks: BlockRange, windows: Sequence[BlockWindow]) ->
 
 
 def _fold_anew(task: _Task, why: str) -> ScopeBackfilled:
-    with task.folder.following(None), task.manner.transaction(task.store) as unit:
-        cursor = _cursor(unit)
-        claim(unit, cursor)
-        refolded = refold_up_to(unit, task.folder, cursor.number, task.manner)
+    with task.folder.following(None), task.manner.transaction(task.store) as uow:
+        cursor = _cursor(uow)
+        claim(uow, cursor)
+        refolded = refold_up_to(uow, task.folder, cursor.number, task.manner)
     task.folder.forget()
     return ScopeBackfilled(why, refolded=refolded)
 
 
-def _cursor(unit: UnitOfWork) -> Cursor:
-    cursor = unit.cursor.get()
+def _cursor(uow: UnitOfWork) -> Cursor:
+    cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")
     return cursor

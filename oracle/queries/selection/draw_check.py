@@ -93,22 +93,22 @@ def verify_draw(
         InputError: nothing is indexed, or by other settings, or there is no such task.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
-    with store.reading() as unit:
-        refuse_other_settings(unit, settings)
-        cursor, identity = unit.cursor.get(), unit.identity.get()
-        found = unit.tasks.named([task]).get(task)
+    with store.reading() as uow:
+        refuse_other_settings(uow, settings)
+        cursor, identity = uow.cursor.get(), uow.identity.get()
+        found = uow.tasks.named([task]).get(task)
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet: there is no draw to verify")
         if found is None or found.created_at is None:
             raise InputError(f"no task {task} was created up to block {cursor.number}")
         recorded = tuple(
             RecordedDraw(one.seed_block, one.seed_hash, one.node, one.void_block)
-            for one in unit.draws.of_task(task)
+            for one in uow.draws.of_task(task)
         )
         over = found.started_at or found.ended_at
         last = cursor.number if over is None else over.block - 1
-        events = list(stored_events(unit, reader, BlockRange(identity.start_block, last + 1)))
-        ours = {block.number: block for block in _stored(unit, settings.start_block, last)}
+        events = list(stored_events(uow, reader, BlockRange(identity.start_block, last + 1)))
+        ours = {block.number: block for block in _stored(uow, settings.start_block, last)}
     headers = Headers(chain, ours, last)
     redrawing = Redrawing(settings, headers)
     told = redrawing.up_to(last, events)
@@ -137,14 +137,14 @@ def verify_all(
         InputError: nothing is indexed, or by other settings.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
-    with store.reading() as unit:
-        refuse_other_settings(unit, settings)
-        cursor, identity = unit.cursor.get(), unit.identity.get()
+    with store.reading() as uow:
+        refuse_other_settings(uow, settings)
+        cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet: there is no draw to verify")
         last = cursor.number
-        events = list(stored_events(unit, reader, BlockRange(identity.start_block, last)))
-        ours = {block.number: block for block in _stored(unit, settings.start_block, last)}
+        events = list(stored_events(uow, reader, BlockRange(identity.start_block, last)))
+        ours = {block.number: block for block in _stored(uow, settings.start_block, last)}
     headers = Headers(chain, ours, last)
     starts = [
         one
@@ -155,8 +155,8 @@ def verify_all(
     return AllDraws(len(starts), differing, settings.start_block, headers.at(last))
 
 
-def _stored(unit: UnitOfWork, first: int, last: int) -> list[BlockRef]:
-    return unit.blocks.between(first, last) if first <= last else []
+def _stored(uow: UnitOfWork, first: int, last: int) -> list[BlockRef]:
+    return uow.blocks.between(first, last) if first <= last else []
 
 
 def _judged(task: Task, standing: Address | None, start: int) -> tuple[DrawVerdict, str]:

@@ -43,14 +43,14 @@ class DrawHistory:
 
 def recent_draws(store: Store, last: int) -> DrawHistory:
     """Return all draws that stand, and the last ones that stand no more."""
-    with store.reading() as unit:
-        standing, over = unit.draws.standing(), unit.draws.over(last)
-        tasks = unit.tasks.named({draw.task for draw in over})
+    with store.reading() as uow:
+        standing, over = uow.draws.standing(), uow.draws.over(last)
+        tasks = uow.tasks.named({draw.task for draw in over})
         seeds = {draw.seed_block for draw in (*standing, *over)}
-        found = {number: unit.blocks.at(number) for number in seeds}
+        found = {number: uow.blocks.at(number) for number in seeds}
         times = {number: None if ref is None else ref.time for number, ref in found.items()}
         return DrawHistory(
-            unit.cursor.get(),
+            uow.cursor.get(),
             [DrawRow(draw, times[draw.seed_block], None) for draw in standing],
             [
                 DrawRow(draw, times[draw.seed_block], _outcome(draw, tasks.get(draw.task)))

@@ -88,24 +88,24 @@ def survey_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot
     Raises:
         InputError: nothing is indexed yet.
     """
-    with archive.store.reading() as unit:
-        cursor = unit.cursor.get()
+    with archive.store.reading() as uow:
+        cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         time = cursor.time if asked.at is None else asked.at
         is_now = time >= cursor.time and asked.rules == archive.rules
         if not is_now or asked.follower is not None:
             blocks = BlockRange(0, cursor.number)
-            return _folded(stored_events(unit, archive.reader, blocks), asked, time)
-        waiting = sorted(unit.tasks.waiting(), key=_age)
+            return _folded(stored_events(uow, archive.reader, blocks), asked, time)
+        waiting = sorted(uow.tasks.waiting(), key=_age)
         return NetworkSnapshot(
             rules=asked.rules,
             block=cursor.number,
             time=time,
-            nodes={node.address: node for node in unit.nodes.all()},
+            nodes={node.address: node for node in uow.nodes.all()},
             waiting=waiting,
-            given=_given(unit.tasks.of_groups(_groups(waiting, asked))),
-            drawn={each.task: each.node for each in unit.draws.standing()},
+            given=_given(uow.tasks.of_groups(_groups(waiting, asked))),
+            drawn={each.task: each.node for each in uow.draws.standing()},
         )
 
 

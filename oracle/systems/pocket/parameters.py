@@ -151,7 +151,7 @@ class Parameters:
         )
 
     @property
-    def unit(self) -> str:
+    def uow(self) -> str:
         """Return the unit of latencies: seconds, or multiples of what was expected."""
         return "x" if self.scaled else "s"
 

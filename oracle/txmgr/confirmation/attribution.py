@@ -29,7 +29,7 @@ _BLOCKS_UNDER_OPENING = 64
 
 
 def attribute(
-    desk: TxContext,
+    context: TxContext,
     slot: NonceSlot,
     attempts: Sequence[Attempt],
     seen: ReceiptQuorum,
@@ -39,62 +39,62 @@ def attribute(
 
     None: that is not known, and nothing new is known of it.
     """
-    with desk.store.reading() as unit:
-        ours = _stored(unit, slot, attempts)
-        block = _logged(unit, slot, attempts, ours)
+    with context.store.reading() as uow:
+        ours = _stored(uow, slot, attempts)
+        block = _logged(uow, slot, attempts, ours)
     if block is not None:
-        return _wait(desk, slot, f"by ours: our log of block {block} is of it")
-    if not desk.searches.is_due(slot.nonce, heads.final.number):
+        return _wait(context, slot, f"by ours: our log of block {block} is of it")
+    if not context.searches.is_due(slot.nonce, heads.final.number):
         return None
-    wanted = Wanted(desk.account.chain_id, desk.account.address, slot.nonce)
-    found = use_of(desk.publisher.lines, wanted, heads.final)
+    wanted = Wanted(context.account.chain_id, context.account.address, slot.nonce)
+    found = use_of(context.publisher.lines, wanted, heads.final)
     if found.use is not None and found.is_agreed and found.use.hash not in ours:
         hashes = [one.signed.tx_hash for one in attempts]
         # Who knows any of ours contradicts.
         if not hashes or found.endpoints.isdisjoint(seen.places - seen.without(hashes)):
-            return note_foreign(desk, slot, found.use)
-    desk.searches.was_in_vain(slot.nonce, heads.final.number)
-    return _wait(desk, slot, _by_whom(found, ours))
+            return note_foreign(context, slot, found.use)
+    context.searches.was_in_vain(slot.nonce, heads.final.number)
+    return _wait(context, slot, _by_whom(found, ours))
 
 
-def note_hidden(desk: TxContext, slot: NonceSlot) -> StepResult | None:
+def note_hidden(context: TxContext, slot: NonceSlot) -> StepResult | None:
     """Say that the receipt of a mined nonce is shown no more; None: that is said already."""
-    return _wait(desk, slot, f"by ours: it was mined in block {slot.block_number}")
+    return _wait(context, slot, f"by ours: it was mined in block {slot.block_number}")
 
 
-def why_unproven(desk: TxContext) -> str | None:
+def why_unproven(context: TxContext) -> str | None:
     """Return which nonce is used while no receipt of ours is shown; None: there is none."""
-    with desk.store.reading() as unit:
-        told = without_receipt(unit, desk.account)
-    return f"{desk.account.address}: {told[0].error_text}" if told else None
+    with context.store.reading() as uow:
+        told = without_receipt(uow, context.account)
+    return f"{context.account.address}: {told[0].error_text}" if told else None
 
 
-def without_receipt(unit: UnitOfWork, account: Account) -> list[Intent]:
+def without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
     """Return the calls whose nonce is used, while no endpoint shows a receipt."""
     states = [IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED]
-    sent = unit.outbox.intents.in_states(account, states)
+    sent = uow.outbox.intents.in_states(account, states)
     return [one for one in sent if one.error_class == NO_RECEIPT]
 
 
-def _stored(unit: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
+def _stored(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
     """Return every hash that we hold of this nonce: what was signed for it, or adopted."""
     adopted = [
         one.error_text.split()[0]
-        for one in unit.outbox.intents.bound_to(slot.account, slot.nonce)
+        for one in uow.outbox.intents.bound_to(slot.account, slot.nonce)
         if one.wish.kind is IntentKind.ADOPTED and one.error_text
     ]
     return {*(one.signed.tx_hash for one in attempts), *map(Hash, adopted)}
 
 
 def _logged(
-    unit: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], ours: Collection[Hash]
+    uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], ours: Collection[Hash]
 ) -> int | None:
     """Return the block in which our own raw logs have a transaction of ours; None: in none."""
     sent = [one.first_sent_block for one in attempts if one.first_sent_block is not None]
     began = slot.opened_block or min(sent, default=0)
     if not began or not ours:
         return None
-    return unit.logs.block_of(ours, max(0, began - _BLOCKS_UNDER_OPENING))
+    return uow.logs.block_of(ours, max(0, began - _BLOCKS_UNDER_OPENING))
 
 
 def _by_whom(found: Evidence, ours: Collection[Hash]) -> str:
@@ -106,11 +106,13 @@ def _by_whom(found: Evidence, ours: Collection[Hash]) -> str:
     return f"by {use.hash} of block {use.block_number}, as too few endpoints show"
 
 
-def _wait(desk: TxContext, slot: NonceSlot, by_whom: str) -> StepResult | None:
+def _wait(context: TxContext, slot: NonceSlot, by_whom: str) -> StepResult | None:
     """Say why it waits, where people look for that; None: that is said already."""
     text = f"nonce {slot.nonce} is used {by_whom}; no endpoint shows a receipt of ours"
-    with desk.writing() as unit:
-        intent = unit.outbox.intents.named(slot.intent_id)
-        if intent is None or not unit.outbox.intents.note(intent, (NO_RECEIPT, text), desk.stamp):
+    with context.writing() as uow:
+        intent = uow.outbox.intents.named(slot.intent_id)
+        if intent is None or not uow.outbox.intents.note(
+            intent, (NO_RECEIPT, text), context.stamp
+        ):
             return None
     return StepResult(f"{intent.wish.kind} without a receipt", intent.id, text)

@@ -51,7 +51,7 @@ DECIDED_AT_ONCE = 64
 _Watched = tuple[NonceSlot, list[Attempt]]
 
 
-def confirm_next(desk: TxContext, heads: Heads) -> StepResult | None:
+def confirm_next(context: TxContext, heads: Heads) -> StepResult | None:
     """Take note of the next thing that happened to an open nonce; None: nothing did.
 
     Lower nonces come first, so that what fell out of a pool goes back in their order.
@@ -60,12 +60,12 @@ def confirm_next(desk: TxContext, heads: Heads) -> StepResult | None:
         TransientError: no endpoint answers.
         InputError: an endpoint is of another chain.
     """
-    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
-    if not desk.publisher.has_payer:
+    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
+    if not context.publisher.has_payer:
         return None
-    with desk.store.reading() as unit:
-        watched = unit.outbox.slots.watched_with_attempts(desk.account)
-    watch = _Pass(desk, heads, watched)
+    with context.store.reading() as uow:
+        watched = uow.outbox.slots.watched_with_attempts(context.account)
+    watch = _Pass(context, heads, watched)
     for slot, attempts in watched:
         step = watch.look_at(slot, attempts)
         if step is not None:
@@ -74,7 +74,7 @@ def confirm_next(desk: TxContext, heads: Heads) -> StepResult | None:
     return None
 
 
-def confirm_all(desk: TxContext, heads: Heads) -> StepResult | None:
+def confirm_all(context: TxContext, heads: Heads) -> StepResult | None:
     """Take note of everything that happened to open nonces; None: nothing did.
 
     For whoever sends by the dozen. A receipt that is known and not final is not asked for again
@@ -84,14 +84,14 @@ def confirm_all(desk: TxContext, heads: Heads) -> StepResult | None:
         TransientError: no endpoint answers.
         InputError: an endpoint is of another chain.
     """
-    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
-    with desk.store.reading() as unit:
-        slots = unit.outbox.slots.watched(desk.account)
-    settled = {one.nonce for one in _still_there(desk, slots, heads)}
-    chosen, left_out = _chosen(desk, [one for one in slots if one.nonce not in settled], heads)
-    with desk.store.reading() as unit:
-        watched = unit.outbox.slots.with_attempts(chosen)
-    watch = _Pass(desk, heads, watched)
+    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
+    with context.store.reading() as uow:
+        slots = uow.outbox.slots.watched(context.account)
+    settled = {one.nonce for one in _still_there(context, slots, heads)}
+    chosen, left_out = _chosen(context, [one for one in slots if one.nonce not in settled], heads)
+    with context.store.reading() as uow:
+        watched = uow.outbox.slots.with_attempts(chosen)
+    watch = _Pass(context, heads, watched)
     done: list[StepResult] = []
     for slot, attempts in watched:
         if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
@@ -109,7 +109,7 @@ def confirm_all(desk: TxContext, heads: Heads) -> StepResult | None:
 class _Pass:
     """One look at the open nonces of a desk, and what the endpoints show of them."""
 
-    desk: TxContext
+    context: TxContext
     heads: Heads
     watched: Sequence[_Watched]
     # Nonces that would be decided, if enough endpoints agreed.
@@ -121,19 +121,19 @@ class _Pass:
     def seen(self) -> ReceiptQuorum:
         """What the endpoints show of every attempt, in one batch for each."""
         hashes = [one.signed.tx_hash for _, attempts in self.watched for one in attempts]
-        lines = self.desk.publisher.lines
+        lines = self.context.publisher.lines
         return look_for(lines, hashes) if hashes else ReceiptQuorum((), lines.quorum)
 
     @cached_property
     def used(self) -> int:
         """How many of our nonces are used up at the final block, by the first that answers."""
-        account, final = self.desk.account, hex(self.heads.final.number)
-        return nonce_at(self.desk.publisher.lines, account.address, final)
+        account, final = self.context.account, hex(self.heads.final.number)
+        return nonce_at(self.context.publisher.lines, account.address, final)
 
     def show(self, left_out: int = 0) -> None:
         """Let whoever watches know what is not decided; `left_out` waits for its turn."""
-        UNDECIDED.labels(role(self.desk)).set(self.undecided + left_out)
-        WITHOUT_RECEIPT.labels(role(self.desk)).set(self.without_receipt)
+        UNDECIDED.labels(role(self.context)).set(self.undecided + left_out)
+        WITHOUT_RECEIPT.labels(role(self.context)).set(self.without_receipt)
 
     def may_wait(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
@@ -143,43 +143,43 @@ class _Pass:
 
     def look_at(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Write down what happened to one nonce, or send it again; None: neither."""
-        receipt = receipt_that_stands(self.desk, self.seen, _hashes(attempts), slot.block_hash)
+        receipt = receipt_that_stands(self.context, self.seen, _hashes(attempts), slot.block_hash)
         if receipt is None:
             return self._missing(slot, attempts)
         won = next(one for one in attempts if one.signed.tx_hash == receipt.hash)
         if not _is_known(slot, won, receipt):
-            return note_mined(self.desk, slot, won, receipt)
-        if not self.desk.is_final(receipt.block_number, self.heads):
+            return note_mined(self.context, slot, won, receipt)
+        if not self.context.is_final(receipt.block_number, self.heads):
             return None
         if not self.seen.agree_on(receipt):
             self.undecided += 1
             return None
-        return settle(self.desk, slot, won, receipt)
+        return settle(self.context, slot, won, receipt)
 
     def _missing(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
         if slot.state is NonceState.MINED:
             return self._hidden(slot, attempts)
         if self.used > slot.nonce:
-            step = attribute(self.desk, slot, attempts, self.seen, self.heads)
+            step = attribute(self.context, slot, attempts, self.seen, self.heads)
             if step is not None:
                 return step
             self.undecided += 1
             self.without_receipt += 1
         due = self._due(attempts) if slot.state is NonceState.LIVE else None
-        if due is None or self.desk.is_stopped():
+        if due is None or self.context.is_stopped():
             return None
-        return send_attempt(self.desk, slot, due, self.heads)
+        return send_attempt(self.context, slot, due, self.heads)
 
     def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
         if self._is_gone(slot, attempts):
-            return note_taken_back(self.desk, slot)
-        if not self.desk.is_final(slot.block_number or 0, self.heads):
+            return note_taken_back(self.context, slot)
+        if not self.context.is_final(slot.block_number or 0, self.heads):
             return None
         self.undecided += 1
         self.without_receipt += 1
-        return note_hidden(self.desk, slot)
+        return note_hidden(self.context, slot)
 
     def _due(self, attempts: Sequence[Attempt]) -> Attempt | None:
         """Return what is to be sent again: the newest bytes, and older ones while it is refused.
@@ -206,10 +206,10 @@ class _Pass:
         number, block_hash = slot.block_number, slot.block_hash
         if number is None or block_hash is None:
             return False
-        lines, hashes = self.desk.publisher.lines, _hashes(attempts)
+        lines, hashes = self.context.publisher.lines, _hashes(attempts)
         if len(self.seen.without(hashes)) == len(lines.all):
             return not is_in_block(lines, (number, block_hash), hashes)
-        return is_block_gone(self.desk.lines(), number, block_hash)
+        return is_block_gone(self.context.lines(), number, block_hash)
 
 
 def _is_known(slot: NonceSlot, won: Attempt, receipt: Receipt) -> bool:
@@ -226,7 +226,7 @@ def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
 
 
 def _chosen(
-    desk: TxContext, slots: Sequence[NonceSlot], heads: Heads
+    context: TxContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
     """Return whose receipts to ask for now, by nonce, and how many wait for their turn.
 
@@ -236,7 +236,7 @@ def _chosen(
     late = [
         one
         for one in slots
-        if one.block_number is not None and desk.is_final(one.block_number, heads)
+        if one.block_number is not None and context.is_final(one.block_number, heads)
     ]
     if len(late) <= DECIDED_AT_ONCE:
         return list(slots), 0
@@ -248,13 +248,13 @@ def _chosen(
     return [one for one in slots if one.nonce not in waiting], len(waiting)
 
 
-def _still_there(desk: TxContext, slots: list[NonceSlot], heads: Heads) -> list[NonceSlot]:
+def _still_there(context: TxContext, slots: list[NonceSlot], heads: Heads) -> list[NonceSlot]:
     """Return the mined slots whose block is still the chain's, and not final."""
     young = [
         one
         for one in slots
-        if one.block_number is not None and not desk.is_final(one.block_number, heads)
+        if one.block_number is not None and not context.is_final(one.block_number, heads)
     ]
     numbers = sorted({one.block_number for one in young if one.block_number is not None})
-    hashes = block_hashes(desk.lines(), numbers) if numbers else {}
+    hashes = block_hashes(context.lines(), numbers) if numbers else {}
     return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]

@@ -34,9 +34,9 @@ def words_of(use: Use) -> str:
     return f"{use.hash} (block {use.block_number}, {target})"
 
 
-def note_mined(desk: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
+def note_mined(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
     """Note a receipt, or another one after a reorg: not final yet."""
-    cost = paid(desk, slot, won, receipt)
+    cost = paid(context, slot, won, receipt)
     mined = Mined(
         receipt.block_number,
         receipt.block_hash,
@@ -45,56 +45,56 @@ def note_mined(desk: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt)
         cost.gas_price_wei,
         l1_fee_wei=cost.l1_fee_wei,
     )
-    with desk.writing() as unit:
-        unit.outbox.slots.mined(slot, won, mined, desk.stamp)
+    with context.writing() as uow:
+        uow.outbox.slots.mined(slot, won, mined, context.stamp)
     outcome = "worked" if receipt.succeeded else "failed"
     return StepResult("mined", won.intent_id, f"block {receipt.block_number}, {outcome}")
 
 
-def note_taken_back(desk: TxContext, slot: NonceSlot) -> StepResult:
+def note_taken_back(context: TxContext, slot: NonceSlot) -> StepResult:
     """Note that a reorg took the receipt away."""
-    with desk.writing() as unit:
-        unit.outbox.slots.unmined(slot, desk.stamp)
+    with context.writing() as uow:
+        uow.outbox.slots.unmined(slot, context.stamp)
     TAKEN_BACK.inc()
     return StepResult("reorged", slot.intent_id, f"was in block {slot.block_number}")
 
 
-def settle(desk: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
+def settle(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
     """Close a nonce by the receipt that the endpoints agree on, in a final block.
 
     Status 1 without the event that the call was sent for is no success: it is held.
     """
-    intent = _intent(desk, slot)
+    intent = _intent(context, slot)
     wish = intent.wish
-    cost = paid(desk, slot, won, receipt) if receipt.is_priced else None
+    cost = paid(context, slot, won, receipt) if receipt.is_priced else None
     if not receipt.succeeded:
         call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
         limit = won.signed.gas_limit
-        why = why_reverted(desk.publisher.lines, receipt, call, limit)
-        return _closed(desk, slot, cost, why)
+        why = why_reverted(context.publisher.lines, receipt, call, limit)
+        return _closed(context, slot, cost, why)
     missing = missing_effect(receipt, wish.contract, wish.calldata, wish.digest)
     if missing is None:
-        return _closed(desk, slot, cost)
-    return _held(desk, slot, cost, f"{receipt.hash} succeeded without our {missing}")
+        return _closed(context, slot, cost)
+    return _held(context, slot, cost, f"{receipt.hash} succeeded without our {missing}")
 
 
-def note_foreign(desk: TxContext, slot: NonceSlot, use: Use) -> StepResult:
+def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
     """Note that somebody else's transaction used the nonce: its sender rests."""
-    reason = _told_of(desk, slot, use)
-    with desk.writing() as unit:
-        bound = unit.outbox.intents.bound_to(desk.account, slot.nonce)
-        unit.outbox.slots.lose_to_foreign(slot, desk.stamp, reason)
-        pause = unit.outbox.senders.paused_because(desk.account)
+    reason = _told_of(context, slot, use)
+    with context.writing() as uow:
+        bound = uow.outbox.intents.bound_to(context.account, slot.nonce)
+        uow.outbox.slots.lose_to_foreign(slot, context.stamp, reason)
+        pause = uow.outbox.senders.paused_because(context.account)
         # One that says how far the account was overtaken says more.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
-            unit.outbox.senders.pause(desk.account, PauseKind.FOREIGN, reason, desk.stamp)
+            uow.outbox.senders.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound:
-            close_report(unit, intent, reason)
+            close_report(uow, intent, reason)
     FOREIGN.inc()
     structlog.get_logger().error(
         "foreign_nonce",
         nonce=slot.nonce,
-        sender=desk.account.address,
+        sender=context.account.address,
         transaction=use.hash,
         block=use.block_number,
         to=use.to,
@@ -102,47 +102,47 @@ def note_foreign(desk: TxContext, slot: NonceSlot, use: Use) -> StepResult:
     return StepResult("foreign", slot.intent_id, reason)
 
 
-def _told_of(desk: TxContext, slot: NonceSlot, use: Use) -> str:
+def _told_of(context: TxContext, slot: NonceSlot, use: Use) -> str:
     return (
-        f"nonce {slot.nonce} was used by {words_of(use)}, which {desk.account.address} signed and "
+        f"nonce {slot.nonce} was used by {words_of(use)}, which {context.account.address} signed and "
         f"this database did not: {TWO_WAYS_OUT}"
     )
 
 
-def _intent(desk: TxContext, slot: NonceSlot) -> Intent:
-    with desk.store.reading() as unit:
-        return _named(unit, slot)
+def _intent(context: TxContext, slot: NonceSlot) -> Intent:
+    with context.store.reading() as uow:
+        return _named(uow, slot)
 
 
-def _named(unit: UnitOfWork, slot: NonceSlot) -> Intent:
-    intent = unit.outbox.intents.named(slot.intent_id)
+def _named(uow: UnitOfWork, slot: NonceSlot) -> Intent:
+    intent = uow.outbox.intents.named(slot.intent_id)
     if intent is None:
         raise FatalError(f"outbox intent {slot.intent_id} is missing")
     return intent
 
 
 def _closed(
-    desk: TxContext, slot: NonceSlot, cost: Paid | None, reason: str | None = None
+    context: TxContext, slot: NonceSlot, cost: Paid | None, reason: str | None = None
 ) -> StepResult:
-    with desk.writing() as unit:
-        intent = _named(unit, slot)
-        unit.outbox.slots.settle(slot, desk.stamp, reason, cost)
-        close_report(unit, intent, reason)
+    with context.writing() as uow:
+        intent = _named(uow, slot)
+        uow.outbox.slots.settle(slot, context.stamp, reason, cost)
+        close_report(uow, intent, reason)
     did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
     return StepResult(did, intent.id, reason or f"block {slot.block_number}")
 
 
-def _held(desk: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) -> StepResult:
+def _held(context: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) -> StepResult:
     reason = f"{WITHOUT_EFFECT_CLASS}({missing})"
-    with desk.writing() as unit:
-        unit.outbox.slots.settle(slot, desk.stamp, paid=cost)
-        intent = _named(unit, slot)
+    with context.writing() as uow:
+        uow.outbox.slots.settle(slot, context.stamp, paid=cost)
+        intent = _named(uow, slot)
         why: dict[str, str | int | None] = {
             "error_class": WITHOUT_EFFECT_CLASS,
             "error_text": reason,
         }
-        unit.outbox.intents.move(intent, IntentState.HELD, desk.stamp, why)
-        close_report(unit, intent, reason)
+        uow.outbox.intents.move(intent, IntentState.HELD, context.stamp, why)
+        close_report(uow, intent, reason)
     WITHOUT_EFFECT.inc()
     structlog.get_logger().error("sent_without_effect", intent=intent.id, missing=missing)
     return StepResult(f"{intent.wish.kind} held", intent.id, reason)

@@ -35,7 +35,7 @@ class UnconfirmedNonce:
         return self.newest.first_sent_block or 0
 
 
-def is_mined(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
+def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
     """Tell whether an endpoint has any of its bytes in a block, or enough count it as used.
 
     Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
@@ -44,16 +44,16 @@ def is_mined(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
     Raises:
         TransientError: no endpoint answers.
     """
-    lines, hashes = desk.publisher.lines, [one.signed.tx_hash for one in waiting.attempts]
-    if receipt_that_stands(desk, look_for(lines, hashes), hashes) is not None:
+    lines, hashes = context.publisher.lines, [one.signed.tx_hash for one in waiting.attempts]
+    if receipt_that_stands(context, look_for(lines, hashes), hashes) is not None:
         return True
     # Used, by whomever: endpoints that show no receipt may be hiding ours.
-    counts = [one.mined for one in counts_of(lines, desk.account.address)]
+    counts = [one.mined for one in counts_of(lines, context.account.address)]
     return sum(count > waiting.slot.nonce for count in counts) >= lines.quorum
 
 
 def receipt_that_stands(
-    desk: TxContext, seen: ReceiptQuorum, hashes: Sequence[Hash], known: Hash | None = None
+    context: TxContext, seen: ReceiptQuorum, hashes: Sequence[Hash], known: Hash | None = None
 ) -> Receipt | None:
     """Return the receipt that the endpoints show, the one in the `known` block before others.
 
@@ -66,19 +66,19 @@ def receipt_that_stands(
         receipt = without_blocks(seen, gone).receipt(hashes, known)
         if receipt is None or seen.agree_on(receipt):
             return receipt
-        if not is_block_gone(desk.lines(), receipt.block_number, receipt.block_hash):
+        if not is_block_gone(context.lines(), receipt.block_number, receipt.block_hash):
             return receipt
         gone.add(receipt.block_hash)
 
 
-def refuse_mined(desk: TxContext, waiting: UnconfirmedNonce) -> None:
+def refuse_mined(context: TxContext, waiting: UnconfirmedNonce) -> None:
     """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
 
     Raises:
         InputError: some of its bytes are in a block.
         TransientError: no endpoint answers.
     """
-    if is_mined(desk, waiting):
+    if is_mined(context, waiting):
         raise InputError(
             f"intent {waiting.intent.id} is in a block already: `qos-oracle run` takes note of it"
         )

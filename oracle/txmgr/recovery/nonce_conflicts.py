@@ -21,7 +21,7 @@ _OURS = "this database gave out only those below"
 _BEFORE = "; it rested before, "
 
 
-def compare_at_start(desk: TxContext) -> StepResult | None:
+def compare_at_start(context: TxContext) -> StepResult | None:
     """As `reconcile`, at the start of a daemon: one whose sender rests already for it may start.
 
     Its signer rests as after `outbox adopt`: an old copy may hold that pause as well.
@@ -31,19 +31,19 @@ def compare_at_start(desk: TxContext) -> StepResult | None:
         InputError, TransientError: as `reconcile`.
     """
     try:
-        return reconcile(desk)
+        return reconcile(context)
     except CountedAheadError:
-        pause = _pause_of(desk)
+        pause = _pause_of(context)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             raise
-        signing = signing_of(desk)
+        signing = signing_of(context)
         if signing is not None:
-            rest_signer(desk, signing, desk.actor)
+            rest_signer(context, signing, context.actor)
         # What it rests for is known; that the chain has gone on since needs no other proof.
         return None
 
 
-def compare_again(desk: TxContext) -> StepResult | None:
+def compare_again(context: TxContext) -> StepResult | None:
     """As `reconcile`, in a daemon that runs: the sender rests where the chain has overtaken it.
 
     Raises:
@@ -51,32 +51,32 @@ def compare_again(desk: TxContext) -> StepResult | None:
             the database itself has lost nonces; or nobody shows what used the nonces.
     """
     try:
-        return reconcile(desk)
+        return reconcile(context)
     except CountedAheadError as ahead:
-        if _is_told(_pause_of(desk), _counted(desk, ahead)):
+        if _is_told(_pause_of(context), _counted(context, ahead)):
             return None
-        use = _first_beyond(desk, ahead)
+        use = _first_beyond(context, ahead)
         if use is None:
             raise TransientError(
-                f"{_counted(desk, ahead)}, and the endpoints do not agree on the transaction that "
+                f"{_counted(context, ahead)}, and the endpoints do not agree on the transaction that "
                 f"used nonce {ahead.known}; the sender rests once they show it"
             ) from ahead
-        return _rest(desk, ahead, use)
+        return _rest(context, ahead, use)
 
 
-def _first_beyond(desk: TxContext, ahead: CountedAheadError) -> Use | None:
+def _first_beyond(context: TxContext, ahead: CountedAheadError) -> Use | None:
     """Return the transaction that used the first nonce beyond ours; None: it is not agreed on.
 
     A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
     """
-    lines, account = desk.publisher.lines, desk.account
+    lines, account = context.publisher.lines, context.account
     wanted = Wanted(account.chain_id, account.address, ahead.known)
     found = use_of(lines, wanted, newest_block(lines))
     return found.use if found.is_agreed else None
 
 
-def _counted(desk: TxContext, ahead: CountedAheadError) -> str:
-    address = desk.account.address
+def _counted(context: TxContext, ahead: CountedAheadError) -> str:
+    address = context.account.address
     return f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}"
 
 
@@ -84,19 +84,19 @@ def _is_told(pause: Pause | None, counted: str) -> bool:
     return pause is not None and pause.reason.startswith(counted)
 
 
-def _rest(desk: TxContext, ahead: CountedAheadError, use: Use) -> StepResult:
+def _rest(context: TxContext, ahead: CountedAheadError, use: Use) -> StepResult:
     """Pause the sender."""
-    address, counted = desk.account.address, _counted(desk, ahead)
+    address, counted = context.account.address, _counted(context, ahead)
     reason = (
         f"{counted}: nonce {ahead.known} was used by {words_of(use)}; {TWO_WAYS_OUT}; then "
         f"`qos-oracle outbox release {address}`"
     )
-    earlier = _pause_of(desk)
+    earlier = _pause_of(context)
     is_told = earlier is not None and _OURS in earlier.reason
-    with desk.writing() as unit:
+    with context.writing() as uow:
         # It takes the place of every other pause: some end by themselves.
-        unit.outbox.senders.pause(
-            desk.account, PauseKind.FOREIGN, reason + _before(earlier), desk.stamp
+        uow.outbox.senders.pause(
+            context.account, PauseKind.FOREIGN, reason + _before(earlier), context.stamp
         )
     if not is_told:
         FOREIGN.inc(ahead.most - ahead.known)
@@ -121,6 +121,6 @@ def _before(earlier: Pause | None) -> str:
     return f"{_BEFORE}{earlier.kind.value}: {earlier.reason}"
 
 
-def _pause_of(desk: TxContext) -> Pause | None:
-    with desk.store.reading() as unit:
-        return unit.outbox.senders.paused_because(desk.account)
+def _pause_of(context: TxContext) -> Pause | None:
+    with context.store.reading() as uow:
+        return uow.outbox.senders.paused_because(context.account)

@@ -30,7 +30,7 @@ class CountedAheadError(InputError):
         self.most, self.known = most, known
 
 
-def reconcile(desk: TxContext) -> StepResult | None:
+def reconcile(context: TxContext) -> StepResult | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
     Everything else heals by itself: what has a nonce and no bytes is signed, what has bytes is
@@ -44,21 +44,21 @@ def reconcile(desk: TxContext) -> StepResult | None:
         TransientError: no endpoint answers, or too few say the same; or an adopted nonce is in no
             pool any more.
     """
-    desk.publisher.lines.check_chain(desk.publisher.domain.chain_id)
-    if not desk.publisher.has_payer:
+    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
+    if not context.publisher.has_payer:
         return None
-    account, lines = desk.account, desk.publisher.lines
-    with desk.store.reading() as unit:
-        known = unit.outbox.senders.next_nonce(account)
-        unfinished = len(unit.outbox.slots.watched(account))
-        missing = unit.outbox.slots.missing(account, known or 0)
+    account, lines = context.account, context.publisher.lines
+    with context.store.reading() as uow:
+        known = uow.outbox.senders.next_nonce(account)
+        unfinished = len(uow.outbox.slots.watched(account))
+        missing = uow.outbox.slots.missing(account, known or 0)
     if missing:
-        raise InputError(_of_gap(desk.account.address, missing))
+        raise InputError(_of_gap(context.account.address, missing))
     counts = counts_of(lines, account.address)
-    _check_ahead(desk, counts, known)
+    _check_ahead(context, counts, known)
     if known is None:
-        return _enroll(desk, counts)
-    _check_holes(desk, counts)
+        return _enroll(context, counts)
+    _check_holes(context, counts)
     if unfinished:
         return StepResult("reconciled", None, f"{unfinished} transactions are under way")
     return None
@@ -69,9 +69,9 @@ def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
 
     None: it would not, or too few endpoints tell.
     """
-    with store.reading() as unit:
-        known = unit.outbox.senders.next_nonce(account) or 0
-        missing = unit.outbox.slots.missing(account, known)
+    with store.reading() as uow:
+        known = uow.outbox.senders.next_nonce(account) or 0
+        missing = uow.outbox.slots.missing(account, known)
     if missing:
         return _of_gap(account.address, missing)
     try:
@@ -84,7 +84,7 @@ def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
     return str(CountedAheadError(account.address, max(ahead), known))
 
 
-def _check_ahead(desk: TxContext, counts: Sequence[Count], known: int | None) -> None:
+def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None) -> None:
     """Refuse a chain that has seen more of the account than this database gave out."""
     # What only waits in the pool matters to a database that knows nothing of it.
     seen = [(one.endpoint, one.pending if known is None else one.mined) for one in counts]
@@ -92,7 +92,7 @@ def _check_ahead(desk: TxContext, counts: Sequence[Count], known: int | None) ->
     if not ahead:
         return
     endpoint, most = max(ahead, key=lambda one: one[1])
-    address, quorum = desk.account.address, desk.publisher.lines.quorum
+    address, quorum = context.account.address, context.publisher.lines.quorum
     if len(ahead) < quorum:
         raise TransientError(
             f"{endpoint} alone has counted {most} transactions of {address}, this database gave "
@@ -107,27 +107,27 @@ def _check_ahead(desk: TxContext, counts: Sequence[Count], known: int | None) ->
     raise CountedAheadError(address, most, known)
 
 
-def _check_holes(desk: TxContext, counts: Sequence[Count]) -> None:
+def _check_holes(context: TxContext, counts: Sequence[Count]) -> None:
     """Say that what was adopted while it waited is in no pool any more: all behind it is stuck."""
-    with desk.store.reading() as unit:
-        holes = unit.outbox.holes.of(desk.account, max(one.pending for one in counts))
+    with context.store.reading() as uow:
+        holes = uow.outbox.holes.of(context.account, max(one.pending for one in counts))
     if holes:
         raise TransientError(
-            f"nonces of {desk.account.address} that were adopted while they waited are in no pool "
+            f"nonces of {context.account.address} that were adopted while they waited are in no pool "
             f"any more: {_named(holes)}; nothing behind them can land: {_ADOPT} once more"
         )
 
 
-def _enroll(desk: TxContext, counts: Sequence[Count]) -> StepResult:
-    quorum = desk.publisher.lines.quorum
+def _enroll(context: TxContext, counts: Sequence[Count]) -> StepResult:
+    quorum = context.publisher.lines.quorum
     if len(counts) < quorum:
         raise TransientError(
-            f"only {counts[0].endpoint} says that {desk.account.address} has never sent anything; "
+            f"only {counts[0].endpoint} says that {context.account.address} has never sent anything; "
             "nothing is sent until another endpoint says the same"
         )
-    with desk.writing() as unit:
-        unit.outbox.senders.enroll(desk.account, 0, desk.stamp)
-    return StepResult("enrolled", None, f"{desk.account.address} at nonce 0")
+    with context.writing() as uow:
+        uow.outbox.senders.enroll(context.account, 0, context.stamp)
+    return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 
 def _of_gap(address: Address, missing: Sequence[int]) -> str:

@@ -51,24 +51,24 @@ class RecoveryFindings:
         return not self.nonces and not self.overtaken and not self.dropped
 
 
-def look(desk: TxContext, most_blocks: int) -> RecoveryFindings:
+def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
     """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
 
     Raises:
         TransientError: the endpoints do not agree on how far the chain has counted.
         TransientError: too few endpoints answer.
     """
-    account, lines = desk.account, desk.publisher.lines
-    count = _agreed_count(desk)
-    with desk.store.reading() as unit:
-        known = unit.outbox.senders.next_nonce(account)
+    account, lines = context.account, context.publisher.lines
+    count = _agreed_count(context)
+    with context.store.reading() as uow:
+        known = uow.outbox.senders.next_nonce(account)
         open_slots = [
-            (slot.nonce, {one.signed.tx_hash for one in unit.outbox.slots.attempts(slot)})
-            for slot in unit.outbox.slots.watched(account)
+            (slot.nonce, {one.signed.tx_hash for one in uow.outbox.slots.attempts(slot)})
+            for slot in uow.outbox.slots.watched(account)
             if slot.nonce < count.mined
         ]
-        lost = unit.outbox.slots.lost(account)
-        dropped = unit.outbox.holes.of(account, count.pending)
+        lost = uow.outbox.slots.lost(account)
+        dropped = uow.outbox.holes.of(account, count.pending)
     lowest = min([known or 0, *(nonce for nonce, _ in open_slots), *lost])
     spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
     # Of a database that is lost altogether, what lies too deep is not written down at all.
@@ -87,11 +87,11 @@ def look(desk: TxContext, most_blocks: int) -> RecoveryFindings:
         overtaken=overtaken,
         dropped=dropped,
         spent=spent,
-        signing=signing_of(desk) if nonces or overtaken else None,
+        signing=signing_of(context) if nonces or overtaken else None,
     )
 
 
-def adopt(desk: TxContext, found: RecoveryFindings, actor: str) -> None:
+def adopt(context: TxContext, found: RecoveryFindings, actor: str) -> None:
     """Write it down, in one commit: final slots, the next nonce, and how long the signer rests.
 
     A nonce that no pool has any more is given to a no-op, which the daemon sends: what stands
@@ -100,9 +100,9 @@ def adopt(desk: TxContext, found: RecoveryFindings, actor: str) -> None:
     Raises:
         TransientError: the database is not as it was when `look` looked.
     """
-    stamp, account = desk.stamp._replace(actor=actor), found.account
-    with desk.writing() as unit:
-        outbox = unit.outbox
+    stamp, account = context.stamp._replace(actor=actor), found.account
+    with context.writing() as uow:
+        outbox = uow.outbox
         if outbox.senders.next_nonce(account) != found.known:
             raise TransientError("the outbox changed meanwhile; run the command again")
         if found.known is None:
@@ -116,48 +116,48 @@ def adopt(desk: TxContext, found: RecoveryFindings, actor: str) -> None:
             outbox.intents.add(_noop(account, nonce), stamp)
         outbox.senders.adopt(account, max(found.known or 0, found.nonces.stop), stamp)
         if found.signing is not None:
-            _keep_quiet(unit, desk, found.signing, stamp)
+            _keep_quiet(uow, context, found.signing, stamp)
 
 
-def rest_signer(desk: TxContext, signing: SignerHistory, actor: str | None) -> None:
+def rest_signer(context: TxContext, signing: SignerHistory, actor: str | None) -> None:
     """Do what is to be done for a signer alone: what it signed and lost may still land."""
-    with desk.writing() as unit:
-        _keep_quiet(unit, desk, signing, desk.stamp._replace(actor=actor))
+    with context.writing() as uow:
+        _keep_quiet(uow, context, signing, context.stamp._replace(actor=actor))
 
 
-def signing_of(desk: TxContext) -> SignerHistory | None:
+def signing_of(context: TxContext) -> SignerHistory | None:
     """Return how the contract stands, and how long the signer is to rest; None: a dispatcher.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    if desk.dispatch is not None:
+    if context.dispatch is not None:
         return None
-    standing = desk.standing()
-    until = standing.block.time + desk.settings.ttl_seconds
+    standing = context.standing()
+    until = standing.block.time + context.settings.ttl_seconds
     return SignerHistory(
         standing.head.round,
         standing.last_report,
-        until if desk.publisher.has_signer else None,
+        until if context.publisher.has_signer else None,
     )
 
 
-def _keep_quiet(unit: UnitOfWork, desk: TxContext, signing: SignerHistory, stamp: Stamp) -> None:
+def _keep_quiet(uow: UnitOfWork, context: TxContext, signing: SignerHistory, stamp: Stamp) -> None:
     if signing.quiet_until is None:
         return
-    domain, signer = desk.publisher.domain, desk.publisher.signer.address
-    unit.outbox.signatures.keep_quiet(
+    domain, signer = context.publisher.domain, context.publisher.signer.address
+    uow.outbox.signatures.keep_quiet(
         domain.chain_id, domain.contract, signer, signing.quiet_until, stamp
     )
 
 
-def _agreed_count(desk: TxContext) -> Count:
-    counts = counts_of(desk.publisher.lines, desk.account.address)
-    count = agreed(counts, desk.publisher.lines.quorum)
+def _agreed_count(context: TxContext) -> Count:
+    counts = counts_of(context.publisher.lines, context.account.address)
+    count = agreed(counts, context.publisher.lines.quorum)
     if count is None:
         told = ", ".join(f"{one.endpoint} {one.mined} and {one.pending}" for one in counts)
         raise TransientError(
-            f"two endpoints have to agree on how many transactions of {desk.account.address} are "
+            f"two endpoints have to agree on how many transactions of {context.account.address} are "
             f"in blocks, and with the pool's; they say: {told}; wait until they are in step, or "
             "take the one that is wrong out of [chain] endpoints"
         )

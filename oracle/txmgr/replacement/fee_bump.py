@@ -39,54 +39,54 @@ class _Gas(NamedTuple):
     is_malformed: bool = False
 
 
-def bump_next(desk: TxContext, heads: Heads) -> StepResult | None:
+def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
     """Sign a dearer twin for the lowest nonce that waits, once it is due; None: it is not."""
-    with desk.store.reading() as unit:
-        is_resting = unit.outbox.senders.paused_because(desk.account) is not None
-        waiting = None if is_resting else lowest(unit, desk)
-        may_bump = waiting is not None and _has_attempts_left(desk, waiting)
-        is_urgent = waiting is not None and is_urgent_behind(unit, desk, waiting.intent)
+    with context.store.reading() as uow:
+        is_resting = uow.outbox.senders.paused_because(context.account) is not None
+        waiting = None if is_resting else lowest(uow, context)
+        may_bump = waiting is not None and _has_attempts_left(context, waiting)
+        is_urgent = waiting is not None and is_urgent_behind(uow, context, waiting.intent)
     if waiting is None or not may_bump:
-        FEE_CAPPED.labels(role(desk)).set(0)
+        FEE_CAPPED.labels(role(context)).set(0)
         if waiting is None and not is_resting:
-            ATTEMPTS_EXHAUSTED.labels(role(desk)).set(0)
+            ATTEMPTS_EXHAUSTED.labels(role(context)).set(0)
         return None
-    if not _is_due(desk, waiting, heads, is_urgent=is_urgent) or is_mined(desk, waiting):
+    if not _is_due(context, waiting, heads, is_urgent=is_urgent) or is_mined(context, waiting):
         return None
-    with desk.store.reading() as unit:
+    with context.store.reading() as uow:
         # A dearer one would be as late.
-        if why_too_late(desk, unit, waiting.intent.wish.deadline, heads.latest.time) is not None:
+        if why_too_late(context, uow, waiting.intent.wish.deadline, heads.latest.time) is not None:
             return None
-    gas = _gas(desk, waiting, heads)
+    gas = _gas(context, waiting, heads)
     if gas.is_malformed:
-        _rest(desk, gas.why)
-    return None if gas.limit is None else _bump(desk, waiting, gas.limit)
+        _rest(context, gas.why)
+    return None if gas.limit is None else _bump(context, waiting, gas.limit)
 
 
-def bump_now(desk: TxContext, heads: Heads, intent_id: int) -> StepResult:
+def bump_now(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
     """Sign and send a dearer twin at once, because an operator says so; the caps hold.
 
     Raises:
         InputError: see `prepared_bump`.
     """
-    return bump(desk, prepared_bump(desk, heads, intent_id), heads)
+    return bump(context, prepared_bump(context, heads, intent_id), heads)
 
 
-def bump(desk: TxContext, twin: Replacement, heads: Heads) -> StepResult:
+def bump(context: TxContext, twin: Replacement, heads: Heads) -> StepResult:
     """Sign and send what `prepared_bump` allows.
 
     Raises:
         InputError: somebody has used up the budgets since.
     """
-    step = _signed(desk, twin)
+    step = _signed(context, twin)
     if step is None:
         raise InputError(
             f"intent {twin.waiting.intent.id} is not bumped: the budgets of [limits] were used up"
         )
-    return send_newest(desk, twin.waiting.slot, heads) or step
+    return send_newest(context, twin.waiting.slot, heads) or step
 
 
-def prepared_bump(desk: TxContext, heads: Heads, intent_id: int) -> Replacement:
+def prepared_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacement:
     """Return the dearer twin of a call, gas and fees, where nothing forbids it; writes nothing.
 
     Raises:
@@ -94,10 +94,10 @@ def prepared_bump(desk: TxContext, heads: Heads, intent_id: int) -> Replacement:
             in a block, it would fail, or a cap, a budget or our ether forbids it.
         TransientError: no endpoint answers.
     """
-    desk.publisher.lines.check_chain(desk.account.chain_id)
-    with desk.store.reading() as unit:
-        waiting = lowest(unit, desk)
-        intent = unit.outbox.intents.named(intent_id)
+    context.publisher.lines.check_chain(context.account.chain_id)
+    with context.store.reading() as uow:
+        waiting = lowest(uow, context)
+        intent = uow.outbox.intents.named(intent_id)
     if intent is None:
         raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
     if waiting is None or intent.nonce is None or intent.nonce < waiting.slot.nonce:
@@ -107,46 +107,48 @@ def prepared_bump(desk: TxContext, heads: Heads, intent_id: int) -> Replacement:
             f"intent {intent_id} waits for nonce {waiting.slot.nonce}: bump intent "
             f"{waiting.intent.id} first"
         )
-    refuse_mined(desk, waiting)
-    gas = _gas(desk, waiting, heads)
+    refuse_mined(context, waiting)
+    gas = _gas(context, waiting, heads)
     if gas.limit is None:
         raise InputError(f"intent {intent_id} is not bumped: {gas.why}")
-    found = offer(desk, waiting, gas.limit, waiting.intent.wish.calldata, must_land=True)
+    found = offer(context, waiting, gas.limit, waiting.intent.wish.calldata, must_land=True)
     if found.fees is None:
         raise InputError(f"intent {intent_id} is not bumped: {found.why_none}")
     return Replacement(waiting, gas.limit, found.fees, found.beside)
 
 
-def lowest(unit: UnitOfWork, desk: TxContext) -> UnconfirmedNonce | None:
+def lowest(uow: UnitOfWork, context: TxContext) -> UnconfirmedNonce | None:
     """Return the lowest nonce without a receipt, where its newest bytes were sent."""
-    for slot in unit.outbox.slots.watched(desk.account):
+    for slot in uow.outbox.slots.watched(context.account):
         if slot.state is NonceState.MINED:
             continue
-        intent = unit.outbox.intents.named(slot.intent_id)
-        attempts = unit.outbox.slots.attempts(slot)
+        intent = uow.outbox.intents.named(slot.intent_id)
+        attempts = uow.outbox.slots.attempts(slot)
         if intent is None or slot.state is NonceState.OPEN or not attempts[-1].sends:
             return None
         return UnconfirmedNonce(slot, intent, attempts)
     return None
 
 
-def send_newest(desk: TxContext, slot: NonceSlot, heads: Heads) -> StepResult | None:
+def send_newest(context: TxContext, slot: NonceSlot, heads: Heads) -> StepResult | None:
     """Send the bytes that were signed last for a nonce, where they were not sent yet."""
-    with desk.store.reading() as unit:
-        attempts = unit.outbox.slots.attempts(slot)
+    with context.store.reading() as uow:
+        attempts = uow.outbox.slots.attempts(slot)
     if not attempts or attempts[-1].sends:
         return None
-    return send_attempt(desk, slot, attempts[-1], heads)
+    return send_attempt(context, slot, attempts[-1], heads)
 
 
-def _has_attempts_left(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
+def _has_attempts_left(context: TxContext, waiting: UnconfirmedNonce) -> bool:
     """Tell whether one more may be signed; else the best of them is sent again and again."""
-    is_left = len(waiting.attempts) < desk.sending.max_attempts
-    ATTEMPTS_EXHAUSTED.labels(role(desk)).set(int(not is_left))
+    is_left = len(waiting.attempts) < context.sending.max_attempts
+    ATTEMPTS_EXHAUSTED.labels(role(context)).set(int(not is_left))
     return is_left
 
 
-def _is_due(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads, *, is_urgent: bool) -> bool:
+def _is_due(
+    context: TxContext, waiting: UnconfirmedNonce, heads: Heads, *, is_urgent: bool
+) -> bool:
     waited, answer = heads.latest.number - waiting.sent_block, waiting.newest.last_error_class
     if answer == SendOutcome.NONCE_TOO_LOW.value:
         # One of the hashes, or somebody else's, has been mined: the watcher will see.
@@ -155,25 +157,25 @@ def _is_due(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads, *, is_urge
         return waited >= 1
     if is_urgent and waited >= _URGENT_BLOCKS:
         return True
-    return waited >= desk.sending.bump_blocks and _has_waited_seconds(desk, waiting, heads)
+    return waited >= context.sending.bump_blocks and _has_waited_seconds(context, waiting, heads)
 
 
-def _has_waited_seconds(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> bool:
+def _has_waited_seconds(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> bool:
     """Tell it in the chain's time: our own clock may jump."""
-    block = desk.publisher.lines.ask("eth_getBlockByNumber", hex(waiting.sent_block), False)
+    block = context.publisher.lines.ask("eth_getBlockByNumber", hex(waiting.sent_block), False)
     if not isinstance(block, dict):
         return False
     with understood("a block"):
-        return heads.latest.time - number_of(block["timestamp"]) >= desk.sending.bump_seconds
+        return heads.latest.time - number_of(block["timestamp"]) >= context.sending.bump_seconds
 
 
-def _gas(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
+def _gas(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
     """Return the gas of the twin: as before, and anew where the bytes are old, or refused."""
     now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
     is_refused = waiting.newest.last_error_class == SendOutcome.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
-    verdict = preflight(desk.lines(), wish.account.address, wish.contract, wish.calldata)
-    if verdict.outcome is PreflightOutcome.REFUSED and not _is_in_the_way(desk, waiting):
+    verdict = preflight(context.lines(), wish.account.address, wish.contract, wish.calldata)
+    if verdict.outcome is PreflightOutcome.REFUSED and not _is_in_the_way(context, waiting):
         # It fails as things are: more money makes it fail sooner. Another call, or a human's
         # `outbox cancel`, takes its nonce; a reorg may make it good again.
         return _Gas(None, f"it would fail ({verdict.reason}); `outbox cancel` frees its nonce")
@@ -182,7 +184,7 @@ def _gas(desk: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
     if verdict.outcome is not PreflightOutcome.OK:
         unknown = "it was refused for its gas, and nobody can tell how much it takes"
         return _Gas(None, unknown) if is_refused else _Gas(now)
-    most = gas_of_block(desk)
+    most = gas_of_block(context)
     limit = limit_for(verdict.gas, wish.calldata, most)
     if not is_refused:
         return _Gas(max(limit or 0, now))
@@ -202,35 +204,35 @@ def _more_gas(waiting: UnconfirmedNonce, limit: int | None, most: int) -> _Gas:
     return _Gas(None, reason, is_malformed=True)
 
 
-def _rest(desk: TxContext, reason: str) -> None:
+def _rest(context: TxContext, reason: str) -> None:
     """Let the account rest: no block takes this call, and all others wait behind it."""
-    with desk.writing() as unit:
-        unit.outbox.senders.pause(desk.account, PauseKind.MALFORMED, reason, desk.stamp)
+    with context.writing() as uow:
+        uow.outbox.senders.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
 
-def _is_in_the_way(desk: TxContext, waiting: UnconfirmedNonce) -> bool:
-    with desk.store.reading() as unit:
-        watched = unit.outbox.slots.watched(desk.account)
+def _is_in_the_way(context: TxContext, waiting: UnconfirmedNonce) -> bool:
+    with context.store.reading() as uow:
+        watched = uow.outbox.slots.watched(context.account)
     return any(one.nonce > waiting.slot.nonce for one in watched)
 
 
-def _bump(desk: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResult | None:
+def _bump(context: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResult | None:
     """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
-    found = offer(desk, waiting, limit, waiting.intent.wish.calldata)
+    found = offer(context, waiting, limit, waiting.intent.wish.calldata)
     fees, beside = found.fees, found.beside
-    step = None if fees is None else _signed(desk, Replacement(waiting, limit, fees, beside))
-    FEE_CAPPED.labels(role(desk)).set(int(step is None))
+    step = None if fees is None else _signed(context, Replacement(waiting, limit, fees, beside))
+    FEE_CAPPED.labels(role(context)).set(int(step is None))
     return step
 
 
-def _signed(desk: TxContext, twin: Replacement) -> StepResult | None:
+def _signed(context: TxContext, twin: Replacement) -> StepResult | None:
     """Sign and store it; None: no budget is left for it any more."""
     slot, intent, limit, fees = twin.waiting.slot, twin.waiting.intent, twin.gas_limit, twin.fees
-    signed = signed_call(desk, intent, slot.nonce, fees, limit)
-    with desk.writing() as unit:
+    signed = signed_call(context, intent, slot.nonce, fees, limit)
+    with context.writing() as uow:
         # Looked at once more, in the commit that reserves.
-        if twin.cost > room(unit, desk, slot):
+        if twin.cost > room(uow, context, slot):
             return None
-        unit.outbox.intents.reserve(intent, twin.cost)
-        unit.outbox.slots.sign(slot, signed, AttemptReason.BUMP, desk.stamp)
+        uow.outbox.intents.reserve(intent, twin.cost)
+        uow.outbox.slots.sign(slot, signed, AttemptReason.BUMP, context.stamp)
     return StepResult(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")

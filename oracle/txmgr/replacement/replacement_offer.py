@@ -58,7 +58,7 @@ class Replacement(NamedTuple):
 
 
 def offer(
-    desk: TxContext,
+    context: TxContext,
     waiting: UnconfirmedNonce,
     limit: int,
     calldata: str,
@@ -74,9 +74,9 @@ def offer(
     Raises:
         TransientError: no endpoint tells the market or the balance.
     """
-    now, last = desk.market(), dearest(waiting.attempts)
-    beside = l1_cost(desk, calldata, limit)
-    cap, setting = _cap(desk, waiting, limit, beside)
+    now, last = context.market(), dearest(waiting.attempts)
+    beside = l1_cost(context, calldata, limit)
+    cap, setting = _cap(context, waiting, limit, beside)
     newest, asked = waiting.newest, now.base_fee + now.tip
     said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
     fees = (
@@ -87,19 +87,21 @@ def offer(
     return ReplacementFees(fees, asked, raised(last.max_fee), cap, setting, beside)
 
 
-def _cap(desk: TxContext, waiting: UnconfirmedNonce, limit: int, beside: int) -> tuple[int, str]:
+def _cap(
+    context: TxContext, waiting: UnconfirmedNonce, limit: int, beside: int
+) -> tuple[int, str]:
     """Return the most that a unit of gas may cost, and which limit says so.
 
     `beside` in wei: what a rollup takes for it.
     """
-    balance = desk.balance()
-    with desk.store.reading() as unit:
-        room, setting = tightest(unit, desk, waiting.slot)
-        slots = unit.outbox.slots
-        others = slots.reserved(desk.account) - slots.cost_of(waiting.slot)
+    balance = context.balance()
+    with context.store.reading() as uow:
+        room, setting = tightest(uow, context, waiting.slot)
+        slots = uow.outbox.slots
+        others = slots.reserved(context.account) - slots.cost_of(waiting.slot)
     caps = [
-        (desk.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
+        (context.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
         ((room - beside) // limit, setting),
-        ((balance - others - beside) // limit, f"the ether of {desk.account.address}"),
+        ((balance - others - beside) // limit, f"the ether of {context.account.address}"),
     ]
     return min(caps)
