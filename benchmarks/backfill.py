@@ -32,7 +32,7 @@ from benchmarks import plain_way  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
-from oracle.cli.run_commands import settle  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
@@ -176,7 +176,7 @@ def main() -> int:
     out = Console()
     with tempfile.TemporaryDirectory() as folder:
         # As the daemon does before its first step; good for the plain way too.
-        settle()
+        freeze_garbage()
         runs = [plain(min(asked.plain_events, asked.events), Path(folder, "plain.db"))]
         with served(asked.events) as url, cProfile.Profile() as profile:
             if not asked.profile:

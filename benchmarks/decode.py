@@ -31,7 +31,7 @@ from oracle.chain.decode.abi import AbiSignature, load  # noqa: E402
 from oracle.chain.decode.log_decoder import decoder_of  # noqa: E402
 from oracle.chain.log_filter import Filter, checked  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
-from oracle.cli.run_commands import settle  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
 from oracle.rpc.endpoints.range_sizer import WANTED_LOGS  # noqa: E402
@@ -139,7 +139,7 @@ def main() -> int:
     middle = list(islice(parsed, 1_000, 1_000 + PART))
     del parsed[PART * 5 :]
     # As the daemon does before its first step; good for the others too.
-    settle()
+    freeze_garbage()
     way = best(whole_way(written, chain.head))
     rows = [
         ("bytes to events, checked", way),

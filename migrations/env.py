@@ -4,11 +4,11 @@ from alembic import context
 
 from oracle.store.tables import (
     chain_tables,
-    draw_tables,
     integrity_tables,
     outbox_tables,
     round_tables,
-    rule_tables,
+    selection_tables,
+    selection_tables as rule_tables,
     state_tables,
 )
 from oracle.store.tables.metadata import metadata
@@ -16,7 +16,7 @@ from oracle.store.tables.metadata import metadata
 # Importing them puts their tables into the metadata, which `alembic check` compares.
 TABLES = (
     chain_tables,
-    draw_tables,
+    selection_tables,
     integrity_tables,
     state_tables,
     outbox_tables,

@@ -14,11 +14,10 @@ from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness
 from oracle.devnet.fakechain.accounts import account
 from oracle.domain.blocks import BlockRange, BlockRef, Position
-from oracle.domain.coverage import IngestScope
+from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
 from tests.scripted_reader import NETWORK, ORACLE, TOPIC, Event, ScriptedReader, written
 

@@ -10,8 +10,9 @@ from oracle.bindings.contract_errors import CONTRACT, refusal_of
 from oracle.bindings.qos_oracle import ContractLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.rpc.fanout import PoolView, RevertError
-from oracle.rpc.understanding import number_of, understood
+from oracle.rpc.reverts import RevertError
+from oracle.rpc.views.fanout import PoolView
+from oracle.rpc.views.understanding import number_of, understood
 from oracle.signing.signer import Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import Fees, gas_limit
 from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of

@@ -9,8 +9,9 @@ from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView, RevertError
-from oracle.rpc.understanding import first_that_tells, number_of, understood
+from oracle.rpc.reverts import RevertError
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.understanding import first_that_tells, number_of, understood
 from oracle.signing.typed_data import KickStatement, ReportStatement
 
 # Digits of calldata: `0x` and the selector, then words.

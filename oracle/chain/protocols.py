@@ -12,10 +12,9 @@ from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.witnesses import Witness
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import IngestScope
+from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.verification import Level
 
 
 class ChainReader(Protocol):

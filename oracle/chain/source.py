@@ -6,30 +6,28 @@ from typing import Self
 
 import structlog
 
-from oracle.chain.counters import counted
+from oracle.chain.contract_checks import counted
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.window_prefetch import WindowPrefetch
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.finality import Finality
 from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.heads import Heads
-from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.profiles.part import part_of
+from oracle.chain.profiles.event_reader import EventReader, part_of
 from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.chain.witnesses import Witness, Witnesses
-from oracle.devnet.fakechain.recorder import Line, recorded
+from oracle.devnet.fakechain.recordings.recorder import Line, recorded
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import IngestScope
+from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.ids import Hash
-from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.headers import header, linked
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.repeating import Repeating
+from oracle.telemetry.logging_setup import Repeating
 
 
 class ChainSource:

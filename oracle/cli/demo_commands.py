@@ -14,7 +14,7 @@ from oracle.cli.options import JsonOption
 from oracle.daemon.stopping import StopSignal, listening
 from oracle.devnet.demo.ending import Summary
 from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.show import START_TIME, Options, show
+from oracle.devnet.demo.show import START_TIME, ShowOptions, show
 from oracle.devnet.local_network import Options as DevnetOptions, devnet
 from oracle.errors import FatalError
 
@@ -50,7 +50,7 @@ def _demo(
     from the chain's logs, and the bad node was kicked out and took its stake.
     """
     console, stop = Console(stderr=True), StopSignal()
-    options = Options(port=port, stop=stop.event)
+    options = ShowOptions(port=port, stop=stop.event)
     if waves is not None:
         options = replace(options, waves=waves)
     with (

@@ -16,9 +16,9 @@ from oracle.cli.options import (
 from oracle.daemon.lease.lease_holder import holder_name
 from oracle.daemon.lease.lease_keeper import leased
 from oracle.errors import InputError
-from oracle.indexer.finality_halt import FINALITY_VIOLATION, clear
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
 from oracle.queries.json_answers import latch_answer
-from oracle.queries.text_tables import in_utc
+from oracle.queries.text.text_tables import in_utc
 from oracle.store.ops.halts import Cleared
 
 latch = typer.Typer(no_args_is_help=True)

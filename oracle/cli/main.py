@@ -4,9 +4,12 @@ Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one
 """
 
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from types import TracebackType
 from typing import Annotated
 
 import typer
@@ -15,7 +18,6 @@ from typer import TyperException
 from oracle import __version__
 from oracle.cli import demo_commands, halt_commands, run_commands
 from oracle.cli.backtest import backtest_commands
-from oracle.cli.guarding import guard_process
 from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
 from oracle.cli.kickout import kickout_cancel, kickout_commands
 from oracle.cli.outbox import outbox_commands
@@ -30,8 +32,33 @@ from oracle.cli.setup import (
     selftest_commands,
 )
 from oracle.errors import InputError, OracleError
-from oracle.queries.text_tables import escaped
-from oracle.telemetry.logging_setup import without_hidden
+from oracle.queries.text.text_tables import escaped
+from oracle.telemetry.logging_setup import without_hidden, without_secrets
+
+try:
+    import resource
+except ImportError:  # pragma: no cover - no such thing there
+    resource = None  # type: ignore[assignment]  # which is what is asked below
+
+
+def guard_process() -> None:
+    """Do both, for all threads; before the first key is opened."""
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.excepthook = _tell
+    threading.excepthook = _tell_of_thread
+
+
+def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a bug's traceback as Python would, but for what is secret in it."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    print(without_secrets(text), end="", file=sys.stderr)
+
+
+def _tell_of_thread(told: threading.ExceptHookArgs) -> None:
+    if told.exc_value is not None and not issubclass(told.exc_type, SystemExit):
+        _tell(told.exc_type, told.exc_value, told.exc_traceback)
+
 
 _MOST_FRAMES = 1_000
 # In the order of the help.

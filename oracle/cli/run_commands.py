@@ -1,6 +1,5 @@
 """`run` and `migrate`: the daemon itself, and the tables that it needs."""
 
-import gc
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,24 +21,29 @@ from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.introducing import check_contract, introduce
 from oracle.daemon.lease.lease_keeper import try_take
 from oracle.daemon.lease.lease_keeping import leading, leased
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.patience import Patience, patient
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
-from oracle.daemon.startup import await_chain, await_lease, refuse_living
+from oracle.daemon.startup import (
+    await_chain,
+    await_lease,
+    check_contract,
+    freeze_garbage,
+    introduce,
+    refuse_living,
+)
 from oracle.daemon.steps import DaemonSteps, steps_of
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web import build, serving
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer import finality_halt
+from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 from oracle.telemetry import logging_setup, metrics
 
 _COMMAND = "qos-oracle run"
-_MADE_BEFORE_A_LOOK = 50_000
 
 _SendOption = Annotated[
     bool | None,
@@ -197,7 +201,7 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
             return epoch
         refuse_living(before)
     watch = DaemonHealth(JobLiveness(time.monotonic))
-    settle()
+    freeze_garbage()
     with _serving(app, watch) as address:
         if before is None:
             structlog.get_logger().info("standing_by", web=address)
@@ -221,18 +225,6 @@ def _wait_for_chain(app: App, stop: StopSignal) -> None:
 def _serving(app: App, watch: DaemonHealth) -> AbstractContextManager[str]:
     web = build(watch, app.opened_store, app.board)
     return serving(web, app.config.web.host, app.config.web.port)
-
-
-def settle() -> None:
-    """Keep what the daemon is made of from the garbage collector, and let that come more rarely.
-
-    A window makes some ten thousand events and rows and drops them again, none of them in a
-    circle; looking for circles each seven hundred, and through all that was imported, cost a
-    third of a backfill (benchmarks/backfill.py).
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_MADE_BEFORE_A_LOOK)
 
 
 def migrate(
@@ -274,7 +266,7 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
     if sends.reports:
         introduce(app, check_contract(app))
         work.context = app.context(epoch, unix_seconds)
-    settle()
+    freeze_garbage()
     return work
 
 

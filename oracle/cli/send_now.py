@@ -8,7 +8,7 @@ from oracle.cli.write_session import tell_of_lease, unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import leased
 from oracle.errors import InputError
-from oracle.indexer.finality_halt import why_stopped
+from oracle.indexer.reorgs.finality_halt import why_stopped
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.dry_run import rehearse
 from oracle.txmgr.manager import publish_next

@@ -23,8 +23,7 @@ from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.context import TxContext
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.context import SendSettings, TxContext
 
 
 class App(ReadApp):

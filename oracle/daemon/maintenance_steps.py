@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from oracle.chain.heads import Heads
 from oracle.daemon.app import App
 from oracle.daemon.config.verify_section import one_of
 from oracle.daemon.lease.lease_keeper import renew
@@ -15,8 +16,11 @@ from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, mend_next
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.queries.surveying import integrity_census
-from oracle.telemetry import integrity_metrics
+from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
+from oracle.queries.stats import integrity_census
+from oracle.telemetry import integrity_metrics, outbox_metrics
+from oracle.telemetry.outbox_metrics import OutboxFigures
+from oracle.txmgr.context import TxContext
 
 # How often contracts are asked what they count; and to look whether one that was late has told.
 _COUNTERS_SECONDS = 3600.0
@@ -212,3 +216,38 @@ def _audited(done: Audited) -> Mapping[str, object]:
 
 def _compared(done: CounterComparison) -> Mapping[str, object]:
     return {"did": "compared counters", "block": done.block, "differing": dict(done.differing)}
+
+
+@dataclass(slots=True)
+class OutboxStatistics:
+    """Counts for `/metrics`; remembers what is over for good."""
+
+    _rows: OutboxCensus = field(default_factory=OutboxCensus)
+
+    def count(
+        self, contexts: Mapping[str, TxContext], heads: Heads | None
+    ) -> OutboxFigures | None:
+        """Look once; `desks` by role: `transmitter`, `dispatcher`. None of them: tell nothing."""
+        first = next(iter(contexts.values()), None)
+        if first is None:
+            return None
+        figures = self._rows.count(first.store, first.stamp.at)
+        if heads is not None:
+            figures = with_accounts(figures, contexts, heads)
+        if "transmitter" in contexts:
+            figures = with_contract(figures, contexts["transmitter"])
+        outbox_metrics.show(figures)
+        return figures
+
+
+def balance_at(context: TxContext | None) -> int | None:
+    """Return what the desk's account has, in wei; None: nobody tells now.
+
+    What else is counted does not wait for an endpoint that is silent.
+    """
+    if context is None:
+        return None
+    try:
+        return context.balance()
+    except TransientError:
+        return None

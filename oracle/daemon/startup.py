@@ -1,20 +1,26 @@
 """What `run` waits for: an endpoint that answers, and its turn to lead."""
 
+import gc
 from collections.abc import Mapping
 
 import structlog
 
+from oracle.bindings.inspection import inspected
+from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
 from oracle.daemon.lease.lease_keeper import HeldError, try_take
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
+from oracle.errors import InputError
 from oracle.store.ops.lease_repository import LeaseState
-from oracle.telemetry import lease_metrics
+from oracle.telemetry import indexer_metrics, quorum_metrics
 
 # How often a standby looks whether the leader is gone.
 STANDBY_SECONDS = 2.0
+
+_MADE_BEFORE_A_LOOK = 50_000
 
 
 def await_chain(app: App, watch: DaemonHealth, stop: StopSignal) -> None:
@@ -60,7 +66,7 @@ def await_lease(
 
     def look() -> Mapping[str, object] | None:
         epoch, held = try_take(app.store, command)
-        lease_metrics.EPOCH.set(held.epoch)
+        indexer_metrics.EPOCH.set(held.epoch)
         if epoch is None:
             if seen:
                 refuse_living(held, seen[-1])
@@ -96,3 +102,56 @@ def _stand_by(watch: DaemonHealth, held: LeaseState) -> None:
     if watch.standby_of != held.holder:
         structlog.get_logger().info("standby", leader=held.holder, epoch=held.epoch)
     watch.standby_of = held.holder
+
+
+_OTHER_RULES = (
+    "rulesHash is made of [rules], network.profile and the settings of [oracle] marked * in "
+    "docs/operating.md: put back what was changed, or let the contract's admin setRules"
+)
+
+
+def check_contract(app: App) -> ContractConfiguration:
+    """Return what the contract is like.
+
+    Raises:
+        InputError: it is not as configured.
+        TransientError: not enough endpoints answer to know.
+    """
+    constitution, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
+    if found:
+        lines = "".join(f"\n  {difference.line()}" for difference in found)
+        if any(difference.what == "rulesHash" for difference in found):
+            lines += f"\n  {_OTHER_RULES}"
+        raise InputError(f"the oracle contract is not as configured; nothing is sent{lines}")
+    return constitution
+
+
+def introduce(app: App, constitution: ContractConfiguration) -> None:
+    """Say who signs and who sends here, and whose signatures are gathered from where."""
+    keys, peers = app.keys, app.peers
+    signer = keys.signer.address if keys and keys.signer else None
+    transmitter = keys.transmitter.address if keys and keys.transmitter else None
+    quorum_metrics.know(constitution.signers)
+    structlog.get_logger().info(
+        "reporting",
+        contract=app.oracle_address,
+        signer=signer,
+        transmitter=transmitter,
+        rank=None if transmitter is None else app.config.reporters.transmit_rank,
+        quorum=constitution.quorum,
+        signers=list(constitution.signers),
+        round=constitution.standing.head.round,
+        peers=[] if peers is None else [peer.name for peer in peers.all],
+    )
+
+
+def freeze_garbage() -> None:
+    """Keep what the daemon is made of from the garbage collector, and let that come more rarely.
+
+    A window makes some ten thousand events and rows and drops them again, none of them in a
+    circle; looking for circles each seven hundred, and through all that was imported, cost a
+    third of a backfill (benchmarks/backfill.py).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_MADE_BEFORE_A_LOOK)

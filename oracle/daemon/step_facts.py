@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from oracle.indexer.finality_halt import HaltChanged
 from oracle.indexer.loop import Done as Turned, WindowCommitted
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.txmgr.context import StepResult as Done
 
 Facts = Mapping[str, object] | None

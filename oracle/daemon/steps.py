@@ -6,33 +6,33 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.daemon.app import App
-from oracle.daemon.census_steps import OutboxStatistics, balance_at
 from oracle.daemon.daemon_health import DaemonHealth, count_window
 from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
 from oracle.daemon.maintenance_steps import (
     ASIDE_SECONDS,
     COUNTERS_TURN_SECONDS,
     MaintenanceSteps,
+    OutboxStatistics,
+    balance_at,
     why_unaudited,
 )
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_planner import plan_dispatch
-from oracle.indexer.finality_halt import why_stopped
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.finality_halt import why_stopped
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.queries.dispatch_census import dispatch_census
 from oracle.queries.endpoint_view import look
 from oracle.queries.purse import AccountBalance
+from oracle.queries.stats import dispatch_census
 from oracle.queries.status import census
 from oracle.quorum.key_watch import watch_key
+from oracle.reporting.readiness import first_hole, why_waiting
 from oracle.reporting.report_planner import plan_push
-from oracle.reporting.starting import first_hole
-from oracle.reporting.waiting import why_waiting
 from oracle.telemetry import metrics
-from oracle.telemetry.verify_metrics import REFUSED
+from oracle.telemetry.indexer_metrics import REFUSED
 from oracle.txmgr.confirmation.attribution import why_unproven
 from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
 from oracle.txmgr.context import TxContext
@@ -40,7 +40,7 @@ from oracle.txmgr.manager import publish_next
 from oracle.txmgr.nonce_assignment import convoy_next
 from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.signing import why_resting
+from oracle.txmgr.signing_queue import why_resting
 
 _CENSUS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
@@ -50,7 +50,7 @@ PROBE_SECONDS = 10.0
 
 @dataclass(slots=True)
 class DaemonSteps:
-    """What the loops share; `context` None: no report is sent; `starts` None: no task is started."""
+    """What the loops share; `context` None: no report is sent; `starts` None: none is started."""
 
     app: App
     epoch: int

@@ -4,6 +4,9 @@ Anvil leaves nothing on the disk, and keeps enough history for every reorg and o
 for (facts.md 1).
 """
 
+import itertools
+import os
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -117,3 +120,30 @@ class LocalChain:
         body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}
         answer = self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
         return str(answer["error"].get("data", "0x")) if "error" in answer else None
+
+
+# Linux gives out those from 32768 on, and other systems higher ones, to whoever takes any: one of
+# them may be another's before a program has started.
+_PORTS = range(20_000, 32_000)
+# Two that start at once are far apart.
+_STRIDE = 101
+# None is given twice: the first program may not listen yet.
+_asked = itertools.count()
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on, and that nobody is given by chance.
+
+    Raises:
+        FatalError: all of them are taken.
+    """
+    first = os.getpid() * _STRIDE
+    for _ in _PORTS:
+        port = _PORTS[(first + next(_asked)) % len(_PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise FatalError(f"every port from {_PORTS[0]} to {_PORTS[-1]} is taken")

@@ -9,7 +9,7 @@ from threading import Event
 
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.devnet.demo.cast import CAST
-from oracle.devnet.demo.configuration import write_configuration
+from oracle.devnet.demo.daemon_process import write_configuration
 from oracle.devnet.demo.show import START_TIME, Key, keys_in, made_for, report_settings
 from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.devnet.demo.traffic import Traffic

@@ -15,10 +15,9 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.covering import note_window
 from oracle.indexer.folder import AtStop, BlockSpan, Folder
+from oracle.indexer.provenance import note_folded, note_window
 from oracle.indexer.refused_block import explained
-from oracle.indexer.versioning import note_folded
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 

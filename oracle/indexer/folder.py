@@ -24,7 +24,7 @@ from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_name
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.covering import scope_of
+from oracle.indexer.provenance import scope_of
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor

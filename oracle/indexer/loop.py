@@ -20,12 +20,12 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.report import Report
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
-from oracle.indexer.finality_halt import HaltChanged
 from oracle.indexer.folder import Folder
-from oracle.indexer.fork_detection import ForkContext, ForkWatch
 from oracle.indexer.refused_block import remembered
-from oracle.indexer.reorg import ParentMismatch, Rewound, rewind_if_forked
-from oracle.indexer.reorg_watch import keep_watch
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch
+from oracle.indexer.reorgs.reorg import ParentMismatch, Rewound, rewind_if_forked
+from oracle.indexer.reorgs.reorg_watch import keep_watch
 from oracle.indexer.window_witness import OutvotedError, check_witness
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor

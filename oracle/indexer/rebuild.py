@@ -16,8 +16,8 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.provenance import note_folded
 from oracle.indexer.rules_binding import adopt_rules
-from oracle.indexer.versioning import note_folded
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.reports.report_repository import ReportState
 from oracle.store.state.cursor_repository import Cursor

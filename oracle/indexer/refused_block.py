@@ -4,7 +4,12 @@ Explained it is by whoever gets past it: an endpoint that proves it, two that sa
 or an operator, by a setting or by `resync refusal --accept`.
 """
 
-from oracle.chain.verification.refused_blocks import BLOCK_HASH, REFUSAL, Refusal, RefusalError
+from oracle.chain.verification.refused_blocks import (
+    BLOCK_HASH,
+    REFUSAL,
+    BlockRefusal,
+    RefusalError,
+)
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
@@ -13,13 +18,13 @@ from oracle.store.database import Store, UnitOfWork
 _CHAIN = ""
 
 
-def refusal_in(uow: UnitOfWork) -> Refusal | None:
+def refusal_in(uow: UnitOfWork) -> BlockRefusal | None:
     """Return the block that was refused, and that nobody has explained; None: there is none."""
     text = uow.facts.get(_CHAIN, REFUSAL, 0)
-    return None if text is None else Refusal.from_json(text)
+    return None if text is None else BlockRefusal.from_json(text)
 
 
-def remembered(store: Store, refusal: Refusal) -> RefusalError:
+def remembered(store: Store, refusal: BlockRefusal) -> RefusalError:
     """Write down that a block was refused; return what to raise: the first refusal's words."""
     with store.transaction() as uow:
         known = refusal_in(uow)
@@ -35,7 +40,7 @@ def explained(uow: UnitOfWork, blocks: BlockRange) -> None:
         uow.facts.forget(_CHAIN, REFUSAL)
 
 
-def accept(uow: UnitOfWork, reason: str) -> Refusal:
+def accept(uow: UnitOfWork, reason: str) -> BlockRefusal:
     """Let the refused block pass as it is given, because an operator says so; return it.
 
     Raises:

@@ -7,13 +7,13 @@ another endpoint that ends up at the same block.
 from collections.abc import Mapping
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.verification.refused_blocks import BLOCK_HASH, Refusal
+from oracle.chain.verification.refused_blocks import BLOCK_HASH, BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.fork_detection import ENOUGH, ForkContext
 from oracle.indexer.refused_block import refusal_in, remembered
-from oracle.telemetry.verify_metrics import WITNESSED_WINDOWS
+from oracle.indexer.reorgs.fork_detection import ENOUGH, ForkContext
+from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
 # What one endpoint's headers prove against it, whatever the others say.
 _UNFIT = "its own headers do not link, or have other hashes"
@@ -90,7 +90,7 @@ def _refused(
 ) -> TransientError:
     said = " and ".join(f"{hash_} to {name}" for name, hash_ in sorted(shown.items()))
     words = f"block {number} is {said}: each fits itself, and no second endpoint says the same"
-    return remembered(sight.store, Refusal(number, ours, BLOCK_HASH, words))
+    return remembered(sight.store, BlockRefusal(number, ours, BLOCK_HASH, words))
 
 
 def _views(sight: ForkContext, number: int) -> dict[str, BlockRef]:

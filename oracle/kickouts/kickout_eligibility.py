@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from oracle.domain.coverage import Level
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.kickout_evidence import Accused, KickoutEvidence, evidence_of
@@ -14,10 +15,9 @@ from oracle.domain.reports.rounds import Kick, KickState
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
-from oracle.domain.verification import Level
 from oracle.kickouts.proof import EvidenceProof, proof_of
 from oracle.kickouts.shown_low import first_low, low_now
-from oracle.kickouts.signing_round import signable_from
+from oracle.quorum.signing_round import signable_from
 from oracle.store.database import UnitOfWork
 
 # What may have come on top of the pool in the block where the spell opened.

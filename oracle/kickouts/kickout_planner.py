@@ -10,9 +10,10 @@ from itertools import chain
 from oracle.bindings.contract_errors import Action
 from oracle.bindings.qos_oracle import ContractStatus, cancel_call, execute_call, propose_call
 from oracle.chain.heads import Heads
+from oracle.domain.coverage import Level
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.rounds import Kick, KickState
-from oracle.domain.verification import Level
+from oracle.kickouts.kick_calls import LANE_SUBJECT, alarm, drop_next
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
     KickoutRules,
@@ -24,8 +25,6 @@ from oracle.kickouts.kickout_eligibility import (
 )
 from oracle.kickouts.proof import EvidenceProof
 from oracle.kickouts.proposer import PRIORITY, is_open, propose
-from oracle.kickouts.recanting import LANE_SUBJECT, drop_next
-from oracle.kickouts.withdrawing import alarm
 from oracle.reporting.sanity_gate import is_holding
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork

@@ -3,9 +3,8 @@
 from oracle.bindings.qos_oracle import cancel_call
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.rounds import Kick
+from oracle.kickouts.kick_calls import AGAINST, LANE_SUBJECT
 from oracle.kickouts.kickout_planner import plan_call
-from oracle.kickouts.recanting import LANE_SUBJECT
-from oracle.kickouts.withdrawing import AGAINST
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState
 from oracle.txmgr.accounts_and_limits import SenderAccount

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.coverage import Level
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.state.task import Task
-from oracle.domain.verification import Level
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
 from oracle.indexer.folder import Folder

@@ -7,12 +7,12 @@ from oracle.bindings.qos_oracle import ContractStatus, propose_call
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export
+from oracle.kickouts.kick_calls import LANE_SUBJECT
 from oracle.kickouts.kickout_eligibility import KickoutCase
-from oracle.kickouts.recanting import LANE_SUBJECT
-from oracle.kickouts.signing_round import signing_round
 from oracle.quorum.collector import signatures as gathered_signatures
 from oracle.quorum.offering import offer
 from oracle.quorum.sign_once import sign_once
+from oracle.quorum.signing_round import signing_round
 from oracle.quorum.statements import kick_record
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork

@@ -9,7 +9,7 @@ from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10

@@ -25,7 +25,7 @@ from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.legacy_answers import factors_answer, rounds_answer, tally_answer
 from oracle.queries.purse import AccountBalance
 from oracle.queries.status import NodeRow, StatusReport
-from oracle.queries.status_text import lag_of
+from oracle.queries.text.status_text import lag_of
 from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.rule_set_repository import RuleSet, named_by

@@ -16,7 +16,7 @@ from oracle.domain.reports.lanes import lanes_of
 from oracle.domain.reports.report import decode
 from oracle.domain.reports.rounds import Kick, KickState, Rounds
 from oracle.errors import TransientError
-from oracle.reporting.giving_up import MOST_TRIES, GivenUp, given_up
+from oracle.reporting.push_call import MOST_TRIES, GivenUp, given_up
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.outbox_stats import Ended
 from oracle.store.outbox.records import Account, IntentKind

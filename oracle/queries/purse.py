@@ -8,7 +8,7 @@ from oracle.daemon.app import App
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.signing.keystore import address_in
 from oracle.txmgr.client.receipts import balance_of
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oracle.chain.verification.refused_blocks import Refusal
+from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
@@ -80,7 +80,7 @@ class StatusReport:
     levels: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     senders: Mapping[Account, Pause | None] = field(default_factory=dict)
-    refusal: Refusal | None = None
+    refusal: BlockRefusal | None = None
     disputes: tuple[Dispute, ...] = ()
     held: tuple[ReportHold, ...] = ()
     push: Intent | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from oracle.bindings.membership import signers_of
+from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address
 from oracle.quorum.gatherer import ask_peers

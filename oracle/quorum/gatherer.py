@@ -5,15 +5,16 @@ from typing import NamedTuple
 
 import structlog
 
-from oracle.bindings.membership import signers_of
+from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.quorum.board import place_of
 from oracle.quorum.statement_tally import compare
 from oracle.quorum.statements import KICK, REPORT, kick_subject
 from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
+from oracle.store.reports.report_repository import ReportState, StoredCut
 from oracle.txmgr.context import TxContext
 
 
@@ -154,4 +155,43 @@ def _statement(told: Told, about: SignedStatement) -> SignedStatement:
         prev_digest=Hash(told.prev if isinstance(told, ToldReport) else told.report),
         as_of_block=told.as_of if isinstance(told, ToldReport) else None,
         as_of_hash=Hash(told.as_of_hash) if isinstance(told, ToldReport) else None,
+    )
+
+
+# Rounds that are asked about again.
+_ROUNDS = 2
+
+
+def review(context: TxContext, cuts: list[StoredCut]) -> None:
+    """Ask the other reporters about the newest rounds that were signed or accepted.
+
+    A few times each and slowly, whether we transmit or only sign.
+
+    Raises:
+        TransientError: they told something new, and no endpoint answers.
+        FatalError: another process has taken over the lease.
+    """
+    if context.peers is None:
+        return
+    rounds = {
+        one.cut.head_round + 1
+        for one in cuts
+        if one.digest is not None or one.state is ReportState.LANDED
+    }
+    for number in sorted(rounds)[-_ROUNDS:]:
+        ask_again(context, _about(context, number))
+
+
+def _about(context: TxContext, number: int) -> SignedStatement:
+    """Return what names a round; the rest is empty."""
+    return SignedStatement(
+        chain_id=context.publisher.domain.chain_id,
+        contract=context.publisher.domain.contract,
+        signer=ZERO_ADDRESS,
+        kind=REPORT,
+        round=number,
+        subject="",
+        digest=ZERO_HASH,
+        signature=b"",
+        expires_at=0,
     )

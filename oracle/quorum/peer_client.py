@@ -12,8 +12,7 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.quorum.wire_format import Told, is_genuine, read
-from oracle.rpc.transport import DeadlineAdapter, body_of
-from oracle.rpc.urls import shown
+from oracle.rpc.transport import DeadlineAdapter, body_of, shown
 from oracle.telemetry import quorum_metrics
 
 # Eight statements are five kilobytes.

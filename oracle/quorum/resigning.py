@@ -23,7 +23,7 @@ from oracle.store.outbox.records import (
     IntentState,
     SignedStatement,
 )
-from oracle.telemetry.sending_metrics import TOO_BIG
+from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import role
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import StepResult, TxContext

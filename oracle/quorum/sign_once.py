@@ -6,8 +6,8 @@ import structlog
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
-from oracle.quorum.dying import why_dead
 from oracle.quorum.offering import offer
+from oracle.quorum.statements import why_dead
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement

@@ -6,11 +6,10 @@ from types import MappingProxyType
 
 import structlog
 
-from oracle.bindings.membership import signers_of
+from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address, Hash
-from oracle.quorum.dying import why_dead
-from oracle.quorum.statements import REPORT, statement_of
+from oracle.quorum.statements import REPORT, statement_of, why_dead
 from oracle.quorum.wire_format import Told, ToldReport
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import JournalSubject, SignedStatement

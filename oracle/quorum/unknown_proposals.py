@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.bindings.membership import signers_of
+from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import proposal_in
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.oracle_logs import proposed_signatures
@@ -17,10 +17,10 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.rounds import Kick
 from oracle.errors import TransientError
-from oracle.kickouts.signing_round import RECENT_ROUNDS
+from oracle.quorum.signing_round import RECENT_ROUNDS
 from oracle.quorum.statements import KICK, kick_subject
-from oracle.rpc.fanout import CallRefusedError
-from oracle.rpc.understanding import understood
+from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.views.understanding import understood
 from oracle.signing.signature_checks import is_signed_by
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork

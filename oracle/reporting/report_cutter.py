@@ -12,8 +12,8 @@ from oracle.domain.reports.lanes import lane_of, with_lane, word_of
 from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
 from oracle.domain.reports.rounds import NodeIndex, Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
+from oracle.domain.scoring.legacy_tally import window_of
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.windows import window_of
 from oracle.domain.state.node import Node
 from oracle.store.database import UnitOfWork
 

@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from oracle.bindings.qos_oracle import ContractStatus, push_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, shift_length, turn_at
+from oracle.domain.reports.round_schedule import ScheduleMoment, shift_length, turn_at
 from oracle.errors import TransientError
 from oracle.quorum.collector import signatures, why_not_counted
-from oracle.quorum.reviewing import review
+from oracle.quorum.gatherer import review
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally
 from oracle.quorum.statements import report_record, statement_of
-from oracle.reporting.giving_up import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES
 from oracle.reporting.landing import lose_next, settle_next, waits_for_finality
-from oracle.reporting.missed import MISSED, in_words
-from oracle.reporting.renewing import may_go_again
+from oracle.reporting.push_call import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES, may_go_again
+from oracle.reporting.readiness import MISSED, in_words, why_blind, why_missed
 from oracle.reporting.sanity_gate import hold, why_held
-from oracle.reporting.starting import why_blind
 from oracle.reporting.submission import is_worth
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
@@ -136,19 +134,6 @@ def _is_stuck(context: TxContext, push: Intent, standing: ContractStatus) -> boo
         return False
     with context.store.reading() as uow:
         return why_hopeless(uow, push, standing) is not None
-
-
-def why_missed(report: Cut, standing: ContractStatus) -> str | None:
-    """Tell why a report can never be accepted any more; None: it still can."""
-    head = standing.head
-    if (head.round, standing.last_report) != (report.head_round, report.prev):
-        # A lower round is an endpoint that lags behind.
-        return "predecessor changed" if head.round >= report.head_round else None
-    if standing.block.number + 1 - report.as_of > standing.limits.anchor_window:
-        return "as-of left the anchor window"
-    if standing.block.time > report.deadline:
-        return "its deadline passed"
-    return None
 
 
 def _miss(

@@ -3,18 +3,53 @@
 Everything here concerns this reporter alone: it decides whether to sign, never what a report says.
 """
 
+from itertools import pairwise
+
 import structlog
 
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.domain.reports.report import Report, decode
-from oracle.domain.reports.sanity_limits import Move, why_too_much, why_too_quiet
+from oracle.domain.reports.sanity_limits import EventCounts, Move, why_too_much, why_too_quiet
 from oracle.domain.state.node import Membership
-from oracle.reporting.activity import counted
+from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Stamp
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
-from oracle.telemetry import gate_metrics
+from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult, TxContext
+
+
+def counted(uow: UnitOfWork, report: Report, periods: int) -> EventCounts | None:
+    """Count the network's logs and calls of a report's period, and of up to `periods` before.
+
+    A period ends where its report was cut. Where some between two reports were never cut (no
+    block, or nobody was at the head), what came in them is shared out evenly. The oracle
+    contract's own logs do not count: they are ours. None: there is no report before this one.
+    """
+    ends = [
+        (one.report.period, one.report.as_of.number)
+        for one in uow.reports.latest(periods + 2)
+        if one.report.period < report.period
+    ]
+    ends.append((report.period, report.as_of.number))
+    spans = [
+        (first, last, later - earlier)
+        for (earlier, first), (later, last) in pairwise(ends)
+        if last > first
+    ]
+    if not spans:
+        return None
+    identity = uow.identity.get()
+    ours = None if identity is None else identity.oracle
+    logs = uow.logs.counts_without(ours, spans[0][0] + 1, report.as_of.number)
+    calls = uow.calls.counts(spans[0][0] + 1, report.as_of.number)
+    rates = [
+        sum(logs.get(block, 0) + calls.get(block, 0) for block in range(first + 1, last + 1))
+        // length
+        for first, last, length in spans
+    ]
+    return EventCounts(rates[-1], rates[:-1][-periods:])
 
 
 def why_held(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
@@ -72,8 +107,8 @@ def is_holding(uow: UnitOfWork) -> bool:
 def show(held: list[ReportHold]) -> None:
     """Set the gauges: what looks wrong, and what others signed otherwise."""
     disputed = sum(gate.is_disputed for gate in held)
-    gate_metrics.HELD.set(len(held) - disputed)
-    gate_metrics.DISPUTED.set(disputed > 0)
+    quorum_metrics.HELD.set(len(held) - disputed)
+    quorum_metrics.DISPUTED.set(disputed > 0)
 
 
 def _looked_at_closely(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
@@ -141,3 +176,27 @@ def _released(context: TxContext, uow: UnitOfWork, report: Report) -> StoredRepo
         if stored.report.period < report.period and is_released:
             return stored
     return None
+
+
+def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
+    """Let the report of a period be signed, as far as the contract still takes it.
+
+    Whatever becomes of it, later reports are held only for what they change on top of its words.
+
+    Raises:
+        InputError: nothing is held of this period.
+    """
+    gate = held_at(uow, period)
+    uow.gates.release(period, stamp)
+    show(holding(uow))
+    return gate
+
+
+def held_at(uow: UnitOfWork, period: int) -> ReportHold:
+    """Return what is held of a period. Raises InputError: nothing is."""
+    gate = uow.gates.at(period)
+    if gate is None or gate.released_at is not None:
+        held = ", ".join(str(one.period) for one in holding(uow)) or "none"
+        state = "was released already" if gate is not None else "is not held"
+        raise InputError(f"the report of period {period} {state}; held are: {held}")
+    return gate

@@ -35,8 +35,7 @@ from oracle.rpc.rpc_errors import (
     from_status,
     from_transport,
 )
-from oracle.rpc.transport import body_of, opened, trimmed
-from oracle.rpc.urls import shown
+from oracle.rpc.transport import body_of, opened, shown, trimmed
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")

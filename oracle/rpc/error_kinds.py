@@ -5,8 +5,47 @@ not know is `UNKNOWN`, and is asked of another endpoint, then for less.
 """
 
 import re
+from enum import StrEnum
 
-from oracle.rpc.kinds import ErrorKind
+
+class ErrorKind(StrEnum):
+    """What to do about it: wait, ask for less, ask another endpoint, or put the settings right."""
+
+    # Wait; the question stays as it is.
+    THROTTLED = "throttled"
+    # Ask for less.
+    TOO_LARGE = "too large"
+    SLOW = "slow"
+    CUT = "cut off"
+    # Wait for a block, or ask another endpoint.
+    NOT_THERE = "not there yet"
+    BEHIND = "behind"
+    # Ask another endpoint; never take it for empty.
+    PRUNED = "pruned"
+    UNSUPPORTED = "not supported"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    INVALID = "invalid answer"
+    UNKNOWN = "failed"
+    # Nothing was asked: it failed too often, or is not to be used at all.
+    RESTING = "resting"
+    QUARANTINED = "quarantined"
+
+
+# A smaller range of logs may be answered.
+DIVISIBLE = frozenset({ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT, ErrorKind.UNKNOWN})
+# They say nothing against the endpoint itself.
+BLAMELESS = frozenset(
+    {
+        ErrorKind.NOT_THERE,
+        ErrorKind.TOO_LARGE,
+        ErrorKind.UNSUPPORTED,
+        ErrorKind.PRUNED,
+        ErrorKind.RESTING,
+        ErrorKind.QUARANTINED,
+    }
+)
+
 
 _THROTTLE = (
     r"rate.?limit|too many requests|request limit|throttl|quota|credits|throughput"

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from oracle.rpc.replies import is_of
-from oracle.rpc.urls import shown
+from oracle.rpc.transport import shown
 from oracle.telemetry.rpc_metrics import WAKEUPS, WEBSOCKET_FAILURES
 
 # Silence is this many block times, and at least so many seconds (ponder #2264: 7 days).

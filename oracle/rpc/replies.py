@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from oracle.rpc.error_kinds import kind_of
-from oracle.rpc.kinds import ErrorKind
+from oracle.rpc.error_kinds import ErrorKind, kind_of
 
 T = TypeVar("T")
 

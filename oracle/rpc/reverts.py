@@ -3,8 +3,7 @@
 import re
 
 from oracle.errors import TransientError
-from oracle.rpc.error_kinds import kind_of
-from oracle.rpc.kinds import ErrorKind
+from oracle.rpc.error_kinds import ErrorKind, kind_of
 from oracle.rpc.replies import fault_of
 from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry.logging_setup import without_secrets

@@ -11,8 +11,15 @@ import requests
 import urllib3
 
 from oracle.errors import TransientError
-from oracle.rpc.error_kinds import blocks_in, is_throttled_page, kind_of, range_in
-from oracle.rpc.kinds import BLAMELESS, DIVISIBLE, ErrorKind
+from oracle.rpc.error_kinds import (
+    BLAMELESS,
+    DIVISIBLE,
+    ErrorKind,
+    blocks_in,
+    is_throttled_page,
+    kind_of,
+    range_in,
+)
 from oracle.rpc.replies import JsonRpcErrorBody, snippet
 from oracle.telemetry.logging_setup import without_secrets
 

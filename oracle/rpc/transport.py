@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from socket import MSG_PEEK, SHUT_RDWR, socket
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import requests
 from typing_extensions import override
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.wait import wait_for_read
+
+from oracle.errors import InputError
+from oracle.telemetry.logging_setup import hide
 
 _BOM = b"\xef\xbb\xbf"
 _PART = 256 * 1024
@@ -134,3 +138,33 @@ def opened(connections: int) -> requests.Session:
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     return session
+
+
+# Shorter values are words and numbers that stand in every line of a log: no key, no password.
+_SHORTEST_KEY = 8
+_SHORTEST_PASSWORD = 4
+
+
+def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
+    """Return what may be shown of a URL, and have the rest blacked out wherever it turns up.
+
+    Raises:
+        InputError: it is no address of one of these schemes; the sentence names the setting.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in schemes or not parts.hostname:
+        forms = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise InputError(f"{setting}: an endpoint is an {forms} address")
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        raise InputError(f"{setting}: an address has a port that is no number") from None
+    words = [value for _, value in parse_qsl(parts.query)] + parts.path.split("/")
+    keys = [word for word in words if len(word) >= _SHORTEST_KEY]
+    names = [parts.username or "", parts.password or ""]
+    keys += [name for name in names if len(name) >= _SHORTEST_PASSWORD]
+    for key in keys:
+        hide(key)
+        hide(unquote(key))
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}"

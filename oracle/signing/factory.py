@@ -4,7 +4,7 @@ import os
 import re
 from urllib.parse import urlsplit
 
-from oracle.domain.ids import Address
+from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
 from oracle.signing.key_locations import (
     DEVELOPMENT_CHAINS,
@@ -17,7 +17,9 @@ from oracle.signing.key_locations import (
 from oracle.signing.kms import KmsSigner
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import Signer
+from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
+from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.txmgr.client.fee_quote import Fees
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
@@ -83,3 +85,24 @@ def _from_variable(name: str, role: str, chain_id: int) -> KeySigner:
         return KeySigner(bytes.fromhex(written.removeprefix("0x")))
     except ValueError:
         raise InputError(f"keys.{role}_env: the variable {name} holds no key") from None
+
+
+# Round 0 never comes (the first is 1), and its deadline was over in 1970.
+VOID_STATEMENT = ReportStatement(0, 0, ZERO_HASH, ZERO_HASH, 0, ZERO_HASH, 0, b"")
+# The highest nonce but one: no account has ever sent so many, nor will (EIP-2681).
+_VOID_NONCE = 2**64 - 2
+# Far below the cost of any call.
+_VOID_GAS = 21_000
+_VOID_FEES = Fees(1, 0)
+
+
+def try_statement(signer: Signer, domain: Domain) -> bytes:
+    """Have the void statement signed; whose signature it is was checked. Raises as the signer."""
+    return signer.sign_statement(VOID_STATEMENT, domain)
+
+
+def try_transaction(signer: Signer, chain_id: int, to: Address, calldata: str) -> SignedBytes:
+    """Have a void call signed, whose every field was compared. Raises as the signer."""
+    return signer.sign_transaction(
+        TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS, _VOID_FEES)
+    )

@@ -7,12 +7,27 @@ import json
 import os
 import re
 import secrets
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.signing.accounts import accounts
 from oracle.telemetry.logging_setup import hide
+
+if TYPE_CHECKING:
+    from eth_account import Account
+
+
+def accounts() -> "type[Account]":
+    """Return eth_account's door to keys: create, encrypt, decrypt, from_key, recover."""
+    limit = sys.getrecursionlimit()
+    from eth_account import Account  # noqa: PLC0415  see above
+
+    # py_ecc, which comes along, raises it to what no C stack bears.
+    sys.setrecursionlimit(limit)
+    return Account
+
 
 _OTHERS = 0o077
 _OWNER_ONLY = 0o600

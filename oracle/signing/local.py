@@ -1,6 +1,8 @@
 """A key in this process's memory: from a keystore file, or (development chains) a variable."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from eth_typing import Hash32
 from eth_utils.crypto import keccak
@@ -8,11 +10,10 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.signing.accounts import accounts
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import accounts, unlock
 from oracle.signing.signature_checks import EcdsaSignature, assembled, checked_statement, unsigned
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
-from oracle.signing.typed_data import Domain
+from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.telemetry.logging_setup import hide
 
 
@@ -66,3 +67,28 @@ class KeySigner:
 
     def _sign(self, digest: bytes) -> bytes:
         return bytes(self.__account.unsafe_sign_hash(Hash32(digest)).signature)
+
+
+class SignatureWantedError(Exception):
+    """A dry run has come to what the real one would sign; its text says what that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlySigner:
+    """Satisfies `Signer`: the account of another key, without the key."""
+
+    address: Address
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> NoReturn:
+        """Raise SignatureWantedError."""
+        what = "report" if isinstance(statement, ReportStatement) else "proposal of a kickout"
+        raise SignatureWantedError(
+            f"the {what} in round {statement.round} would be signed for {domain.contract}"
+        )
+
+    def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
+        """Raise SignatureWantedError."""
+        raise SignatureWantedError(
+            f"a transaction with nonce {transaction.nonce} would be signed, up to "
+            f"{transaction.fees.max_fee} wei for each gas"
+        )

@@ -14,35 +14,31 @@ from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
+from oracle.store.ops.bookmarks import ProgressRepository
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
-from oracle.store.ops.progress import ProgressRepository
 from oracle.store.outbox.outbox import Outbox
-from oracle.store.raw.block_repository import BlockRepository
-from oracle.store.raw.calls import CallRepository
+from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
 from oracle.store.raw.dead_letter_repository import DeadLetterRepository
-from oracle.store.raw.logs import LogRepository
+from oracle.store.raw.raw_log_repository import CallRepository, LogRepository
 from oracle.store.raw.reorg_repository import ReorgRepository
-from oracle.store.raw.verified_blocks import VerifiedBlockRepository
 from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.schema import check_schema
-from oracle.store.state.cursor_repository import CursorRepository
+from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.draw_repository import DrawRepository
-from oracle.store.state.group_repository import GroupRepository
+from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
 from oracle.store.state.history_repository import (
     AnomalyRepository,
+    KickoutRepository,
     ReliabilityRepository,
     ScoreRepository,
 )
-from oracle.store.state.kickouts import KickoutRepository
-from oracle.store.state.last_event import LastEventRepository
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
-from oracle.store.state.results import GroupResultRepository
 from oracle.store.state.round_repository import RoundRepository
 from oracle.store.state.rule_set_repository import RuleSetRepository
 from oracle.store.state.task_repository import TaskRepository

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge
 
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.telemetry.metrics import REGISTRY
 
 COVERED = Gauge(

@@ -121,3 +121,21 @@ def _origin(url: str) -> str:
     # Which of several keys at one host it is (chain/providers/roll.py).
     place = _PLACE.fullmatch(parts.fragment)
     return f"{parts.scheme}://{parts.hostname or ''}{port}{f'#{place[0]}' if place else ''}"
+
+
+class Repeating:
+    """Warnings about endpoints; the 1st, 2nd, 4th, 8th … of the same in a row are told."""
+
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self._said: dict[str, tuple[str, int]] = {}
+
+    def warn(self, endpoint: str, reason: str, instance: str | None = None) -> None:
+        """Count the warning, and tell it if it is its turn; with an `instance` of it, if any."""
+        before, count = self._said.get(endpoint, ("", 0))
+        count = count + 1 if before == reason else 1
+        self._said[endpoint] = reason, count
+        if count & (count - 1) == 0:
+            log = structlog.get_logger()
+            facts = {} if instance is None else {"instance": instance}
+            log.warning(self._event, endpoint=endpoint, reason=reason, in_a_row=count, **facts)

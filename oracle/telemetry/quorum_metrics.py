@@ -51,3 +51,15 @@ def know(signers: Iterable[str]) -> None:
     for signer in signers:
         DISAGREEMENT.labels(signer)
         EQUIVOCATION.labels(signer)
+
+
+HELD = Gauge(
+    "oracle_publisher_report_held",
+    "Reports that would change too much at once and wait for `report release`.",
+    registry=REGISTRY,
+)
+DISPUTED = Gauge(
+    "oracle_publisher_disagreement_hold",
+    "1 while a report is held because others signed otherwise, so that no quorum can be had.",
+    registry=REGISTRY,
+)

@@ -8,10 +8,9 @@ from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.signing.key_locations import KeyFiles
-from oracle.signing.local import KeySigner
-from oracle.signing.mute import ReadOnlySigner
+from oracle.signing.local import KeySigner, ReadOnlySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.fee_market import ask_market

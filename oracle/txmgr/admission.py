@@ -2,17 +2,15 @@
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import STARTS, is_unwanted
-from oracle.kickouts.recanting import why_not_against
-from oracle.kickouts.withdrawing import AGAINST
+from oracle.kickouts.kick_calls import AGAINST, why_not_against
 from oracle.quorum.resigning import refused
 from oracle.reporting.sanity_gate import is_holding
 from oracle.reporting.submission import why_not_worth
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentKind, IntentState
-from oracle.telemetry.sending_metrics import TOO_BIG
+from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import role, room, show, why_not, why_poor
-from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
-from oracle.txmgr.client.trials import count
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, count, preflight
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import end, wait, wait_until
 from oracle.txmgr.inclusion_time import why_too_late

@@ -4,11 +4,20 @@ Looked at again in the commit that reserves, bumps and no-ops included. Amounts 
 """
 
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, Attempt, Intent, IntentKind, NonceSlot, Paid
-from oracle.telemetry.sending_metrics import BUDGET_USED
+from oracle.store.outbox.records import (
+    Account,
+    Attempt,
+    Intent,
+    IntentKind,
+    IntentState,
+    NonceSlot,
+    Paid,
+    PauseKind,
+)
+from oracle.telemetry.txmgr_metrics import BUDGET_USED
 from oracle.txmgr.client.l1_fees import operator_fee
 from oracle.txmgr.client.receipts import Receipt
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import StepResult, TxContext
 
 HOUR = 3_600
 DAY = 86_400
@@ -136,3 +145,23 @@ def _spent(uow: UnitOfWork, context: TxContext) -> list[tuple[int, int, int]]:
         for seconds, limit in windows
         if limit is not None
     ]
+
+
+def resume_funded(context: TxContext) -> StepResult | None:
+    """End a pause for funds when the balance pays what is open and what is ready next.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    with context.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(context.account)
+    if pause is None or pause.kind is not PauseKind.FUNDS:
+        return None
+    balance = context.balance()
+    with context.writing() as uow:
+        ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
+        cost = (ready[0].max_cost_wei or 0) if ready else 0
+        if why_poor(uow, context, balance, cost) is not None:
+            return None
+        uow.outbox.senders.resume(context.account, context.stamp)
+    return StepResult("resumed", None, f"{context.account.address} has {balance} wei")

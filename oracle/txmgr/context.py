@@ -14,21 +14,38 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.finality_halt import why_stopped
+from oracle.indexer.reorgs.finality_halt import why_stopped
 from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.board import Board
 from oracle.quorum.lacking import MissingSignatures
 from oracle.quorum.peer_client import PeerClients
-from oracle.rpc.fanout import PoolView
+from oracle.rpc.views.fanout import PoolView
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_market import ask_market
 from oracle.txmgr.client.fee_quote import Fees, Market, quote
+from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.receipts import balance_of
-from oracle.txmgr.confirmation.nonce_searches import Searches
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.nonce_searches import Searches
 from oracle.txmgr.turns import Turns
+
+
+@dataclass(frozen=True, slots=True)
+class SendSettings:
+    """The numbers of `[limits]` that are no money (publishing.md 3.6).
+
+    A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of the chain's
+    time have passed; at most `max_attempts` are signed for a nonce. `max_in_flight`: nonces of
+    the transmitter that are not final. `l1_fee`: how a rollup tells what its data costs.
+    """
+
+    bump_blocks: int = 3
+    bump_seconds: int = 30
+    max_attempts: int = 10
+    max_in_flight: int = 64
+    l1_fee: L1Fee = L1Fee.NONE
+
 
 # A call that is tried on the newest block runs in that block, which cannot see its own hash.
 _BLOCKS_UNDER_HEAD = 2

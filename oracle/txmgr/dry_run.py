@@ -12,7 +12,7 @@ from typing import NoReturn
 from typing_extensions import override
 
 from oracle.kickouts.proof import EvidenceProof, EvidenceVerifier
-from oracle.signing.mute import SignatureWantedError
+from oracle.signing.local import SignatureWantedError
 from oracle.txmgr.context import StepResult, TxContext
 
 

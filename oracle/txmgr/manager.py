@@ -5,7 +5,7 @@ between two of them goes on with the same nonce and the same bytes.
 """
 
 from oracle.chain.heads import Heads
-from oracle.reporting.retrying import retry_next
+from oracle.reporting.push_call import retry_next
 from oracle.reporting.submission import why_not_worth
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -18,14 +18,12 @@ from oracle.store.outbox.records import (
 )
 from oracle.txmgr.admission import look_around, ready_next
 from oracle.txmgr.broadcaster import send_attempt
-from oracle.txmgr.budget import why_not, why_poor
+from oracle.txmgr.budget import resume_funded, why_not, why_poor
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import wait
 from oracle.txmgr.replacement.call_replacement import retarget_next
 from oracle.txmgr.replacement.fee_bump import bump_next
-from oracle.txmgr.replenishing import resume_funded
-from oracle.txmgr.signing import may_sign, resume_refused
-from oracle.txmgr.signing_queue import l1_cost, signed_call
+from oracle.txmgr.signing_queue import l1_cost, may_sign, resume_refused, signed_call
 
 
 def publish_next(context: TxContext, heads: Heads) -> StepResult | None:

@@ -16,17 +16,21 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, Intent, IntentState, NonceSlot, NonceState
 from oracle.txmgr.admission import NOT_WANTED
 from oracle.txmgr.broadcaster import send_attempts
-from oracle.txmgr.budget import SPENT, kept_from, left, show
+from oracle.txmgr.budget import SPENT, kept_from, left, resume_funded, show
 from oracle.txmgr.client.fee_quote import Fees
-from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight_all
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, count, preflight_all
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.client.trials import count
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import end, wait
 from oracle.txmgr.replacement.fee_bump import bump_next
-from oracle.txmgr.replenishing import resume_funded
-from oracle.txmgr.signing import may_sign, resume_refused
-from oracle.txmgr.signing_queue import gas_of_block, l1_cost, limit_for, signed_call
+from oracle.txmgr.signing_queue import (
+    gas_of_block,
+    l1_cost,
+    limit_for,
+    may_sign,
+    resume_refused,
+    signed_call,
+)
 
 # Endpoints take batches of a hundred.
 _AT_ONCE = 100

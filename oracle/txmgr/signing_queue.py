@@ -3,13 +3,82 @@
 from collections.abc import Sequence
 
 from oracle.errors import TransientError
-from oracle.rpc.understanding import number_of, understood
-from oracle.signing.signer import TransactionRequest
-from oracle.store.outbox.records import Attempt, Intent, SignedCall
+from oracle.rpc.views.understanding import number_of, understood
+from oracle.signing.signer import (
+    SignedBytes,
+    SignerRefusedError,
+    TransactionRequest,
+    WrongSignatureError,
+)
+from oracle.store.outbox.records import (
+    WRONG_SIGNATURE,
+    Attempt,
+    Intent,
+    PauseKind,
+    SignedCall,
+)
 from oracle.txmgr.client.fee_quote import Fees, gas_limit, least_gas
 from oracle.txmgr.client.l1_fees import l1_fee
-from oracle.txmgr.context import TxContext
-from oracle.txmgr.signing import signed_by_payer
+from oracle.txmgr.context import StepResult, TxContext
+
+_REFUSED = "the signer refused"
+
+
+def signed_by_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
+    """Return the signed transaction. Ask for it outside of a transaction of the database.
+
+    Raises:
+        TransientError: the key cannot be reached, refused, or answered wrongly: its account
+            rests then, and nothing was stored.
+    """
+    rest = context.publisher.payer_rest
+    try:
+        signed = context.publisher.payer.sign_transaction(transaction)
+    except (SignerRefusedError, WrongSignatureError) as error:
+        rest.begin(None)
+        is_wrong = isinstance(error, WrongSignatureError)
+        reason = f"{WRONG_SIGNATURE if is_wrong else _REFUSED}: {error}"
+        with context.writing() as uow:
+            # The first reason stands: a human has to look at it.
+            if uow.outbox.senders.paused_because(context.account) is None:
+                uow.outbox.senders.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
+        raise TransientError(f"{context.account.address} rests: {reason}") from error
+    rest.end()
+    return signed
+
+
+def may_sign(context: TxContext) -> bool:
+    """Tell whether the key may be asked: it neither rests nor waits for a human, and is ours."""
+    if context.publisher.payer_rest.left() > 0:
+        return False
+    with context.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(context.account)
+    return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
+
+
+def why_resting(context: TxContext) -> str | None:
+    """Return why an account sends nothing that a person has to end; None: nothing of that kind.
+
+    What ends by itself is not told, and neither is what an operator wished for.
+    """
+    with context.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(context.account)
+    if pause is None or pause.kind is PauseKind.OPERATOR or pause.ends_by_itself:
+        return None
+    return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
+
+
+def resume_refused(context: TxContext) -> StepResult | None:
+    """End the pause of a key that refused once its rest is over: it is asked again."""
+    with context.store.reading() as uow:
+        pause = uow.outbox.senders.paused_because(context.account)
+    if pause is None or pause.kind is not PauseKind.SIGNER or not pause.ends_by_itself:
+        return None
+    if context.publisher.payer_rest.left() > 0:
+        return None
+    with context.writing() as uow:
+        uow.outbox.senders.resume(context.account, context.stamp)
+    return StepResult("resumed", None, f"the signer of {context.account.address} is asked again")
 
 
 def signed_call(

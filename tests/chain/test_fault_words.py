@@ -2,8 +2,7 @@
 
 import pytest
 
-from oracle.rpc.error_kinds import blocks_in, is_throttled_page, kind_of, range_in
-from oracle.rpc.kinds import ErrorKind
+from oracle.rpc.error_kinds import ErrorKind, blocks_in, is_throttled_page, kind_of, range_in
 
 # Code, words, kind. Who says so stands behind.
 SAID = [

@@ -10,7 +10,7 @@ import pytest
 
 from oracle.cli import demo_commands
 from oracle.cli.main import run
-from oracle.devnet.demo.show import Options
+from oracle.devnet.demo.show import ShowOptions
 from tests.demo.lossy_endpoint import losing_one_group
 
 # A play takes ten seconds and more; together they are most of the slow suite.
@@ -23,7 +23,7 @@ SHORT = 2
 
 def played(monkeypatch, capsys, **how):
     """The exit code, and the summary that was printed."""
-    monkeypatch.setattr(demo_commands, "Options", partial(Options, **how))
+    monkeypatch.setattr(demo_commands, "ShowOptions", partial(ShowOptions, **how))
     code = run(["demo", "--json"])
     printed = capsys.readouterr()
     assert printed.out, printed.err

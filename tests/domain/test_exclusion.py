@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.exclusion import longest_exclusion
+from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.domain.scoring.reliability import healed
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.scoring.windows import start_of, window_of
+from oracle.domain.scoring.legacy_tally import start_of, window_of
 from tests.systems.legacy.networks import legacy_with
 
 MONTHS = legacy_with(window_seconds=None)

@@ -5,7 +5,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from oracle.lab.page.html import moment, whole_moment
-from oracle.queries.status_text import shown_time
+from oracle.queries.text.status_text import shown_time
 from tests.histories import GENESIS_TIME, History
 
 

@@ -13,7 +13,7 @@ from oracle.cli.inspect.fixture_export import record
 from oracle.cli.main import run
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
-from oracle.devnet.fakechain.recording import recording
+from oracle.devnet.fakechain.recordings.recording import recording
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange

@@ -15,7 +15,7 @@ from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.indexer.finality_halt import FINALITY_VIOLATION
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
 from oracle.store.database import Store
 from oracle.store.ops.halts import HaltEvidence
 from tests.entrypoints.local_network import write

@@ -18,7 +18,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Kick, KickState
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.status import StatusReport
-from oracle.queries.status_text import situation
+from oracle.queries.text.status_text import situation
 from oracle.store.ops.halts import Halt
 from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.reports.hold_repository import ReportHold

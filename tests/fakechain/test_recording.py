@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.recording import recording
+from oracle.devnet.fakechain.recordings.recording import recording
 from oracle.devnet.fakechain.requests import FakeRpcError
 from oracle.devnet.fakechain.tree import branch
 from oracle.errors import InputError

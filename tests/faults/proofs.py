@@ -8,7 +8,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.devnet.fakechain.block_json import Block, Said, Tx
 from oracle.devnet.fakechain.tree import branch
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.store.database import Store
 from tests.chain.network_logs import NETWORK
 from tests.entrypoints.local_network import write

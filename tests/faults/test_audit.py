@@ -10,7 +10,7 @@ from oracle.chain.verification.verification_policy import LEAST, VerificationPol
 from oracle.devnet.fakechain.faults import log_faults
 from oracle.devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.reverify import ReverifyRequest, verify
 from oracle.indexer.loop import WindowCommitted

@@ -8,8 +8,8 @@ from oracle.chain.verification.verification_policy import LEAST
 from oracle.devnet.fakechain.accounts import account
 from oracle.devnet.fakechain.block_json import Block, Tx
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Address
-from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from tests.chain.network_logs import NETWORK, node, task
 from tests.faults.a_chain import AChain

@@ -11,7 +11,7 @@ from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import endpoints_of, shown

@@ -16,8 +16,8 @@ from oracle.devnet.fakechain.requests import Http
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Address
-from oracle.domain.verification import Level
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.reading import many
 from tests.faults.speaking import ANYBODY, tx

@@ -7,10 +7,10 @@ import pytest
 from oracle.devnet.fakechain.block_json import Block
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.finality_halt import FINALITY_VIOLATION, HaltChanged
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, HaltChanged
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store.ops.halts import Cleared, Halt
-from oracle.telemetry import fork_metrics
+from oracle.telemetry import indexer_metrics
 from tests.evm.fixtures import chain
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -32,7 +32,7 @@ ANOTHER = "for_a_test"
 
 
 def violation() -> float:
-    return float(fork_metrics.FINALITY_VIOLATION._value.get())
+    return float(indexer_metrics.FINALITY_VIOLATION._value.get())
 
 
 def closed(indexer: Indexer) -> Halt | None:

@@ -6,8 +6,8 @@ from oracle.devnet.fakechain.faults.block_faults import cached
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
-from oracle.indexer.reorg import Rewound
-from oracle.telemetry import fork_metrics, metrics
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.telemetry import indexer_metrics, metrics
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.dumping import dump
@@ -115,7 +115,7 @@ def test_case_51_a_fork_that_one_proxy_alone_claims_is_no_fork(
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    reorgs, rejected = count(metrics.REORGS), count(fork_metrics.REJECTED.labels("outvoted"))
+    reorgs, rejected = count(metrics.REORGS), count(indexer_metrics.REJECTED.labels("outvoted"))
     a_chain.provider.head = a_chain.tree.mine_many(2, on=a_chain.back(1))
     a_chain.following = a_chain.providers[1:]
 
@@ -125,7 +125,7 @@ def test_case_51_a_fork_that_one_proxy_alone_claims_is_no_fork(
     a_chain.show(a_chain.providers[1].head)
     clock.pass_by(1.0)
 
-    assert count(fork_metrics.REJECTED.labels("outvoted")) == rejected + 1
+    assert count(indexer_metrics.REJECTED.labels("outvoted")) == rejected + 1
     assert count(metrics.REORGS) == reorgs
 
 

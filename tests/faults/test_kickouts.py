@@ -8,17 +8,17 @@ import pytest
 from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
-from oracle.indexer.finality_halt import FINALITY_VIOLATION, clear
+from oracle.domain.coverage import Level
 from oracle.indexer.rebuild import RebuildOptions, refold_up_to
-from oracle.indexer.reorg import rewind_to
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
+from oracle.indexer.reorgs.reorg import rewind_to
 from oracle.kickouts.kickout_eligibility import proof_behind
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.rpc.client import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.store.ops.halts import Cleared
 from oracle.store.outbox.records import IntentKind
-from oracle.telemetry import fork_metrics
+from oracle.telemetry import indexer_metrics
 from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.evm.network import Standing
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.evm
 
 
 def withdrawn(when: str) -> float:
-    return float(fork_metrics.KICKOUTS_WITHDRAWN.labels(when)._value.get())
+    return float(indexer_metrics.KICKOUTS_WITHDRAWN.labels(when)._value.get())
 
 
 def due(office: Office) -> None:

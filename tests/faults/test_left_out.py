@@ -8,7 +8,7 @@ from oracle.devnet.fakechain.block_json import Said, Tx
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -7,9 +7,9 @@ from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS
-from oracle.rpc.fanout import JsonRpcClient, RpcTimeoutError
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.views.fanout import JsonRpcClient, RpcTimeoutError
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import CHAIN_ID

@@ -19,9 +19,9 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.batch_size import BATCH
-from oracle.rpc.fanout import JsonRpcClient
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.views.fanout import JsonRpcClient
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
-from oracle.indexer.finality_halt import HaltChanged
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.indexer.reorg import rewind_to
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.reorg import rewind_to
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import Indexer

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.profiles.part import part_of
+from oracle.chain.profiles.event_reader import EventReader, part_of
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, mend_next, missing_of
-from oracle.indexer.covering import scope_of
+from oracle.indexer.provenance import scope_of
 from oracle.indexer.rebuild import RebuildOptions
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.devnet.fakechain.block_json import Json
 from oracle.devnet.fakechain.faults import block_faults, log_faults
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import FINALITY
 from tests.faults.proofs import Site, grown

@@ -9,7 +9,7 @@ from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.reverify import ReverifyRequest, verify

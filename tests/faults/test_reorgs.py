@@ -4,7 +4,7 @@ import pytest
 
 from oracle.devnet.fakechain.faults.transport_faults import then
 from oracle.errors import TransientError
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.telemetry import metrics
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

@@ -18,8 +18,8 @@ from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Address
-from oracle.domain.verification import Level
 from oracle.errors import TransientError
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.endpoints_seen import shown

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from oracle.chain.profiles.event_reader import Decoded, EventReader
-from oracle.chain.profiles.part import part_of
+from oracle.chain.profiles.event_reader import Decoded, EventReader, part_of
 from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.block_json import Said
 from oracle.domain.blocks import BlockRange
@@ -254,7 +253,7 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
     with indexer.store.transaction() as uow:
         # What the older version had made of it.
         uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.all()])
-    monkeypatch.setattr("oracle.indexer.versioning.FOLD_VERSION", FOLD_VERSION + 1)
+    monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
     asked = len(a_chain.provider.asked)
 
     (step,) = mended(indexer)

@@ -14,7 +14,7 @@ from oracle.devnet.fakechain.faults import transport_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ask_chain
 from oracle.queries.endpoint_view import look
-from oracle.queries.status_text import standstill
+from oracle.queries.text.status_text import standstill
 from tests.entrypoints.local_network import write
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

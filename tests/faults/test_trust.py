@@ -11,7 +11,7 @@ from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults import block_faults, transport_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from tests.chain.network_logs import NETWORK
 from tests.faults.a_chain import AChain

@@ -11,7 +11,7 @@ from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
-from oracle.signing.trying import VOID_STATEMENT
+from oracle.signing.factory import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store
 

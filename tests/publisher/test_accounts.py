@@ -8,7 +8,7 @@ import pytest
 _LATE = """
 import sys
 import oracle.cli.main
-from oracle.signing.accounts import accounts
+from oracle.signing.keystore import accounts
 before = "eth_account" in sys.modules, sys.getrecursionlimit()
 accounts()
 after = "eth_account" in sys.modules, sys.getrecursionlimit()

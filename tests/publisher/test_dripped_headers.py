@@ -14,7 +14,7 @@ from oracle.errors import TransientError
 from oracle.quorum.peer_client import Peer
 from oracle.quorum.wire_format import Told
 from oracle.rpc.client import Endpoint
-from oracle.rpc.door import Door
+from oracle.rpc.views.door import Door
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import TransactionRequest

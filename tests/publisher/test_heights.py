@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.rpc.fanout import JsonRpcClient, RpcTimeoutError
+from oracle.rpc.views.fanout import JsonRpcClient, RpcTimeoutError
 from tests.sending.faults import Fault, answer_dropped, says
 from tests.sending.proxy import Proxy, proxy
 

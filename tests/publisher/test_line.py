@@ -12,13 +12,8 @@ from typing_extensions import override
 
 from oracle.errors import InputError, TransientError
 from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.fanout import (
-    CallRefusedError,
-    JsonRpcClient,
-    PoolView,
-    RevertError,
-    RpcTimeoutError,
-)
+from oracle.rpc.reverts import CallRefusedError, RevertError
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView, RpcTimeoutError
 
 Json = Any
 
@@ -246,7 +241,7 @@ def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
 def test_an_answer_without_end_is_cut_off(
     line: JsonRpcClient, one: Endpoint, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("oracle.rpc.door._MOST_BYTES", 1_000)
+    monkeypatch.setattr("oracle.rpc.views.door._MOST_BYTES", 1_000)
     one.says = "0x" + 2_000 * "0"
     with pytest.raises(RpcTimeoutError, match="more than 1000 bytes"):
         line.ask("eth_call")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_market import ask_market
 from oracle.txmgr.client.fee_quote import Fees, Market, SendLimits, most_likely, wanted_in

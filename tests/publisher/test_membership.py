@@ -2,11 +2,11 @@
 
 import pytest
 
-from oracle.bindings.membership import signers_of
+from oracle.bindings.oracle_views import signers_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 
 CONTRACT = Address("0x" + 40 * "c")
 SIGNER = "0x" + 40 * "a"

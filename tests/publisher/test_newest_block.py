@@ -8,7 +8,7 @@ from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 
 
 def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():

@@ -7,7 +7,8 @@ import pytest
 from oracle.bindings.qos_oracle import OracleContract, execute_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import CallRefusedError, JsonRpcClient, PoolView
+from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.preflight import PreflightOutcome, preflight
 from oracle.txmgr.client.receipts import receipts_of
 from tests.contracts.oracle_driver import Oracle, deployed

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.l1_fees import L1Fee, l1_fee, operator_fee
 from tests.sending.faults import Fault, answer_dropped, error, says
 from tests.sending.proxy import Proxy, proxy

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, answer_of, send
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain

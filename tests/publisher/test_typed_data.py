@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from oracle.bindings.qos_oracle import push_call
 from oracle.domain.ids import Address, Hash
-from oracle.kickouts.signing_round import RECENT_ROUNDS
+from oracle.quorum.signing_round import RECENT_ROUNDS
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 from tests.contracts.oracle_driver import KICK_FIELDS, REPORT_FIELDS, Oracle, deployed
 from tests.evm.chain import Chain

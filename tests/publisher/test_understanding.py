@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.chain_nonces import counts_of
 from oracle.txmgr.client.receipts import (
     balance_of,

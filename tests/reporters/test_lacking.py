@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.quorum.peer_client import PeerClients
-from oracle.reporting.waiting import why_waiting
+from oracle.reporting.readiness import why_waiting
 from tests.evm.fixtures import chain, fresh_chain
 from tests.office import SETTINGS, Premises
 from tests.sending.reporters import Company, company

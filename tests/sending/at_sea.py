@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.store.outbox.records import Attempt, Intent, NonceSlot
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.context import SendSettings
 from tests.office import Office
 from tests.sending.faults import Answer, Fault, Question
 from tests.sending.proxy import SEND, Proxy

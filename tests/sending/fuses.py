@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from oracle.domain.ids import Address
-from oracle.rpc.door import Door
+from oracle.rpc.views.door import Door
 from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork

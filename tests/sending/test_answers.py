@@ -7,7 +7,7 @@ import pytest
 from oracle.errors import FatalError, TransientError
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.context import SendSettings
 from tests.office import ETHER, Office
 from tests.sending.at_sea import attempts, only
 from tests.sending.faults import error, request_dropped

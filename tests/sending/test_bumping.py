@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 from oracle.errors import InputError
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_quote import Fees, Market, bumped
+from oracle.txmgr.context import SendSettings
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_next, bump_now
-from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
     BY_BLOCKS,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.store.outbox.records import Attempt, PauseKind
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.context import SendSettings
 from tests.evm.fixtures import chain
 from tests.sending.at_sea import GWEI, takes
 from tests.services.dispatch_office import DispatchOffice, fresh_stage, office, premises

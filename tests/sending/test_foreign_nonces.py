@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.store.outbox.records import NonceState, PauseKind
-from oracle.telemetry.send_metrics import FOREIGN
+from oracle.telemetry.txmgr_metrics import FOREIGN
 from tests.office import CAPS, FINALITY, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
 from tests.sending.errands import pause_of

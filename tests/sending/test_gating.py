@@ -11,12 +11,12 @@ from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
 from oracle.domain.reports.report import decode
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.errors import InputError
-from oracle.reporting.releasing import release
+from oracle.reporting.readiness import first_hole
 from oracle.reporting.report_planner import plan_push
-from oracle.reporting.starting import first_hole
+from oracle.reporting.sanity_gate import release
 from oracle.store.outbox.records import IntentKind
 from oracle.store.reports.report_repository import ReportState
-from oracle.telemetry import gate_metrics
+from oracle.telemetry import quorum_metrics
 from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
 from tests.services.test_kicking import bad_pool
 
@@ -25,7 +25,7 @@ STRICT = Sanity(least_members=3)
 
 
 def held() -> float:
-    return float(gate_metrics.HELD._value.get())
+    return float(quorum_metrics.HELD._value.get())
 
 
 def signatures(office: Office) -> int:

@@ -3,7 +3,7 @@
 from structlog.testing import capture_logs
 
 from oracle.queries.outbox_figures import OutboxCensus
-from oracle.reporting.giving_up import MOST_TRIES, given_up
+from oracle.reporting.push_call import MOST_TRIES, given_up
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import Intent, IntentKind, IntentState
 from oracle.txmgr.manager import publish_next

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oracle.store.outbox.records import IntentKind, PauseKind
-from oracle.telemetry.send_metrics import WITHOUT_RECEIPT
+from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
 from oracle.txmgr.confirmation.confirmer import confirm_next
 from oracle.txmgr.recovery.rebuild_from_chain import adopt, look

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick

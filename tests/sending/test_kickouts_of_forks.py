@@ -1,7 +1,7 @@
 """A kickout is signed on a round: it outlives the next ones, and dies with a fork of its own."""
 
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.quorum.dying import why_dead
+from oracle.quorum.statements import why_dead
 from oracle.store.outbox.records import IntentKind, SignedStatement
 from tests.evm.fixtures import fresh_chain
 from tests.office import Office

@@ -10,8 +10,8 @@ import urllib3
 from oracle.errors import TransientError
 from oracle.store.outbox.records import CallRequest, IntentKind, IntentState, NonceState
 from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.context import SendSettings
 from oracle.txmgr.manager import publish_next
-from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
 from tests.sending.errands import Clock, by_clock, cheap, errand

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.store.outbox.records import CallRequest, IntentKind, Pause, PauseKind
 from oracle.txmgr.budget import DAY, HOUR, left, room, runway
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.context import SendSettings
 from tests.office import CAPS, ETHER, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
 from tests.sending.faults import says

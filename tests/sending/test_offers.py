@@ -7,9 +7,9 @@ import pytest
 from oracle.errors import InputError
 from oracle.store.outbox.records import AttemptReason
 from oracle.txmgr.client.fee_quote import raised
+from oracle.txmgr.context import SendSettings
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_now
-from oracle.txmgr.sending_settings import SendSettings
 from tests.office import CAPS, Office
 from tests.sending.at_sea import (
     GWEI,

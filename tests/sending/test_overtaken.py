@@ -10,10 +10,10 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.steps import DaemonSteps
 from oracle.errors import InputError, TransientError
+from oracle.reporting.readiness import why_waiting
 from oracle.reporting.report_planner import plan_push
-from oracle.reporting.waiting import why_waiting
 from oracle.store.outbox.records import PauseKind
-from oracle.telemetry.send_metrics import FOREIGN
+from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
 from tests.office import FINALITY, SETTINGS, Office

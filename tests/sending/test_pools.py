@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.txmgr.context import SendSettings
 from tests.office import Office
 from tests.sending.at_sea import (
     GWEI,

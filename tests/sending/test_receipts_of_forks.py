@@ -7,8 +7,8 @@ import pytest
 
 from oracle.queries.outbox_figures import OutboxCensus
 from oracle.store.outbox.records import NonceState
-from oracle.telemetry.send_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
-from oracle.txmgr.sending_settings import SendSettings
+from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
+from oracle.txmgr.context import SendSettings
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import rival_push

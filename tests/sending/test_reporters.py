@@ -14,7 +14,7 @@ from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.outbox.records import IntentKind
 from oracle.store.tables.round_tables import report
-from oracle.telemetry import gate_metrics, quorum_metrics
+from oracle.telemetry import quorum_metrics, quorum_metrics as gate_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import SETTINGS
 from tests.sending.reporters import Company, Reporter

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.reporting.waiting import why_waiting
+from oracle.reporting.readiness import why_waiting
 from oracle.store.outbox.records import IntentKind, IntentState, NonceState
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.recovery.rebuild_from_chain import adopt, look

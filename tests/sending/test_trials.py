@@ -2,7 +2,7 @@
 
 from oracle.store.outbox.records import IntentKind
 from oracle.telemetry.outbox_metrics import SIMULATIONS
-from oracle.telemetry.send_metrics import UNDECIDED
+from oracle.telemetry.txmgr_metrics import UNDECIDED
 from tests.office import FINALITY, Office
 from tests.sending.faults import null
 from tests.sending.proxy import Proxy

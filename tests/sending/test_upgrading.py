@@ -93,7 +93,7 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
     with monkeypatch.context() as older:
         known = [one for one in ORACLE if one.kind is not RoleSet]
         older.setattr("oracle.chain.profiles.event_reader.ORACLE", known)
-        older.setattr("oracle.indexer.versioning.FOLD_VERSION", 2)
+        older.setattr("oracle.indexer.provenance.FOLD_VERSION", 2)
         office.reread()
         proposed(office)
         died(office)

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from oracle.rpc.fanout import PoolView
+from oracle.rpc.views.fanout import PoolView
 from oracle.store.database import Store
 from oracle.txmgr import broadcaster
 from oracle.txmgr.client.send_raw import SendResult, send_all

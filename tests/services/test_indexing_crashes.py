@@ -1,7 +1,7 @@
 """A process that dies anywhere leaves either nothing of a step or all of it."""
 
 from oracle.indexer.loop import WindowCommitted, index_next
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store.database import Store
 from tests.services.brittle import deaths
 from tests.services.conftest import NewStore

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered
+from oracle.domain.coverage import Covered, Level
 from oracle.domain.events.network_events import TaskCreated, TaskStarted
 from oracle.domain.ids import Hash
-from oracle.domain.verification import Level
 from oracle.errors import InputError, TransientError
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.counter_check import compare_counters
@@ -17,7 +16,7 @@ from oracle.indexer.audit.dead_letters import open_letters, retry
 from oracle.indexer.audit.gaps import gaps
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
 from oracle.indexer.rebuild import RebuildOptions, refold
-from oracle.queries.surveying import integrity_census
+from oracle.queries.stats import integrity_census
 from oracle.store.database import Store
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.metrics import REGISTRY

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.reporting.report_planner import plan_push

@@ -8,13 +8,13 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.cli.inspect.explain_commands import _lines as explained
+from oracle.domain.coverage import Level
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fold.fold import Fold
 from oracle.domain.reports.lanes import lane_in
 from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wanted_words
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.verification import Level
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import adopt_rules
 from oracle.kickouts.kickout_eligibility import KickoutRules, due_spells, evidence_at, looks_at

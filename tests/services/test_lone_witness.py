@@ -1,7 +1,7 @@
 """The only endpoint that can tell of a fork has to say it again."""
 
 from oracle.indexer.loop import IngestState
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.follower import Follower, mined

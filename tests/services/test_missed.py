@@ -1,6 +1,6 @@
 """What was missed is told in one short line, however much it is."""
 
-from oracle.reporting.missed import in_words
+from oracle.reporting.readiness import in_words
 
 
 def test_periods_that_were_missed_for_one_reason_are_told_at_once():

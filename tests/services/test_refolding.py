@@ -10,7 +10,7 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer import rebuild
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, refold
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.errors import TransientError
-from oracle.indexer.finality_halt import HaltChanged
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store.database import Store
 from tests.examples import examples
 from tests.scripted import ScriptedChain

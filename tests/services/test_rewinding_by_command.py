@@ -3,9 +3,9 @@
 import pytest
 
 from oracle.errors import InputError
-from oracle.indexer.finality_halt import HaltChanged
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.indexer.reorg import rewind_to
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.reorg import rewind_to
 from oracle.store.database import Store
 from tests.scripted import ScriptedChain
 from tests.services.conftest import NewStore

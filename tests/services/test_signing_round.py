@@ -10,7 +10,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
 from oracle.domain.reports.rounds import Kick, KickState, Rounds
-from oracle.kickouts.signing_round import (
+from oracle.quorum.signing_round import (
     RECENT_ROUNDS,
     RENEWED_AFTER,
     signable_from,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from oracle.errors import FatalError
-from oracle.rpc.fanout import JsonRpcClient
+from oracle.rpc.views.fanout import JsonRpcClient
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import SignedBytes, TransactionRequest
 from tests.evm.fixtures import chain

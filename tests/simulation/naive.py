@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import PoolView
+from oracle.rpc.views.fanout import PoolView
 from oracle.signing.signer import TransactionRequest
 from oracle.txmgr.client.fee_quote import Fees
 from oracle.txmgr.client.send_raw import send

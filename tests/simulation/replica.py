@@ -18,12 +18,11 @@ from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import SendSettings, StepResult, TxContext
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_now
-from oracle.txmgr.sending_settings import SendSettings
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER

@@ -1,6 +1,6 @@
 """The seams: HTTP, the key and the store of a publisher, each where the world reaches in.
 
-Everything behind them is the product's: `JsonRpcClient` with its batches and errors, the services, SQLite.
+Everything behind them is the product's: `JsonRpcClient` with batches and errors, services, SQLite.
 """
 
 import json
@@ -12,10 +12,10 @@ from typing import Any, cast
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
-from oracle.rpc.door import Door
-from oracle.rpc.fanout import JsonRpcClient, PoolView
-from oracle.rpc.kinds import ErrorKind
+from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.rpc_errors import RpcError
+from oracle.rpc.views.door import Door
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork

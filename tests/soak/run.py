@@ -25,7 +25,7 @@ from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions, refold
-from oracle.indexer.reorg import Rewound
+from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store import engine
 from oracle.store.schema import migrate
 from oracle.telemetry import logging_setup

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope
+from oracle.domain.coverage import Covered, IngestScope, Level
 from oracle.domain.ids import Address, Hash
-from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity

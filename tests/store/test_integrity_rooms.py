@@ -1,7 +1,7 @@
 """Dead letters, latches, forks, proofs and what was learned of endpoints."""
 
+from oracle.domain.coverage import Level
 from oracle.domain.logs import DeadLetter
-from oracle.domain.verification import Level
 from oracle.store.database import Store
 from oracle.store.ops.halts import Cleared, HaltEvidence
 from oracle.store.raw.reorg_repository import Reorg

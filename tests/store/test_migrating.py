@@ -7,10 +7,10 @@ from alembic import command
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import IntegrityError
 
+from oracle.domain.coverage import Level
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.verification import Level
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import IntentKind, IntentState
 from oracle.store.raw.coverage_repository import NAMELESS

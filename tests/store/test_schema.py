@@ -20,11 +20,11 @@ from oracle.store.engine import parsed, writing_engine
 from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
 from oracle.store.tables import (
     chain_tables,
-    draw_tables,
     integrity_tables,
     outbox_tables,
     round_tables,
-    rule_tables,
+    selection_tables,
+    selection_tables as rule_tables,
     state_tables,
     statement_tables,
 )
@@ -32,7 +32,7 @@ from oracle.store.tables.metadata import metadata
 
 TABLES = (
     chain_tables,
-    draw_tables,
+    selection_tables,
     integrity_tables,
     state_tables,
     outbox_tables,

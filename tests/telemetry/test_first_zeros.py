@@ -5,7 +5,7 @@ import pytest
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.endpoint import EndpointRoll
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.rpc_metrics import CHECKS
 from oracle.txmgr.client.send_errors import SendOutcome

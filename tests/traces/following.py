@@ -13,7 +13,7 @@ from typing_extensions import override
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.recording import Recording, recording
+from oracle.devnet.fakechain.recordings.recording import Recording, recording
 from oracle.devnet.fakechain.server import serving
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Node

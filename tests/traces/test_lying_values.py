@@ -13,8 +13,8 @@ from oracle.devnet.fakechain.faults.block_faults import HEADERS
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Address
-from oracle.domain.verification import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
 from oracle.indexer.rebuild import RebuildOptions

@@ -21,15 +21,15 @@ from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import VerifiedRange, WindowCheck
 from oracle.chain.watched_calls import calls_of, settle
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
 from oracle.rpc.headers import header
 from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.verify_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
+from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 
 
 @dataclass(frozen=True, slots=True)

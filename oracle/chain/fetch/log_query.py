@@ -20,7 +20,7 @@ from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
 from oracle.rpc.responses import LogResponse
 from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError
-from oracle.telemetry.verify_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
+from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
 
 # How many answers of one range may come too late before we give up: each costs its time limit.
 _PATIENCE = 2

@@ -6,8 +6,8 @@ from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.logs import Log
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.repeating import Repeating
-from oracle.telemetry.verify_metrics import WRONG_LOG_TIMES
+from oracle.telemetry.indexer_metrics import WRONG_LOG_TIMES
+from oracle.telemetry.logging_setup import Repeating
 
 _TIMES_DIFFER = Repeating("log_times_differ")
 

@@ -18,14 +18,14 @@ from oracle.chain.verification.full_headers import FullHeader, chained
 from oracle.chain.verification.header_check import is_hashed_right
 from oracle.chain.verification.header_samples import Sampler
 from oracle.chain.verification.proven_lies import Lies
-from oracle.chain.verification.refused_blocks import Refusal, RefusalError
+from oracle.chain.verification.refused_blocks import BlockRefusal, RefusalError
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import ContradictionError, OmissionError
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Log
-from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.facts import DAY
 from oracle.rpc.endpoints.learned_limits import LearnedLimits, LimitsByEndpoint
@@ -208,7 +208,7 @@ class WindowSource:
             return None
         told = min(tried.contradictions, key=lambda one: (one.number, one.trait, one.endpoint))
         words = f"{told.endpoint}: {told.words}, and no endpoint proves it"
-        return RefusalError(Refusal(told.number, Hash(told.block_hash), told.trait, words))
+        return RefusalError(BlockRefusal(told.number, Hash(told.block_hash), told.trait, words))
 
     def _taken(self, window: BlockWindow, tried: _Round) -> BlockWindow:
         if tried.contradictions:

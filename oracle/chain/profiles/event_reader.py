@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
@@ -12,6 +13,7 @@ from oracle.chain.decode.log_decoder import log_reader
 from oracle.chain.decode.oracle_logs import CONTRACT, ORACLE, ROUND_ACCEPTED, round_reader
 from oracle.chain.profiles.profile import Contract, ContractVocabulary, Literal, Profile
 from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.ids import Address, Hash
@@ -247,3 +249,20 @@ def _address(contract: str, written: str) -> Address:
     if re.fullmatch(r"0x[0-9a-fA-F]{40}", written) is None:
         raise InputError(f"{contract}: {written!r} is no address (0x and 40 hex digits)")
     return Address(written.lower())
+
+
+def part_of(reader: EventReader, scope: IngestScope) -> EventReader:
+    """Return a reader that asks for this scope only, and understands all that the whole one does.
+
+    It is for fetching: what it fetched is folded by the whole reader.
+    """
+    part = copy(reader)
+    part.addresses = tuple(each for each in reader.addresses if each in scope.addresses)
+    part.topics = tuple(each for each in reader.topics if each in scope.topics)
+    part.call_topics = reader.call_topics & frozenset(scope.topics)
+    selectors: dict[Address, set[str]] = {}
+    for each in scope.selectors:
+        address, _, four_bytes = each.partition(":")
+        selectors.setdefault(Address(address), set()).add(four_bytes)
+    part.selectors = {to: frozenset(fours) for to, fours in selectors.items()}
+    return part

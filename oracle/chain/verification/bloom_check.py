@@ -18,8 +18,8 @@ from oracle.chain.verification.window_check import (
     VerifiedRange,
     WindowCheck,
 )
+from oracle.domain.coverage import Level
 from oracle.domain.logs import Log
-from oracle.domain.verification import Level
 
 # Asks an endpoint other than the named one for the logs of a block; None: there is none.
 Elsewhere = Callable[[str, FullHeader], list[Log] | None]

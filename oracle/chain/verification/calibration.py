@@ -12,9 +12,9 @@ from threading import Lock, RLock
 
 import structlog
 
-from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, Refusal
+from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRefusal
 from oracle.rpc.endpoints.facts import DAY, CapabilityStore
-from oracle.telemetry.verify_metrics import DEMOTED, TRUST
+from oracle.telemetry.indexer_metrics import DEMOTED, TRUST
 
 # So many blocks with logs must be right; or so many wrong, and none right, of all that was
 # looked at, before it is how the chain is.
@@ -199,7 +199,7 @@ class Calibration:
 
     def _recall_refusals(self, kept: Mapping[str, str]) -> None:
         """Hold on to what a block was refused by, and to what an operator has accepted."""
-        if REFUSAL in kept and (check := Refusal.from_json(kept[REFUSAL]).check) in set(
+        if REFUSAL in kept and (check := BlockRefusal.from_json(kept[REFUSAL]).check) in set(
             HeaderFeature
         ):
             self.hold(HeaderFeature(check))

@@ -15,7 +15,7 @@ from oracle.rpc.headers import take_newest
 from oracle.rpc.replies import decoder_of
 from oracle.rpc.responses import FullHeaderResponse, block_ref
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.verify_metrics import WINDOW_SPLITS
+from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
 _METHOD = "eth_getBlockByNumber"
 NO_RECEIPTS = "0x" + EMPTY_ROOT.hex()

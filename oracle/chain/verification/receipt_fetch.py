@@ -13,7 +13,7 @@ from oracle.chain.verification.full_headers import FullHeader
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.verify_metrics import WINDOW_SPLITS
+from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
 # Blocks in one batch: full ones come to a few megabytes.
 _TOGETHER = 25

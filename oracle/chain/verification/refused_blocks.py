@@ -18,7 +18,7 @@ ACCEPTED = "accepted "
 BLOCK_HASH = "block_hash"
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class BlockRefusal(msgspec.Struct, frozen=True):
     """The block, which check of it failed, and what to say of it."""
 
     number: int
@@ -44,7 +44,7 @@ class Refusal(msgspec.Struct, frozen=True):
 class RefusalError(TransientError):
     """A block is refused: nobody gives it as its header, or as another endpoint, says it is."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal
         super().__init__(
             f"{refusal.words}. Nothing of it is taken in: name another endpoint in [chain] "

@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.range_sizer import FIRST_BLOCKS, MOST_WITH_HEADERS
 

@@ -15,7 +15,7 @@ from oracle.chain.verification.window_check import ContradictionError
 from oracle.chain.watched_calls import Sent
 from oracle.domain.logs import Call
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.verify_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
+from oracle.telemetry.indexer_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
 
 
 class ForgeryError(ContradictionError):

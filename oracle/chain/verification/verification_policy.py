@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from oracle.chain.verification.window_check import (
     note_missing,
 )
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.logs import Log
-from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError

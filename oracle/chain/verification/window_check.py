@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
+from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
-from oracle.domain.verification import Level
 from oracle.rpc.client import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry.verify_metrics import MISSING_LOGS, VERIFY_FAILURES
+from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from oracle.lab.backtest.comparison import Comparison, SystemResult
 from oracle.lab.backtest.results import DueInterval
 from oracle.lab.page.html import NOTHING, fraction, lasting, whole_moment
 from oracle.lab.page.page_tables import ABOUT_SHARES, extent
-from oracle.queries.text_tables import WIDTH, foreign, print_table
+from oracle.queries.text.text_tables import WIDTH, foreign, print_table
 
 # More systems than this stand below each other only; their nodes need --json or --html.
 _SIDE_BY_SIDE = 4

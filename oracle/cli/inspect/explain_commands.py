@@ -35,7 +35,7 @@ from oracle.queries.explain import (
     explain as explain_node,
 )
 from oracle.queries.json_answers import explain_answer
-from oracle.queries.status_text import shown_time
+from oracle.queries.text.status_text import shown_time
 
 _NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
 _AtOption = Annotated[

@@ -7,12 +7,11 @@ from oracle.domain.fold.legacy_round_scores import round_scores
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import WindowTally
+from oracle.domain.scoring.legacy_tally import WindowTally, start_of
 from oracle.domain.scoring.node_scores import factors_of
-from oracle.domain.scoring.windows import start_of
 from oracle.domain.state.node import Membership
 from oracle.queries.explain import Explanation
-from oracle.queries.status_text import shown_time
+from oracle.queries.text.status_text import shown_time
 
 
 def window_lines(told: Explanation, legacy: LegacyRules) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from oracle.daemon.app import App
 from oracle.queries.status import StatusReport
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.txmgr.recovery.nonce_sync import why_refused
 

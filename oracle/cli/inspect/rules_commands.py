@@ -10,7 +10,7 @@ from oracle.cli.system_options import SetOption, pairs_of
 from oracle.domain.scoring.legacy_rules import IDLE_RULES
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.queries.text_tables import print_table
+from oracle.queries.text.text_tables import print_table
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import (
     System,

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.bucket import KickBucket, bucket_of
+from oracle.bindings.oracle_views import KickBucket, bucket_of
 from oracle.bindings.qos_oracle import newest_block
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.send_now import Plan, published, rehearsed
 from oracle.daemon.app import App
+from oracle.domain.coverage import Level
 from oracle.domain.reports.rounds import Kick, KickState
-from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at

@@ -15,7 +15,7 @@ from oracle.errors import InputError
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_wanted
 from oracle.kickouts.kickout_planner import execute as plan_execution
 from oracle.kickouts.proposer import propose as plan_proposal
-from oracle.queries.text_tables import in_utc
+from oracle.queries.text.text_tables import in_utc
 from oracle.reporting.sanity_gate import is_holding
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.preflight import PreflightResult

@@ -1,13 +1,13 @@
 """Says in words why a kickout by hand does not go now, though nothing stands against it."""
 
-from oracle.bindings.membership import signers_of
+from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus, execute_call
 from oracle.domain.reports.rounds import Kick
+from oracle.kickouts.kick_calls import LANE_SUBJECT
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.kickouts.proposer import open_about, room_of_round, statement_against, tried
-from oracle.kickouts.recanting import LANE_SUBJECT
-from oracle.kickouts.signing_round import RENEWED_AFTER
 from oracle.quorum.collector import gathered
+from oracle.quorum.signing_round import RENEWED_AFTER
 from oracle.quorum.statements import kick_record
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentKind, IntentState, SignedStatement

@@ -10,7 +10,7 @@ from oracle.cli.outbox.outbox_actions import named
 from oracle.cli.outbox.outbox_view import reason_of, show_intent, show_intents, task_of
 from oracle.cli.write_session import unix_seconds
 from oracle.domain.ids import TaskKey
-from oracle.queries.outbox_advice import SentState, advice, after_pause
+from oracle.queries.text.outbox_advice import SentState, advice, after_pause
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Attempt,

@@ -5,8 +5,8 @@ from itertools import groupby
 
 import typer
 
-from oracle.queries.outbox_advice import SentState
-from oracle.queries.text_tables import in_utc, print_table
+from oracle.queries.text.outbox_advice import SentState
+from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")

@@ -19,7 +19,7 @@ from oracle.cli.outbox.outbox_actions import YesOption
 from oracle.cli.write_session import actor, command_lease, tell_of_lease, unix_seconds
 from oracle.daemon.app import App
 from oracle.errors import InputError
-from oracle.queries.text_tables import in_utc, print_table
+from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Account
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.rebuild_from_chain import (

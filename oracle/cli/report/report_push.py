@@ -16,8 +16,8 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.errors import InputError
 from oracle.reporting.landing import waits_for_finality
-from oracle.reporting.missed import MISSED
-from oracle.reporting.report_planner import cuts_now, plan_push, turn_now, why_missed
+from oracle.reporting.readiness import MISSED, why_missed
+from oracle.reporting.report_planner import cuts_now, plan_push, turn_now
 from oracle.reporting.sanity_gate import why_held
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account

@@ -15,9 +15,8 @@ from oracle.cli.options import (
 from oracle.cli.report.report_commands import report
 from oracle.cli.write_session import acting
 from oracle.daemon.app import App
-from oracle.queries.status_text import told_of_dispute
-from oracle.reporting.releasing import held_at, release
-from oracle.reporting.sanity_gate import holding
+from oracle.queries.text.status_text import told_of_dispute
+from oracle.reporting.sanity_gate import held_at, holding, release
 from oracle.store.reports.hold_repository import ReportHold
 
 

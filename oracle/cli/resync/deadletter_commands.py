@@ -15,7 +15,7 @@ from oracle.cli.options import (
 from oracle.cli.resync.resync_session import refolded_json, say, told, working
 from oracle.domain.logs import DeadLetter
 from oracle.indexer.audit.dead_letters import open_letters, retry as retry_letters
-from oracle.queries.text_tables import foreign, print_table
+from oracle.queries.text.text_tables import foreign, print_table
 
 _LONGEST_ERROR = 60
 

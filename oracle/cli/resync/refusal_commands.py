@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.chain.verification.refused_blocks import BLOCK_HASH, Refusal
+from oracle.chain.verification.refused_blocks import BLOCK_HASH, BlockRefusal
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -64,7 +64,7 @@ def refusal(
         typer.echo(line)
 
 
-def _lines(known: Refusal | None, *, is_accepted: bool) -> list[str]:
+def _lines(known: BlockRefusal | None, *, is_accepted: bool) -> list[str]:
     if known is None:
         return ["no block is refused"]
     if is_accepted:

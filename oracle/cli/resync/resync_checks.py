@@ -16,8 +16,8 @@ from oracle.cli.options import (
 )
 from oracle.cli.resync.resync_session import named, refolded_json, say, told, working
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
-from oracle.domain.verification import Level
 from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, gaps as look_for_gaps
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify as verify_blocks

@@ -16,7 +16,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.backfill import BackfillResult, backfill as backfill_blocks
 from oracle.indexer.rebuild import refold as refold_rows
-from oracle.indexer.reorg import Rewound, rewind_to
+from oracle.indexer.reorgs.reorg import Rewound, rewind_to
 
 # Missing rows named on a terminal; `--json` names all.
 MOST_LINES = 20

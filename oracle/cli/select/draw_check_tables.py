@@ -7,8 +7,8 @@ import typer
 
 from oracle.cli.select.selection_json import drawn_answer
 from oracle.queries.selection.draw_check import AllDraws, DrawCheck
-from oracle.queries.status_text import shown_time
-from oracle.queries.text_tables import WIDTH, print_table
+from oracle.queries.text.status_text import shown_time
+from oracle.queries.text.text_tables import WIDTH, print_table
 from oracle.systems.assignment import Drawing
 
 # Of each draw, on a terminal; --json has them all.

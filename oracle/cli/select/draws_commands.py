@@ -7,8 +7,8 @@ import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.queries.selection.draw_history import DrawHistory, DrawOutcome, DrawRow, recent_draws
-from oracle.queries.status_text import shown_time
-from oracle.queries.text_tables import in_utc, print_table
+from oracle.queries.text.status_text import shown_time
+from oracle.queries.text.text_tables import in_utc, print_table
 
 # On a terminal; --json has them all.
 _MOST_ROWS = 20

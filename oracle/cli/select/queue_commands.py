@@ -24,7 +24,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import SnapshotQuery
 from oracle.queries.selection.queue_view import line_up, offer_to, room_in
-from oracle.queries.text_tables import foreign
+from oracle.queries.text.text_tables import foreign
 from oracle.systems.crynux.pricing import Pricing
 
 _EXAMPLE = "Example: qos-oracle queue --node 0x… --alpha 2 --json"

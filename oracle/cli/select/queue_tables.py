@@ -7,7 +7,7 @@ import typer
 from oracle.cli.select.select_tables import shown_as_of
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import NodeOffer, QueueSnapshot, Room, TrioOffer
-from oracle.queries.text_tables import foreign, print_table
+from oracle.queries.text.text_tables import foreign, print_table
 from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup
 from oracle.systems.legacy.legacy_queue import TaskGroup, TrioTask as LegacyOffer
 

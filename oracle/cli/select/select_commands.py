@@ -35,7 +35,7 @@ from oracle.queries.selection.node_selection import (
     select as select_nodes,
     wanted_task,
 )
-from oracle.queries.text_tables import foreign
+from oracle.queries.text.text_tables import foreign
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
 # Every task that was started by a draw, in one pass.

@@ -10,8 +10,8 @@ from oracle.domain.ids import ZERO_HASH, Address, TaskKey
 from oracle.domain.state.task import Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.node_selection import CandidateChance, DrawTickets, Selection
-from oracle.queries.status_text import shown_time
-from oracle.queries.text_tables import WIDTH, foreign, print_table
+from oracle.queries.text.status_text import shown_time
+from oracle.queries.text.text_tables import WIDTH, foreign, print_table
 from oracle.systems.policy import CandidateVerdict
 
 # On a terminal; --json has them all.

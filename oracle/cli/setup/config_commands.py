@@ -16,7 +16,7 @@ from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import warnings_of_keys
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.daemon.config.verify_section import policy_of
-from oracle.domain.scoring.exclusion import longest_exclusion
+from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.store.state.rule_set_repository import named_by

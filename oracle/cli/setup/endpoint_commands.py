@@ -19,7 +19,7 @@ from oracle.daemon.app import App
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.indexer.audit.quarantine_liars import readmit as readmit_endpoint
-from oracle.queries.text_tables import escaped, foreign, print_table
+from oracle.queries.text.text_tables import escaped, foreign, print_table
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe

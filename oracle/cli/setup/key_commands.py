@@ -18,7 +18,7 @@ from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
-from oracle.queries.text_tables import print_table
+from oracle.queries.text.text_tables import print_table
 from oracle.signing.factory import whereabouts
 from oracle.signing.key_locations import RemoteKey
 from oracle.signing.keystore import create_keystore

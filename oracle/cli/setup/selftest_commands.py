@@ -20,10 +20,10 @@ from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
-from oracle.queries.text_tables import print_table
-from oracle.rpc.fanout import JsonRpcClient, PoolView
+from oracle.queries.text.text_tables import print_table
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.signer import Signer
-from oracle.signing.trying import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.context import TxContext

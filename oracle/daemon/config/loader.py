@@ -24,12 +24,10 @@ from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
-from oracle.daemon.config.limits import LimitsSection
-from oracle.daemon.config.network import NetworkSection
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.redaction import SECRET, secret_parts
-from oracle.daemon.config.reporters import ReportersSection
 from oracle.daemon.config.section import Section
+from oracle.daemon.config.sections import LimitsSection, NetworkSection, ReportersSection
 from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
 from oracle.systems.registry import rule_set, rule_sets

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.daemon.config.section import Section
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 
 Rung = Literal["seamed", "pinned", "bloomed", "proven"]
 

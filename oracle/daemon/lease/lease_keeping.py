@@ -14,7 +14,7 @@ import structlog
 from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, RENEW_SECONDS, release, renew, take
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
-from oracle.telemetry import lease_metrics
+from oracle.telemetry import indexer_metrics
 
 # After a renewal that failed the next one comes sooner.
 _AGAIN_SECONDS = 2.0
@@ -58,7 +58,7 @@ class LeaseKeeper:
             renew(self._store, self._epoch)
         except TransientError as error:
             self._reason = str(error)
-            lease_metrics.RENEW_FAILURES.inc()
+            indexer_metrics.RENEW_FAILURES.inc()
             structlog.get_logger().warning("lease_not_renewed", reason=self._reason)
             return False
         except OracleError as error:
@@ -84,7 +84,7 @@ class LeaseKeeper:
                 return
             self._ended.set()
             self.failure = failure
-        lease_metrics.HELD.set(0)
+        indexer_metrics.HELD.set(0)
         self._lose()
 
 
@@ -98,15 +98,15 @@ def leading(store: Store, epoch: int, lose: Callable[[], None]) -> Iterator[int]
     Raises:
         FatalError: it was lost, or could not be renewed for too long; nothing may be written.
     """
-    lease_metrics.HELD.set(1)
-    lease_metrics.EPOCH.set(epoch)
+    indexer_metrics.HELD.set(1)
+    indexer_metrics.EPOCH.set(epoch)
     keeper = LeaseKeeper(store, epoch, lose)
     keeper.start()
     try:
         yield epoch
     finally:
         keeper.end()
-        lease_metrics.HELD.set(0)
+        indexer_metrics.HELD.set(0)
         if keeper.failure is None:
             _give_back(store, epoch)
     if keeper.failure is not None:

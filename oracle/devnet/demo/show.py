@@ -9,10 +9,9 @@ from pathlib import Path
 from threading import Event
 
 from oracle.daemon.config.loader import load
-from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
 from oracle.devnet.demo.cast import CAST, HOPELESS
-from oracle.devnet.demo.configuration import write_configuration
-from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon
+from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon, write_configuration
 from oracle.devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
 from oracle.devnet.demo.news import news
 from oracle.devnet.demo.screen import Screen
@@ -20,7 +19,6 @@ from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotReader
 from oracle.devnet.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
 from oracle.devnet.demo.traffic import Traffic, Transaction
 from oracle.devnet.demo.verify import verdict_of
-from oracle.devnet.ports import free_port
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.domain.reports.rounds import KickState
@@ -44,7 +42,7 @@ _KEY_ITERATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ShowOptions:
     """How to play. `waves`: at most so many; `block_seconds`: wall seconds that a block takes.
 
     `program` and `through` let tests break the daemon, or the chain that it sees. `stop` is set
@@ -76,7 +74,7 @@ class Show:
         self._due = time.monotonic()
         self._stop = stop
 
-    def play(self, running: Daemon, options: Options) -> None:
+    def play(self, running: Daemon, options: ShowOptions) -> None:
         """Play waves until the hopeless node is out, at most `options.waves`."""
         traffic = Traffic(self._stage, _SEED)
         self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
@@ -86,7 +84,7 @@ class Show:
                 return
             self._next_block(transactions, running, options.block_seconds)
 
-    def end(self, running: Daemon, options: Options) -> Summary:
+    def end(self, running: Daemon, options: ShowOptions) -> Summary:
         """Let the stake be withdrawn and the last report land; then ask for the verdict."""
         kickout = end_of_the_hopeless(self._stage, self._clock)
         last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
@@ -150,7 +148,7 @@ class Show:
 
 
 @contextmanager
-def show(screen: Screen, options: Options) -> Iterator[tuple[Show, Daemon, dict[str, str]]]:
+def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, dict[str, str]]]:
     """Set everything up: chain, contracts, keys, database, daemon. All of it goes when it ends.
 
     Raises:
@@ -190,7 +188,7 @@ def refuse_ended(stop: Event) -> None:
 
 
 def _prepared(
-    folder: Path, chain: LocalChain, screen: Screen, options: Options
+    folder: Path, chain: LocalChain, screen: Screen, options: ShowOptions
 ) -> tuple[Path, Stage, Clock]:
     """Make the keys, deploy, let the nodes join; return the daemon's configuration beside it."""
     keys = keys_in(folder)

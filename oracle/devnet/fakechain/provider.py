@@ -13,8 +13,7 @@ from oracle.devnet.fakechain.answering import Answering
 from oracle.devnet.fakechain.block_json import Block, Json
 from oracle.devnet.fakechain.log_filters import LogFilter
 from oracle.devnet.fakechain.requests import FakeRpcError
-from oracle.devnet.fakechain.tree import Blocks, Tree
-from oracle.devnet.fakechain.view import View
+from oracle.devnet.fakechain.tree import Blocks, Tree, View
 
 # How many blocks below the head a tag points, one certain block, None (null), or an error.
 Tag = int | Block | FakeRpcError | None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
-from oracle.domain.fold import kickouts
+from oracle.domain.fold import working_set
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
@@ -97,7 +97,7 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
         time=result.time,
     )
     ledger.changes.scores.append(entry)
-    kickouts.judge(ledger, node, result.closed_at)
+    working_set.judge(ledger, node, result.closed_at)
 
 
 def _counts(task: Task, member: GroupMember, rules: Rules) -> bool:

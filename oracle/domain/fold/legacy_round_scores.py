@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.fold import kickouts
+from oracle.domain.fold import working_set
 from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey
 from oracle.domain.scoring import legacy_tally
@@ -67,7 +67,7 @@ def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
         node = ledger.node(run.node, event.time)
         legacy_tally.turn(node, event.time, rules.legacy)
         # What was due in an earlier window ends with it, before this score may be reason anew.
-        kickouts.judge(ledger, node, event.at)
+        working_set.judge(ledger, node, event.at)
         legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)
         node.scored += 1
         entry = ScoreEntry(
@@ -82,4 +82,4 @@ def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
             time=event.time,
         )
         ledger.changes.scores.append(entry)
-        kickouts.judge(ledger, node, event.at)
+        working_set.judge(ledger, node, event.at)

@@ -14,7 +14,7 @@ from oracle.domain.events.network_events import (
     NodeUpdated,
 )
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold import kickouts
+from oracle.domain.fold import working_set
 from oracle.domain.fold.preconditions import Breach, against_asking, against_membership
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
@@ -48,7 +48,7 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     )
     ledger.changes.reliability.append(change)
     node.base, node.since, node.excluded = UNIT, event.time, False
-    kickouts.judge(ledger, node, event.at)
+    working_set.judge(ledger, node, event.at)
 
 
 def _readmit(node: Node, time: int, rules: Rules) -> None:
@@ -166,7 +166,7 @@ def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position
         ledger.just_quit.pop(node.address, None)
     if ledger.rules.legacy is not None:
         legacy_tally.follow_membership(node, time, ledger.rules.legacy)
-    kickouts.judge(ledger, node, at)
+    working_set.judge(ledger, node, at)
 
 
 _AFTERWARDS = {

@@ -9,10 +9,11 @@ from oracle.domain.events.event_names import name_of
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.legacy_tally import tally_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import restarts_until
 from oracle.domain.state.group import GroupResult, OpenGroup
-from oracle.domain.state.node import Node, new_node
+from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import Task, new_task
 
 
@@ -168,3 +169,23 @@ class WorkingSet:
         """Note that an event broke a rule."""
         anomaly = Anomaly(event.at, event.time, breach.value, name_of(event))
         self.changes.anomalies.append(anomaly)
+
+
+def judge(ledger: WorkingSet, node: Node, at: Position) -> None:
+    """Look at a node whose pool, window or membership has just changed."""
+    rules = ledger.rules
+    due = (
+        node.membership is Membership.MEMBER
+        and len(node.pool) == rules.pool_size
+        and node.pool_sum < rules.kickout_below * rules.pool_size
+    )
+    opened = node.kickout_due_since
+    if rules.legacy is not None:
+        low = tally_of(node).is_too_low(rules.legacy)
+        due = low and node.membership is Membership.MEMBER
+    if due and opened is None:
+        node.kickout_due_since = at
+        ledger.changes.kickouts.append(KickoutDue(node.address, at, None))
+    elif not due and opened is not None:
+        node.kickout_due_since = None
+        ledger.changes.kickouts.append(KickoutDue(node.address, opened, at))

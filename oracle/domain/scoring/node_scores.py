@@ -3,10 +3,10 @@
 Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds.
 """
 
-from oracle.domain.fixed_point import times
+from oracle.domain.fixed_point import UNIT, times
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, factors_at
 from oracle.domain.scoring.legacy_tally import tally_at, tally_of
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed, penalized
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, pool_at
 from oracle.domain.state.node import Membership, Node
@@ -113,3 +113,25 @@ def lacks_task(node: Node, time: int, rules: Rules) -> bool:
     if node.membership is not Membership.MEMBER or rules.legacy is None:
         return False
     return tally_at(node, time, rules.legacy).tasks == 0
+
+
+# Healing is complete after this many seconds whatever the rules (scoring.md 1).
+_FOREVER = 1 << 21
+
+
+def longest_exclusion(rules: Rules) -> int:
+    """Return the longest exclusion in seconds that one timeout causes; 0: it excludes nobody.
+
+    The node stands just above the line when it times out: nobody lower is given a task.
+    """
+    base = penalized(min(rules.exclude_enter, UNIT), rules)
+    if base >= rules.exclude_enter:
+        return 0
+    low, high = 0, _FOREVER
+    while low < high:
+        middle = (low + high) // 2
+        if healed(base, 0, middle, rules) < rules.exclude_exit:
+            low = middle + 1
+        else:
+            high = middle
+    return low

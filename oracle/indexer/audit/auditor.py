@@ -14,10 +14,10 @@ from typing import NamedTuple
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.indexer.audit.disputes import Dispute, disputed, note_dispute
-from oracle.indexer.audit.judgement import Audited, Task, judged
+from oracle.indexer.audit.judgement import Audited, JudgementContext, judged
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
 from oracle.indexer.folder import Folder
@@ -26,7 +26,7 @@ from oracle.rpc.background import aside
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import integrity_metrics as metrics
-from oracle.telemetry.verify_metrics import MISSING_LOGS
+from oracle.telemetry.indexer_metrics import MISSING_LOGS
 
 __all__ = ["AGAIN", "Audited", "Auditor", "audit_next"]
 
@@ -155,14 +155,14 @@ def audit_next(
     answered = auditor.answered()
     if answered is None:
         return None
-    return _compared(Task(chain, store, folder, manner), auditor, *answered)
+    return _compared(JudgementContext(chain, store, folder, manner), auditor, *answered)
 
 
 def _question(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
     return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
 
 
-def _compared(task: Task, auditor: Auditor, due: Due, window: BlockWindow) -> Audited:
+def _compared(task: JudgementContext, auditor: Auditor, due: Due, window: BlockWindow) -> Audited:
     """Compare what an endpoint said with what we hold, and write down what came of it."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as uow:
@@ -228,7 +228,7 @@ def _due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
 
 
-def _blame(task: Task, auditor: Auditor, found: Audited) -> None:
+def _blame(task: JudgementContext, auditor: Auditor, found: Audited) -> None:
     """Let whoever was wrong rest, or be asked nothing more, and count what was."""
     if not found.at_fault:
         return

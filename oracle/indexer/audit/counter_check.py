@@ -82,7 +82,7 @@ def compare_counters(
 
 
 def _counted(uow: UnitOfWork) -> dict[str, int]:
-    """The names are those of oracle/chain/counters.py."""
+    """The names are those of oracle/chain/contract_checks.py."""
     members = sum(
         count
         for (membership, _, _), count in uow.nodes.counts().items()

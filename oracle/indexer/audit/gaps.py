@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope
-from oracle.domain.verification import Level
-from oracle.indexer.covering import scope_of
+from oracle.domain.coverage import Covered, IngestScope, Level
+from oracle.indexer.provenance import scope_of
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.indexer.audit.quarantine_liars import differs, lie_of, ours_differ
 from oracle.indexer.audit.repair import proven_in, put_right, settled
@@ -56,7 +56,7 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class JudgementContext:
     """What an audit works with."""
 
     chain: ChainReader
@@ -65,7 +65,7 @@ class Task:
     manner: RebuildOptions
 
 
-def judged(task: Task, found: Audited) -> Audited:
+def judged(task: JudgementContext, found: Audited) -> Audited:
     """Find out who is right about each block that differs, and put our rows right."""
     chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
@@ -100,7 +100,7 @@ def judged(task: Task, found: Audited) -> Audited:
     return replace(found, at_fault=found.auditor, proven_wrong=_again(task, found, proofs))
 
 
-def _again(task: Task, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
+def _again(task: JudgementContext, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
     """Ask an auditor that denied what is proven once more; return what it lied about, if it did.
 
     One answer may have been cut short, and who lags at the head lies about nothing: nothing is

@@ -6,8 +6,7 @@ Who is right is decided before: what was proven by the receipts' root always is.
 from collections.abc import Collection
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import IngestScope
-from oracle.domain.verification import Level
+from oracle.domain.coverage import IngestScope, Level
 from oracle.indexer.audit.row_diff import RowDiff
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to

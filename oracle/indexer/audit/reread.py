@@ -11,20 +11,19 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Covered, Level
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.audit.reverify import ReverifyRequest, verify
 from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
-from oracle.indexer.covering import note_proven
 from oracle.indexer.folder import Folder
-from oracle.indexer.fork_detection import ForkContext
+from oracle.indexer.provenance import note_proven
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.indexer.refused_block import explained, remembered
+from oracle.indexer.reorgs.fork_detection import ForkContext
 from oracle.indexer.window_witness import check_witness
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
-from oracle.telemetry.verify_metrics import BELOW_LEVEL
+from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ import msgspec
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Level
 from oracle.errors import InputError
 from oracle.indexer.audit.disputes import settle
 from oracle.indexer.audit.quarantine_liars import lie_of, note_proven_wrong, ours_differ
 from oracle.indexer.audit.repair import proven_in, put_right, settled
 from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare
-from oracle.indexer.covering import note_proven
 from oracle.indexer.folder import Folder
+from oracle.indexer.provenance import note_proven
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor

@@ -16,8 +16,8 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import check_or_blame
 from oracle.indexer.folder import Folder
+from oracle.indexer.provenance import note_stale, why_refold
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
-from oracle.indexer.versioning import note_stale, why_refold
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 

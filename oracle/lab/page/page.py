@@ -6,8 +6,7 @@ from html import escape
 from oracle.domain.ids import Address
 from oracle.lab.backtest.comparison import Comparison, SystemResult
 from oracle.lab.page import figures, page_tables, shares, spans
-from oracle.lab.page.html import tag, text
-from oracle.lab.page.style import PLOTTED, STYLE
+from oracle.lab.page.html import PLOTTED, STYLE, tag, text
 
 # Nodes that a plot shows; tables show them all.
 _IN_BARS, _IN_PANELS, _IN_LANES = 30, 12, 30

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oracle.rpc.kinds import ErrorKind
+from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.rpc_errors import RpcError
 
 # Where batches begin; an endpoint that refuses them gets smaller ones from then on.

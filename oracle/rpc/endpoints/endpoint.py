@@ -12,7 +12,7 @@ from oracle.rpc.endpoints.health import Health
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
-from oracle.telemetry.verify_metrics import MISSING_LOGS, WRONG_LOG_TIMES
+from oracle.telemetry.indexer_metrics import MISSING_LOGS, WRONG_LOG_TIMES
 
 Clock = Callable[[], float]
 

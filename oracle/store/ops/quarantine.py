@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, update
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Covered, Level
 from oracle.store.bulk import append_missing
 from oracle.store.raw.coverage_repository import covered_of
 from oracle.store.tables.integrity_tables import coverage, rpc_fact, verified_block

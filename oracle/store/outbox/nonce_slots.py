@@ -3,14 +3,13 @@
 The nonce is counted here, in the commit that gives it to an intent, and nowhere else.
 """
 
-from sqlalchemy import Connection, and_, insert, update
+from sqlalchemy import Connection, insert, update
 
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
 from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.nonce_queries import of_account
-from oracle.store.outbox.outbox_watched import WatchedNonceQueries
+from oracle.store.outbox.nonce_queries import WatchedNonceQueries, of_account
 from oracle.store.outbox.records import (
     Account,
     Attempt,
@@ -292,13 +291,8 @@ class NonceSlots(WatchedNonceQueries):
         return intent
 
     def _set(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
-        mine = and_(
-            of_account(slot.account),
-            pub_slot.c.nonce == slot.nonce,
-            pub_slot.c.state == slot.state.value,
-        )
-        changed = self._connection.execute(
-            update(pub_slot).where(mine).values({**values, "state": state.value})
-        )
+        mine = of_account(slot.account) & (pub_slot.c.nonce == slot.nonce)
+        as_it_was = update(pub_slot).where(mine, pub_slot.c.state == slot.state.value)
+        changed = self._connection.execute(as_it_was.values({**values, "state": state.value}))
         if changed.rowcount != 1:
             raise FatalError(f"outbox nonce {slot.nonce} is no longer {slot.state}")

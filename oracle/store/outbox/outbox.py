@@ -2,14 +2,12 @@
 
 from sqlalchemy import Connection
 
-from oracle.store.outbox.accounts import AccountRepository
+from oracle.store.outbox.accounts import AccountRepository, NonceGaps
 from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_slots import NonceSlots
-from oracle.store.outbox.outbox_holes import NonceGaps
 from oracle.store.outbox.outbox_stats import OutboxStats
-from oracle.store.reports.outbox_peers import PeerStatementRepository
-from oracle.store.reports.statement_repository import Signatures
+from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 
 
 class Outbox:

@@ -71,6 +71,10 @@ class AttemptReason(StrEnum):
     NOOP = "noop"
 
 
+# How the reason of a pause begins that a human has to end.
+WRONG_SIGNATURE = "wrong answer of the signer"
+
+
 class PauseKind(StrEnum):
     """Why an account opens no new nonce, or a call is held.
 
@@ -91,6 +95,12 @@ class Pause(NamedTuple):
 
     kind: PauseKind
     reason: str
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether it is over without a human: for ether, or for a key that refused."""
+        refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(WRONG_SIGNATURE)
+        return refused or self.kind is PauseKind.FUNDS
 
 
 class Account(NamedTuple):

@@ -7,8 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, func, select, update
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope, joined, outside
-from oracle.domain.verification import Level
+from oracle.domain.coverage import Covered, IngestScope, Level, joined, outside
 from oracle.store.bulk import Row, upsert
 from oracle.store.tables.integrity_tables import coverage, scope
 

@@ -11,7 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.store.encoding import hexed, raw
-from oracle.store.ops.marks import Bookmarks
+from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.tables.round_tables import report
 
 # Every report from this period on was cut: none ended in history.

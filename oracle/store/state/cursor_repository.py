@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select, update
 
-from oracle.domain.blocks import BlockRef
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
-from oracle.store.bulk import append_missing
+from oracle.store.bulk import Row, append_missing, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.tables.chain_tables import cursor
+from oracle.store.tables.state_tables import last_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,22 @@ class CursorRepository:
     def clear(self) -> None:
         """Forget where we are; the next window starts at the start block."""
         self._connection.execute(delete(cursor))
+
+
+class LastEventRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self) -> LastEvent | None:
+        """Return the newest event folded; None before the first."""
+        row = self._connection.execute(select(last_event)).one_or_none()
+        return None if row is None else LastEvent(Position(*row[1:5]), row.time)
+
+    def set(self, last: LastEvent) -> None:
+        """Write the newest event down."""
+        upsert(self._connection, last_event, [last_row(last)])
+
+
+def last_row(last: LastEvent) -> Row:
+    """The event as the table's one row."""
+    return (1, *last.at, last.time)

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.store.encoding import hexed, raw
-from oracle.store.tables.draw_tables import draw
+from oracle.store.tables.selection_tables import draw
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,19 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Select, func, select
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import Anomaly, ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.fold.working_set import (
+    Anomaly,
+    KickoutDue,
+    ReliabilityCause,
+    ReliabilityChange,
+    ScoreEntry,
+)
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.store.bulk import append
+from oracle.store.bulk import append, upsert
 from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
 from oracle.store.state.rule_set_repository import RuleSet
-from oracle.store.tables.rule_tables import rule_set
-from oracle.store.tables.state_tables import anomaly, reliability_change, score
+from oracle.store.tables.selection_tables import rule_set
+from oracle.store.tables.state_tables import anomaly, kickout, reliability_change, score
 
 Entry = TypeVar("Entry", Anomaly, ReliabilityChange)
 
@@ -187,4 +193,46 @@ def _anomaly_of(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
         time=row.time,
         rule=row.rule,
         event=row.event,
+    )
+
+
+_OPENED_AT = [kickout.c[name] for name in Position._fields]
+_STILL_OPEN = (None, None, None, None)
+
+
+class KickoutRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def write(self, spells: Sequence[KickoutDue]) -> None:
+        """Write spells opened and closed; the last word about a spell counts."""
+        newest = {(each.node, each.opened_at): each for each in spells}
+        upsert(
+            self._connection,
+            kickout,
+            [
+                (raw(each.node), *each.opened_at, *(each.closed_at or _STILL_OPEN))
+                for each in newest.values()
+            ],
+        )
+
+    def open(self) -> list[KickoutDue]:
+        """Return the spells that last, oldest first."""
+        chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
+        return [_spell_of(row) for row in self._connection.execute(chosen)]
+
+    def of_node(self, node: Address) -> list[KickoutDue]:
+        """Return all spells of the node, oldest first."""
+        chosen = select(kickout).where(kickout.c.node == raw(node)).order_by(*_OPENED_AT)
+        return [_spell_of(row) for row in self._connection.execute(chosen)]
+
+
+def _spell_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+    closed_at = None
+    if row.closed_block is not None:
+        closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)
+    return KickoutDue(
+        node=Address(hexed(row.node)),
+        opened_at=Position(row.block, row.tx, row.log, row.sub),
+        closed_at=closed_at,
     )

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, select
 
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
-from oracle.store.tables.rule_tables import rule_set
+from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     anomaly,
     group_member,

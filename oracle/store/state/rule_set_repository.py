@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from oracle.domain.scoring.rules import Rules
-from oracle.store.tables.rule_tables import rule_set
+from oracle.store.tables.selection_tables import rule_set
 
 
 @dataclass(frozen=True, slots=True)

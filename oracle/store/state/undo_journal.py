@@ -11,9 +11,9 @@ from oracle.domain.reports.rounds import RoundsPreImages
 from oracle.errors import FatalError
 from oracle.store.bulk import Row, append_missing, upsert
 from oracle.store.encoding import raw
-from oracle.store.ops.marks import UNDO_FLOOR, Bookmarks
+from oracle.store.ops.bookmarks import UNDO_FLOOR, Bookmarks
+from oracle.store.state.cursor_repository import last_row
 from oracle.store.state.group_repository import group_row
-from oracle.store.state.last_event import last_row
 from oracle.store.state.node_repository import node_row
 from oracle.store.state.round_rows import index_row, kick_row, word_row
 from oracle.store.state.task_repository import task_row

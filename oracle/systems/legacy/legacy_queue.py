@@ -19,7 +19,7 @@ from oracle.systems.crynux.crynux_queue import QueuedTask
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.legacy.grading import TRIO, is_gpt
 from oracle.systems.legacy.legacy_eligibility import misfit_of
-from oracle.systems.legacy.trios import Combination, combinations
+from oracle.systems.legacy.trio_selection import Combination, combinations
 from oracle.systems.weighted_draw import draw
 
 # A task never seen being created came before all others.

@@ -12,16 +12,27 @@ from typing import Any
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership
+from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.crynux.requirements import Out, Requirement, misfit, requirement_of
 from oracle.systems.pocket.attribution import Attribution, TaskOutcome
-from oracle.systems.pocket.candidacy import why_out
 from oracle.systems.pocket.explain_row import parts_of
 from oracle.systems.pocket.parameters import Parameters
 from oracle.systems.pocket.ranking import Ranking, evaluate
 from oracle.systems.pocket.record_scope import RecordScope
 from oracle.systems.policy import CandidateVerdict, PolicyInput
+
+
+def why_out(node: Node, wanted: Requirement, scene: PolicyInput) -> Out | None:
+    """Return why a member cannot have the task, None where it can."""
+    if node.paused:
+        return Out.PAUSED
+    if node.running:
+        return Out.BUSY
+    if node.address in scene.taken:
+        return Out.TAKEN
+    return misfit(node, wanted)
+
 
 # Removed for failing early, or busy to its cap: not a matter of the scene (parameters).
 LEFT_OUT = "left_out"

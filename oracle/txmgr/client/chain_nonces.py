@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import Json, PoolView
-from oracle.rpc.understanding import number_of, understood
+from oracle.rpc.views.fanout import Json, PoolView
+from oracle.rpc.views.understanding import number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
 # Whole blocks are large: so many in one batch.

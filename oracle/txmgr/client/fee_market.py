@@ -1,8 +1,9 @@
 """Asks every endpoint what the chain takes for gas, and believes none of them alone."""
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import CallRefusedError, Json, JsonRpcClient, PoolView
-from oracle.telemetry.fee_metrics import BASE_FEE, FEE_CAP, TIP
+from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView
+from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 from oracle.txmgr.client.fee_quote import Market, SendLimits, market, most_likely
 
 # How many blocks the tip is taken from, and which of their tips.

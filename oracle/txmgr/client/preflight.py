@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from oracle.bindings.contract_errors import Refusal, refusal_of
+from oracle.bindings.contract_errors import Action, Refusal, refusal_of
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import CallRefusedError, Json, JsonRpcClient, PoolView, RevertError
+from oracle.rpc.reverts import CallRefusedError, RevertError
+from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView
+from oracle.store.outbox.records import IntentKind
+from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.txmgr.client.fee_quote import gas_limit, least_gas
 from oracle.txmgr.client.receipts import SimulatedCall
 
@@ -167,3 +170,16 @@ def _refused(error: CallRefusedError) -> PreflightResult:
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
     refusal = refusal_of(error.output)
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
+
+
+def count(kind: IntentKind, verdict: PreflightResult) -> None:
+    """Count one trial: `ok`, `later` and `rejected` by the contract, or `unknown`."""
+    SIMULATIONS.labels(kind.value, _result(verdict)).inc()
+
+
+def _result(verdict: PreflightResult) -> str:
+    if verdict.outcome is PreflightOutcome.OK:
+        return "ok"
+    if verdict.outcome is PreflightOutcome.UNKNOWN or verdict.refusal is None:
+        return "unknown"
+    return "later" if verdict.refusal.action is Action.WAIT else "rejected"

@@ -10,8 +10,8 @@ from typing import Any
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView
-from oracle.rpc.understanding import number_of, understood
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.understanding import number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
 # No chain comes near; and more of it no table holds.

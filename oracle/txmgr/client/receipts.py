@@ -8,8 +8,9 @@ from oracle.bindings.contract_errors import Refusal, refusal_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import JsonRpcClient, PoolView, RevertError
-from oracle.rpc.understanding import first_that_tells, number_of, understood
+from oracle.rpc.reverts import RevertError
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.understanding import first_that_tells, number_of, understood
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for, place_of
 
 __all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for", "place_of"]

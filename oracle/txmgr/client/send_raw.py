@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from oracle.errors import TransientError
-from oracle.rpc.fanout import CallRefusedError, JsonRpcClient, PoolView
-from oracle.telemetry.send_metrics import BROADCASTS
+from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.telemetry.txmgr_metrics import BROADCASTS
 from oracle.txmgr.client.send_errors import SendOutcome, answer_of
 
 __all__ = [

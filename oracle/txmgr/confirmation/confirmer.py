@@ -11,7 +11,7 @@ from functools import cached_property
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
-from oracle.telemetry.send_metrics import UNDECIDED, WITHOUT_RECEIPT
+from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
 from oracle.txmgr.broadcaster import send_attempt
 from oracle.txmgr.budget import role
 from oracle.txmgr.client.receipts import (

@@ -14,7 +14,7 @@ from oracle.store.outbox.records import (
     Paid,
     PauseKind,
 )
-from oracle.telemetry.send_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
+from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import paid
 from oracle.txmgr.client.nonce_uses import Use
 from oracle.txmgr.client.receipts import Receipt, SimulatedCall, why_reverted
@@ -104,8 +104,8 @@ def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
 
 def _told_of(context: TxContext, slot: NonceSlot, use: Use) -> str:
     return (
-        f"nonce {slot.nonce} was used by {words_of(use)}, which {context.account.address} signed and "
-        f"this database did not: {TWO_WAYS_OUT}"
+        f"nonce {slot.nonce} was used by {words_of(use)}, which {context.account.address} signed "
+        f"and this database did not: {TWO_WAYS_OUT}"
     )
 
 

@@ -9,7 +9,7 @@ import structlog
 from oracle.bindings.qos_oracle import newest_block
 from oracle.errors import TransientError
 from oracle.store.outbox.records import Pause, PauseKind
-from oracle.telemetry.send_metrics import FOREIGN
+from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
 from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, words_of
 from oracle.txmgr.context import StepResult, TxContext
@@ -58,8 +58,8 @@ def compare_again(context: TxContext) -> StepResult | None:
         use = _first_beyond(context, ahead)
         if use is None:
             raise TransientError(
-                f"{_counted(context, ahead)}, and the endpoints do not agree on the transaction that "
-                f"used nonce {ahead.known}; the sender rests once they show it"
+                f"{_counted(context, ahead)}, and the endpoints do not agree on the transaction "
+                f"that used nonce {ahead.known}; the sender rests once they show it"
             ) from ahead
         return _rest(context, ahead, use)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.fanout import PoolView
+from oracle.rpc.views.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 from oracle.txmgr.client.chain_nonces import Count, counts_of
@@ -113,8 +113,8 @@ def _check_holes(context: TxContext, counts: Sequence[Count]) -> None:
         holes = uow.outbox.holes.of(context.account, max(one.pending for one in counts))
     if holes:
         raise TransientError(
-            f"nonces of {context.account.address} that were adopted while they waited are in no pool "
-            f"any more: {_named(holes)}; nothing behind them can land: {_ADOPT} once more"
+            f"nonces of {context.account.address} that were adopted while they waited are in no "
+            f"pool any more: {_named(holes)}; nothing behind them can land: {_ADOPT} once more"
         )
 
 
@@ -122,8 +122,8 @@ def _enroll(context: TxContext, counts: Sequence[Count]) -> StepResult:
     quorum = context.publisher.lines.quorum
     if len(counts) < quorum:
         raise TransientError(
-            f"only {counts[0].endpoint} says that {context.account.address} has never sent anything; "
-            "nothing is sent until another endpoint says the same"
+            f"only {counts[0].endpoint} says that {context.account.address} has never sent "
+            "anything; nothing is sent until another endpoint says the same"
         )
     with context.writing() as uow:
         uow.outbox.senders.enroll(context.account, 0, context.stamp)

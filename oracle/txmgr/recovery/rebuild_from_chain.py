@@ -157,9 +157,9 @@ def _agreed_count(context: TxContext) -> Count:
     if count is None:
         told = ", ".join(f"{one.endpoint} {one.mined} and {one.pending}" for one in counts)
         raise TransientError(
-            f"two endpoints have to agree on how many transactions of {context.account.address} are "
-            f"in blocks, and with the pool's; they say: {told}; wait until they are in step, or "
-            "take the one that is wrong out of [chain] endpoints"
+            f"two endpoints have to agree on how many transactions of {context.account.address} "
+            f"are in blocks, and with the pool's; they say: {told}; wait until they are in step, "
+            "or take the one that is wrong out of [chain] endpoints"
         )
     return count
 

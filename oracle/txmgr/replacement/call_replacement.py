@@ -10,9 +10,9 @@ from dataclasses import replace
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError, InputError
-from oracle.quorum.dying import why_dead
 from oracle.quorum.resigning import refused, statement_behind
-from oracle.reporting.renewing import is_renewed_by
+from oracle.quorum.statements import why_dead
+from oracle.reporting.push_call import is_renewed_by
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     AttemptReason,
@@ -23,11 +23,10 @@ from oracle.store.outbox.records import (
     NonceState,
     SignedCall,
 )
-from oracle.telemetry.sending_metrics import FEE_CAPPED
+from oracle.telemetry.txmgr_metrics import FEE_CAPPED
 from oracle.txmgr.budget import role, room
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
-from oracle.txmgr.client.preflight import PreflightOutcome, preflight
-from oracle.txmgr.client.trials import count
+from oracle.txmgr.client.preflight import PreflightOutcome, count, preflight
 from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import close_report, end

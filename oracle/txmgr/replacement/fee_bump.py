@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
-from oracle.reporting.urgency import is_urgent_behind
-from oracle.rpc.understanding import number_of, understood
+from oracle.reporting.push_call import is_urgent_behind
+from oracle.rpc.views.understanding import number_of, understood
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
-from oracle.telemetry.sending_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
+from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
 from oracle.txmgr.broadcaster import send_attempt
 from oracle.txmgr.budget import role, room
 from oracle.txmgr.client.preflight import PreflightOutcome, preflight

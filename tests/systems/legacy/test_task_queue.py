@@ -9,7 +9,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.legacy.grading import CardGroup
 from oracle.systems.legacy.legacy_queue import LegacyQueue, TaskGroup
-from oracle.systems.legacy.trios import combinations
+from oracle.systems.legacy.trio_selection import combinations
 from tests.examples import examples
 from tests.histories import node, task
 from tests.systems.legacy.networks import cards, member, wanted

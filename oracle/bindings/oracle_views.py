@@ -1,0 +1,55 @@
+"""How many kickouts the contract lets through now (QoSOracle's bucket)."""
+
+from dataclasses import dataclass
+
+from oracle.bindings.codec import call_input, call_output
+from oracle.bindings.contract_errors import CONTRACT
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address
+from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.views.understanding import first_that_tells, understood
+
+
+@dataclass(frozen=True, slots=True)
+class KickBucket:
+    """QoSOracle.Bucket as it stands: `left` of `most`; `per_frame` flow in each `frame` seconds.
+
+    `since`: when the frame began, unix seconds.
+    """
+
+    most: int
+    left: int
+    per_frame: int
+    frame: int
+    since: int
+
+
+def bucket_of(lines: PoolView, contract: Address, block: BlockRef) -> KickBucket:
+    """Ask for the bucket at a block.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    call = {"to": contract, "data": call_input(CONTRACT, "bucket")}
+    answer = lines.ask("eth_call", call, hex(block.number))
+    with understood("the bucket of the contract"):
+        (found,) = call_output(CONTRACT, "bucket", answer)
+        return KickBucket(*found)
+
+
+def signers_of(lines: PoolView, contract: Address, block: BlockRef) -> tuple[Address, ...]:
+    """Return the signers at the end of a block, in the contract's order.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    call = {"to": contract, "data": call_input(CONTRACT, "signers")}
+
+    def read(line: JsonRpcClient) -> tuple[Address, ...]:
+        with understood("the signers of the contract"):
+            # An endpoint that does not have the block may answer nothing.
+            answer = line.ask("eth_call", call, hex(block.number))
+            (signers,) = call_output(CONTRACT, "signers", answer)
+            return tuple(Address(signer.lower()) for signer in signers)
+
+    return first_that_tells(lines, read)

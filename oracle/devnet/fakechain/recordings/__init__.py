@@ -1,0 +1,1 @@
+"""Recorded chains: written from an endpoint, and served again."""

@@ -1,0 +1,86 @@
+"""Records blocks as an endpoint tells them, for a chain that can be played again.
+
+The lines are those that `recording` reads. Of blocks that hold nothing of ours only the header
+is kept; of the others all transactions, and all receipts where they are served, so that their
+roots can be proved again.
+"""
+
+from typing import Any
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.domain.logs import Log
+from oracle.rpc.client import Endpoint
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+
+Line = dict[str, Any]
+
+
+def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
+    """Return the lines of the blocks of a window, asked of the endpoint that gave it.
+
+    Raises:
+        EndpointError: no answer, or the endpoint left the fork of the window.
+    """
+    numbers = range(window.range.first, window.range.last + 1)
+    ours = {log.block: log.block_hash for log in window.logs}
+    ours |= {call.block: call.block_hash for call in window.calls}
+    ours[window.last.number] = window.last.hash
+    full = {log.block for log in window.logs} | {call.block for call in window.calls}
+    params = [[hex(number), number in full] for number in numbers]
+    answers = endpoint.batch("eth_getBlockByNumber", params, dict[str, Any])
+    status = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
+    told = _receipts(endpoint, sorted(full), window.logs)
+    lines: list[Line] = []
+    for number, answer in zip(numbers, answers, strict=True):
+        if answer is None:
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
+        if ours.get(number, answer["hash"]) != answer["hash"]:
+            words = f"changed block {number} while it was recorded"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+        transactions = answer.pop("transactions", ())
+        lines.append({"kind": "block", **answer})
+        if number in full:
+            # Where a receipt stands beside it, that says whether it succeeded.
+            has_receipts = any(line["kind"] == "receipt" for line in told[number])
+            known = {} if has_receipts else status
+            lines += [
+                {"kind": "tx", **each, **known.get(each["hash"], {})} for each in transactions
+            ]
+            lines += told[number]
+    return lines
+
+
+def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> dict[int, list[Line]]:
+    """Return by block its receipts with their logs, or where they are not served our logs."""
+    params = [[hex(number)] for number in blocks]
+    try:
+        found = endpoint.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
+    except RpcError as error:
+        if error.kind is not ErrorKind.UNSUPPORTED:
+            raise
+        return {
+            number: [{"kind": "log", **_written(log)} for log in logs if log.block == number]
+            for number in blocks
+        }
+    told = {}
+    for number, receipts in zip(blocks, found, strict=True):
+        if receipts is None:
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no receipts of block {number}")
+        told[number] = [{"kind": "receipt", **each} for each in receipts]
+    return told
+
+
+def _written(log: Log) -> Line:
+    """The log as endpoints write it."""
+    return {
+        "address": log.address,
+        "topics": list(log.topics),
+        "data": log.data,
+        "blockNumber": hex(log.block),
+        "blockHash": log.block_hash,
+        "blockTimestamp": hex(log.time),
+        "transactionHash": log.tx_hash,
+        "transactionIndex": hex(log.tx),
+        "logIndex": hex(log.index),
+        "removed": False,
+    }

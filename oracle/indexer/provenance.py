@@ -1,0 +1,70 @@
+"""The ledger of what was read: written with every window, and read by all who judge it."""
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.protocols import LogReader
+from oracle.domain.coverage import Covered, IngestScope, Level
+from oracle.domain.fold.fold import FOLD_VERSION
+from oracle.store.database import UnitOfWork
+
+
+def scope_of(reader: LogReader) -> IngestScope:
+    """Return what is asked of every block for this reader."""
+    calls = [f"{to}:{four}" for to, fours in reader.selectors.items() for four in fours]
+    return IngestScope.of(reader.addresses, reader.topics, calls)
+
+
+def note_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
+    """Write down how well a window was read, in the transaction that stores it."""
+    uow.coverage.adopt(scope)
+    blocks = window.range
+    covered = Covered(blocks.first, blocks.last, window.level, window.endpoint)
+    uow.coverage.put(scope.id, covered)
+    note_proven(uow, window)
+
+
+def note_proven(uow: UnitOfWork, window: BlockWindow) -> None:
+    """Write down which single blocks reached more than the window as a whole."""
+    if window.level >= Level.PROVEN or not window.proven:
+        return
+    known = {log.block: log.block_hash for log in window.logs}
+    known |= {call.block: call.block_hash for call in window.calls}
+    known |= {block.number: block.hash for block in [*window.headers, window.last]}
+    proven = [(number, known[number]) for number in window.proven if number in known]
+    uow.verified_blocks.save(proven, Level.PROVEN, window.endpoint)
+
+
+_FOLDED_BY = "folded_by_version"
+_STALE = "fold_is_stale"
+
+
+def note_folded(uow: UnitOfWork, reader: LogReader) -> None:
+    """Write down that all raw rows are folded, by this version and as this profile reads them."""
+    uow.progress.set(_FOLDED_BY, _sign(reader))
+    uow.progress.clear(_STALE)
+
+
+def note_stale(uow: UnitOfWork) -> None:
+    """Write down that rows came in below the cursor: the state is not that of all rows."""
+    uow.progress.set(_STALE, "rows came in")
+
+
+def why_refold(uow: UnitOfWork, reader: LogReader) -> str | None:
+    """Return why everything has to be folded anew; None: it has not."""
+    if uow.cursor.get() is None:
+        return None
+    if uow.progress.get(_STALE) is not None:
+        return "what was missing is there now"
+    # Version 1 did not say so.
+    known = uow.progress.get(_FOLDED_BY) or "1"
+    if known != _sign(reader):
+        return f"folded by {_shown(known)}, and this is {_shown(_sign(reader))}"
+    return None
+
+
+def _sign(reader: LogReader) -> str:
+    return f"{FOLD_VERSION} {reader.identity}"
+
+
+def _shown(sign: str) -> str:
+    version, _, profile = sign.partition(" ")
+    return f"version {version} of the fold" + (f" with the profile {profile}" if profile else "")

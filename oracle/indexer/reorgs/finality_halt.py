@@ -1,0 +1,181 @@
+"""Stops what goes out while a final block of ours is not the chain's (chain.md 3.3).
+
+The latch stands in the database. While it is closed nothing is folded and nothing is sent; the
+chain is looked at as before, until two endpoints show our final block again, or an operator
+opens the latch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.errors import TransientError
+from oracle.indexer.reorgs.fork_detection import (
+    ENOUGH,
+    POLL_BLOCKS,
+    ForkClaim,
+    ForkContext,
+    ForkJudgement,
+    ForkVerdict,
+    block_seconds,
+    judge,
+)
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.ops.halts import Cleared, HaltEvidence
+from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry import indexer_metrics
+
+FINALITY_VIOLATION = "finality_violation"
+# Who opens the latch where the chain itself shows that it may be.
+PROOF = "proof"
+
+
+@dataclass(frozen=True, slots=True)
+class HaltChanged:
+    """The latch was closed, or opened again, and why."""
+
+    name: str
+    is_closed: bool
+    reason: str
+
+
+def why_stopped(uow: UnitOfWork) -> str | None:
+    """Return why nothing may be planned, signed or sent now; None: it may."""
+    closed = uow.latches.all_closed()
+    return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
+
+
+def show(store: Store) -> str | None:
+    """Let `/metrics` tell whether the latch is closed: for the start of a process.
+
+    Returns why nothing may be sent; None: it may.
+    """
+    with store.reading() as uow:
+        is_closed, why = uow.latches.closed(FINALITY_VIOLATION) is not None, why_stopped(uow)
+    indexer_metrics.FINALITY_VIOLATION.set(is_closed)
+    return why
+
+
+def compare_final(sight: ForkContext) -> HaltChanged | None:
+    """Ask for the block that is final here; one that differs is judged, see `accuse_final`.
+
+    Raises:
+        TransientError: no endpoint answers, or one contradicts the others and is quarantined.
+    """
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
+    if cursor is None or cursor.final_number is None:
+        return None
+    seen = sight.chain.header(cursor.final_number)
+    if seen is not None and seen.hash == cursor.final_hash:
+        # Whoever denied it has come back to it.
+        sight.vigil.final.forget()
+        return None
+    if seen is None:
+        return None
+    return accuse_final(sight, cursor, seen)
+
+
+def accuse_final(
+    sight: ForkContext, cursor: Cursor, theirs: BlockRef, *, is_sure: bool = False
+) -> HaltChanged | None:
+    """Judge the word that our final block is not the chain's; None: nobody can tell yet.
+
+    `is_sure`: a lone endpoint has said often enough that a block on top of it left.
+
+    Raises:
+        TransientError: the others deny it; who said so is quarantined, and nothing changed.
+    """
+    if cursor.final_number is None or cursor.final_hash is None:
+        return None
+    final = cursor.final_number
+    accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final)
+    judged = judge(sight, accused, sight.vigil.final)
+    if judged.verdict is ForkVerdict.STAYS:
+        raise _quarantined(sight, accused, judged)
+    if judged.verdict is ForkVerdict.OPEN and not (is_sure and judged.against):
+        return None
+    sight.vigil.final.forget()
+    return _close(sight.store, cursor, accused, judged)
+
+
+def look_for_proof(sight: ForkContext, now: int) -> HaltChanged | None:
+    """Open the latch where two endpoints show our final block again, and none another one.
+
+    Where there is only one at all, it has to show it as often as it had to deny it. `now`: of the
+    chain, in unix seconds. None: the latch stays closed.
+    """
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
+        pause = POLL_BLOCKS * block_seconds(uow, 0 if cursor is None else cursor.number)
+    if cursor is None or cursor.final_number is None or sight.vigil.final.seconds_left(sight.now):
+        return None
+    said = _shown_at(sight, cursor.final_number)
+    if not _is_proof(sight, cursor, said, pause):
+        return None
+    sight.vigil.final.forget()
+    reason = f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(said)}"
+    with sight.store.transaction() as uow:
+        clear(uow, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
+    return HaltChanged(FINALITY_VIOLATION, is_closed=False, reason=reason)
+
+
+def clear(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
+    """Open a latch; False: it is not closed."""
+    is_open = uow.latches.clear(name, cleared)
+    if name == FINALITY_VIOLATION:
+        indexer_metrics.FINALITY_VIOLATION.set(0)
+    return is_open
+
+
+def _shown_at(sight: ForkContext, number: int) -> dict[str, Hash]:
+    """Return by endpoint which block it shows at this height, if it has come so far."""
+    return {
+        one.endpoint: one.block.hash
+        for one in sight.chain.witness(number)
+        if one.block is not None and one.head.number >= number
+    }
+
+
+def _is_proof(sight: ForkContext, cursor: Cursor, said: Mapping[str, Hash], pause: float) -> bool:
+    """Tell whether enough endpoints show our final block, and none denies it."""
+    suspicion = sight.vigil.final
+    if cursor.final_number is None or cursor.final_hash is None:
+        return False
+    if set(said.values()) != {cursor.final_hash}:
+        suspicion.forget()
+        return False
+    if len(sight.chain.endpoint_names()) >= ENOUGH:
+        return len(said) >= ENOUGH
+    about = cursor.final_number, cursor.final_hash, frozenset(said.values())
+    return suspicion.says_again(about, sight.now, pause)
+
+
+def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement) -> HaltChanged:
+    theirs = next(iter(judged.against.values()), accused.theirs)
+    who = " and ".join(judged.against)
+    reason = (
+        f"block {accused.number} was final here as {accused.ours}, but {who} now have {theirs}: "
+        "nothing was changed, nothing is folded or sent. If the endpoints are wrong, take them "
+        "out of [chain] endpoints; if the chain did change, run "
+        f"`qos-oracle resync rewind --to-block {max(1, accused.number) - 1}`, which names a lower "
+        "block where they part below it"
+    )
+    evidence = HaltEvidence(accused.number, accused.ours, theirs)
+    with store.transaction() as uow:
+        uow.latches.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
+    indexer_metrics.FINALITY_VIOLATION.set(1)
+    return HaltChanged(FINALITY_VIOLATION, is_closed=True, reason=reason)
+
+
+def _quarantined(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
+    indexer_metrics.REJECTED.labels("outvoted").inc()
+    words = (
+        f"block {accused.number}, final as {accused.ours}, is another one, which "
+        f"{', '.join(judged.with_us)} denies"
+    )
+    for endpoint in judged.liars:
+        sight.chain.quarantine(endpoint, f"says that {words}", (accused.number, accused.ours))
+    said = ", ".join(judged.liars) or "an endpoint"
+    return TransientError(f"{said} says that {words}: nothing was changed")

@@ -1,0 +1,257 @@
+"""Goes back to where our blocks are the chain's: after a fork, or because a user says so.
+
+State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in one transaction
+(decision 6, chain.md 3.6). Nothing is deleted that the chain may not serve again.
+"""
+
+from dataclasses import dataclass, replace
+
+from oracle.chain.heads import Heads
+from oracle.chain.protocols import ChainReader
+from oracle.dispatch.assigner import take_back_draws
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import Hash
+from oracle.errors import InputError, TransientError
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import RebuildOptions, refold_up_to
+from oracle.indexer.reorgs.common_ancestor import check_ours
+from oracle.indexer.reorgs.finality_halt import HaltChanged, accuse_final
+from oracle.indexer.reorgs.fork_detection import (
+    ENOUGH,
+    ForkClaim,
+    ForkContext,
+    ForkJudgement,
+    ForkVerdict,
+    judge,
+    reject,
+)
+from oracle.kickouts.kick_calls import review_kickouts
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.outbox.records import Stamp
+from oracle.store.raw.reorg_repository import Reorg
+from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry import metrics
+
+# Headers asked for at once while looking for the common ancestor: as many as one batch takes.
+HEADERS_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ParentMismatch:
+    """What the window after our newest block says of it: the parent's hash, and who says so."""
+
+    parent: Hash
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What going back to `ancestor` took with it.
+
+    `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
+    `endpoints` who said that they left; none where a user did. `kickouts`: calls about kickouts
+    that were sent already and rest on what left. `reports`: how many had something to send; they
+    are cut again on the chain that stays.
+    `by_refold`: the journal did not reach, so everything up to the ancestor was folded anew.
+    """
+
+    ancestor: BlockRef
+    abandoned: int
+    depth: int
+    logs: int
+    reports: int
+    by_refold: bool
+    endpoints: tuple[str, ...] = ()
+    kickouts: int = 0
+
+
+def rewind_if_forked(
+    sight: ForkContext, folder: Folder, heads: Heads, seam: ParentMismatch | None = None
+) -> Rewound | HaltChanged | None:
+    """Go back to the common ancestor if the chain has left our blocks.
+
+    None: it has not, or nobody can tell yet. `heads` are of this moment. Two endpoints have to
+    say that our block left, or the only one three times; one whose head lies below it is no
+    witness. Where a final block left, the latch closes and nothing is undone.
+
+    Raises:
+        TransientError: the others deny it, or the chain contradicts itself; nothing was changed.
+    """
+    with sight.store.reading() as uow:
+        cursor = uow.cursor.get()
+    accused = None if cursor is None else _accusation(sight, cursor, heads.latest, seam)
+    if cursor is None or accused is None:
+        sight.vigil.tip.forget()
+        return None
+    judged = judge(sight, accused, sight.vigil.tip)
+    if judged.verdict is ForkVerdict.STAYS and (seam is not None or judged.liars):
+        raise reject(sight, accused, judged)
+    if judged.verdict is not ForkVerdict.LEFT:
+        return None
+    for endpoint in judged.liars:
+        why = f"still has block {accused.number} as {accused.ours}"
+        sight.chain.put_aside(endpoint, why, judged.newest)
+    ancestor, is_shared = _common_ancestor(sight, cursor, accused, judged)
+    if not is_shared:
+        return accuse_final(sight, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
+    return _rolled_back(sight, folder, heads, _Fork(cursor, ancestor, judged))
+
+
+def rewind_to(
+    chain: ChainReader, store: Store, folder: Folder, number: int, manner: RebuildOptions
+) -> Rewound:
+    """Go back to block `number`: by the journal, or where it ends by folding anew.
+
+    Raises:
+        InputError: nothing is indexed, `number` lies below the start block or not below the
+            cursor, or what we read up to it is not sure to be the chain's, see `check_ours`.
+        TransientError: the chain does not answer.
+    """
+    with store.reading() as uow:
+        cursor = _cursor_above(uow, number)
+        reach = uow.undo.reach()
+    block = _header(chain, number)
+    check_ours(chain, store, block)
+    by_refold = reach is None or reach > number
+    with folder.following(None), manner.transaction(store) as uow:
+        if not by_refold:
+            uow.undo.rollback_to(number)
+        rewound = _go_back(uow, cursor, block, by_refold=by_refold)
+        if by_refold:
+            refold_up_to(uow, folder, number, manner)
+    folder.forget()
+    return rewound
+
+
+def _cursor_above(uow: UnitOfWork, number: int) -> Cursor:
+    cursor, identity = uow.cursor.get(), uow.identity.get()
+    if cursor is None or identity is None:
+        raise InputError("nothing is indexed yet: there is nothing to rewind")
+    lowest = max(0, identity.start_block - 1)
+    if not lowest <= number < cursor.number:
+        raise InputError(
+            f"cannot rewind to block {number}: name one from {lowest} (before the start block) "
+            f"to {cursor.number - 1} (below the cursor)"
+        )
+    return cursor
+
+
+def _header(chain: ChainReader, number: int) -> BlockRef:
+    block = chain.header(number)
+    if block is None:
+        raise TransientError(f"the chain does not give block {number} now")
+    return block
+
+
+def _go_back(uow: UnitOfWork, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
+    """Move everything but the projections; the raw rows above stay, no longer canonical."""
+    number = block.number
+    logs = uow.logs.orphan_above(number)
+    uow.calls.orphan_above(number)
+    uow.blocks.discard_above(number)
+    uow.blocks.save([block])
+    uow.uncover_above(number)
+    # Cut again on the chain that stays, as by who never saw this one.
+    reports = uow.reports.drop_from(number)
+    take_back_draws(uow, number)
+    # What has no nonce yet is dropped with its report; time is the chain's here.
+    stamp = Stamp(cursor.time, uow.lease.current().epoch)
+    kickouts = review_kickouts(uow, number, stamp)
+    uow.outbox.intents.forget_above(number, stamp)
+    # Only a user goes below what was final: from there on it is final anew.
+    is_below_final = cursor.final_number is not None and number < cursor.final_number
+    uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
+    depth = cursor.number - number
+    return Rewound(block, cursor.number, depth, logs, reports, by_refold, kickouts=kickouts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fork:
+    """Where our blocks and the chain's part, and who says so."""
+
+    cursor: Cursor
+    ancestor: BlockRef
+    judged: ForkJudgement
+
+
+def _rolled_back(sight: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
+    cursor, ancestor = fork.cursor, fork.ancestor
+    with folder.following(None), sight.store.transaction() as uow:
+        uow.undo.rollback_to(ancestor.number)
+        rewound = _go_back(uow, cursor, ancestor, by_refold=False)
+        rewound = replace(rewound, endpoints=tuple(fork.judged.against))
+        uow.reorgs.append(
+            Reorg(
+                ancestor=ancestor.number,
+                ancestor_hash=ancestor.hash,
+                old_tip=cursor.number,
+                old_hash=cursor.hash,
+                new_tip=heads.latest.number,
+                new_hash=heads.latest.hash,
+                time=cursor.time,
+                endpoints=rewound.endpoints,
+                logs_orphaned=rewound.logs,
+            )
+        )
+    sight.vigil.goes_on()
+    metrics.REORGS.inc()
+    metrics.REORG_DEPTH.observe(rewound.depth)
+    return rewound
+
+
+def _accusation(
+    sight: ForkContext, cursor: Cursor, newest: BlockRef, seam: ParentMismatch | None
+) -> ForkClaim | None:
+    """Return what is said against a block of ours; None: nothing is."""
+    tip = cursor.number
+    if newest.number < tip:
+        return _of_shorter_chain(sight.store, cursor, newest)
+    if seam is not None:
+        return ForkClaim(tip, cursor.hash, seam.parent, tip, seam.endpoint)
+    seen = newest if newest.number == tip else sight.chain.header(tip)
+    if seen is None or seen.hash == cursor.hash:
+        return None
+    return ForkClaim(tip, cursor.hash, seen.hash, tip)
+
+
+def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
+    """Return what a head below our newest block says of ours; on our chain it merely lags."""
+    with store.reading() as uow:
+        ours = uow.blocks.at(newest.number)
+    if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
+        return None
+    return ForkClaim(newest.number, ours.hash, newest.hash, cursor.number)
+
+
+def _common_ancestor(
+    sight: ForkContext, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement
+) -> tuple[BlockRef, bool]:
+    """Return the highest block that we and the chain agree on, asked for in batches, downwards.
+
+    Or, and False, the chain's block where our final one stands: then there is none above it.
+
+    Raises:
+        TransientError: the chain changed its mind while being asked.
+    """
+    top = accused.number
+    with sight.store.reading() as uow:
+        identity = uow.identity.get()
+        final = cursor.final_number or 0
+        ours = {block.number: block.hash for block in uow.blocks.between(final, top)}
+    ours[cursor.number] = cursor.hash
+    if cursor.final_hash is not None:
+        ours[final] = cursor.final_hash
+    # Below the start block we hold nothing that could differ.
+    start = 0 if identity is None else identity.start_block
+    floor = min(max(start - 1, final, 0), top)
+    expected = set(judged.against.values())
+    theirs: list[BlockRef] = []
+    for last in range(top, floor - 1, -HEADERS_AT_ONCE):
+        theirs = sight.chain.headers(BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last))
+        if theirs[-1].hash not in expected:
+            raise TransientError("the chain changed while we looked for where it forked")
+        for block in reversed(theirs):
+            if ours.get(block.number) == block.hash or block.number < start:
+                return block, True
+        expected = {theirs[0].parent_hash}
+    return theirs[0], False

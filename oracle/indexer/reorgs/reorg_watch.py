@@ -1,0 +1,67 @@
+"""Looks, before a window is asked for, whether our blocks are still the chain's (chain.md 3.6)."""
+
+from dataclasses import dataclass
+
+from oracle.chain.heads import Heads
+from oracle.indexer.folder import Folder
+from oracle.indexer.reorgs.finality_halt import (
+    FINALITY_VIOLATION,
+    HaltChanged,
+    compare_final,
+    look_for_proof,
+)
+from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch
+from oracle.indexer.reorgs.reorg import Rewound, rewind_if_forked
+
+# Between two looks at the final block, in seconds of the clock that polls are counted by.
+COMPARE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPaused:
+    """No window is to be taken in now; `done`: what was done instead, None: nothing was."""
+
+    done: Rewound | HaltChanged | None
+
+
+def keep_watch(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
+    """Return why no window may be taken in now; None: one may.
+
+    At the start of a process the newest and the final block are compared before anything is
+    fetched; the final one now and then from there on. A closed latch is looked at for proof.
+
+    Raises:
+        TransientError: no endpoint answers, or one was found to contradict the others.
+    """
+    with sight.store.reading() as uow:
+        cursor, closed = uow.cursor.get(), uow.latches.closed(FINALITY_VIOLATION)
+    if closed is not None:
+        return IngestPaused(look_for_proof(sight, heads.latest.time))
+    if cursor is None:
+        return None
+    vigil = sight.vigil
+    if vigil.seconds_left(sight.now):
+        return IngestPaused(None)
+    if not _is_due(vigil, sight.now):
+        return None
+    return _compared(sight, folder, heads)
+
+
+def _is_due(vigil: ForkWatch, now: float) -> bool:
+    at = vigil.compared_at
+    if vigil.tip.is_open():
+        # What is on top of the final block comes first: it says it of both.
+        return False
+    return at is None or vigil.final.is_open() or now - at >= COMPARE_SECONDS
+
+
+def _compared(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
+    vigil, done = sight.vigil, compare_final(sight)
+    if done is not None or vigil.final.is_open():
+        return IngestPaused(done)
+    if vigil.compared_at is None:
+        found = rewind_if_forked(sight, folder, heads)
+        if found is not None or vigil.tip.is_open():
+            return IngestPaused(found)
+    vigil.compared_at = sight.now
+    return None

@@ -1,0 +1,39 @@
+"""Counts what dispatching has to do, for `/metrics`."""
+
+from oracle.indexer.folder import Folder
+from oracle.store.database import Store
+from oracle.store.outbox.records import IntentKind
+from oracle.telemetry.integrity_metrics import IntegrityCensus
+from oracle.telemetry.metrics import DispatchCensus
+
+
+def dispatch_census(store: Store, balance_wei: int | None) -> DispatchCensus:
+    """Count the waiting tasks and the draws as of the cursor, and the starts that failed."""
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
+        standing = uow.draws.standing()
+        oldest = min((draw.seed_block for draw in standing), default=None)
+        return DispatchCensus(
+            waiting=uow.tasks.count_waiting(),
+            standing=len(standing),
+            oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
+            failures=uow.outbox.intents.failures(IntentKind.START_TASK),
+            balance_wei=balance_wei,
+        )
+
+
+def integrity_census(store: Store, folder: Folder) -> IntegrityCensus | None:
+    """Count, as of one snapshot; None: nothing is indexed yet."""
+    scope = folder.scope.id
+    with store.reading() as uow:
+        cursor, identity = uow.cursor.get(), uow.identity.get()
+        if cursor is None or identity is None:
+            return None
+        covered = uow.coverage.blocks_by_level(scope)
+        return IntegrityCensus(
+            covered=covered,
+            audited=uow.coverage.audited_blocks(scope),
+            uncovered=max(0, cursor.number - identity.start_block + 1 - sum(covered.values())),
+            dead_letters=uow.dead_letters.count_open(),
+            suspect=uow.facts.quarantine.blocks(scope),
+        )

@@ -1,0 +1,1 @@
+"""What is asked, in words and tables for people."""

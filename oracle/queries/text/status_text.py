@@ -1,0 +1,158 @@
+"""The first lines of `status`: what a person has to know when something stands still."""
+
+from collections.abc import Iterator, Sequence
+
+from oracle.domain.reports.report import ReportSettings
+from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
+from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.status import StatusReport
+from oracle.queries.text.outbox_advice import after_pause
+from oracle.queries.text.text_tables import in_utc
+from oracle.store.reports.hold_repository import ReportHold
+
+Lines = Iterator[tuple[str, str]]
+
+# Tenths of a heartbeat, as the alert has it.
+_LATE_TENTHS = 15
+
+
+def situation(seen: StatusReport, chain: ChainView, settings: ReportSettings | None) -> Lines:
+    """Say what stands still and why, in capital letters, and in a line each what does not.
+
+    `settings` None: there is no oracle contract.
+    """
+    for latch in seen.latches:
+        yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+    if seen.refusal is not None:
+        yield "REFUSED", f"{seen.refusal.words}; `qos-oracle resync refusal`"
+    for endpoint, reason in seen.wrong.items():
+        todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
+        yield "PROVEN WRONG", f"{endpoint}: {reason}; it is asked nothing; {todo}"
+    for dispute in seen.disputes:
+        yield "UNPROVEN", dispute.words
+    if seen.suspect:
+        words = "came from it alone, and another endpoint is still to be asked about them"
+        yield "UNAUDITED", f"{seen.suspect} blocks {words}; no kickout rests on them meanwhile"
+    yield _index(seen, chain)
+    if settings is not None:
+        yield _last_report(seen, chain, settings.heartbeat_seconds)
+        yield _contract(chain)
+        yield from _senders(seen)
+        yield from _waiting(seen)
+        yield _kickouts(seen, chain)
+    yield _lease(seen)
+
+
+def standstill(endpoints: Sequence[EndpointView]) -> Lines:
+    """Say that the daemon is shown no new block, which looks like all being well otherwise."""
+    first = next((view for view in endpoints if view.is_stalled), None)
+    if first is not None:
+        todo = "if the chain itself goes on, name another endpoint"
+        yield "STALLED", f"no endpoint shows a new block: {first.name} {first.state}; {todo}"
+
+
+def lag_of(seen: StatusReport, head: int | None) -> int | None:
+    """Return how many blocks the fold is behind the chain's head; None: one is not known."""
+    return None if head is None or seen.folded is None else max(0, head - seen.folded.number)
+
+
+def shown_time(seconds: int) -> str:
+    """Write a block's time for people, in UTC."""
+    return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def _index(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
+    head = chain.head
+    if seen.folded is None:
+        return "index", "no block is folded yet; `qos-oracle run --once` indexes them"
+    at = f"folded to block {seen.folded.number}, {shown_time(seen.folded.time)}"
+    lag = lag_of(seen, None if head is None else head.number)
+    if head is None or lag is None:
+        return "NO ENDPOINT", f"{at}; how far behind is unknown: {chain.unknown}"
+    name = "BEHIND" if lag > READY_WITHIN_BLOCKS else "index"
+    return name, f"{at}; {lag} blocks behind the newest, {head.number}"
+
+
+def _last_report(seen: StatusReport, chain: ChainView, heartbeat: int) -> tuple[str, str]:
+    """Say it as the contract has it; where that is unknown, as it was folded."""
+    number, age, since = seen.round, seen.round_age, "as folded"
+    told, head = chain.contract, chain.head
+    if told is not None and head is not None:
+        number, since = told.round, "on chain"
+        age = head.time - told.pushed_at if told.round else None
+    if not number or age is None:
+        return "last report", f"no round was accepted yet ({since})"
+    is_late = 10 * age > _LATE_TENTHS * heartbeat
+    said = f"round {number}, {age} s old ({since}); one is due every {heartbeat} s at least"
+    return ("LATE" if is_late else "last report"), said
+
+
+def _contract(chain: ChainView) -> tuple[str, str]:
+    told, head, until = chain.contract, chain.head, chain.paused_until
+    if told is None or head is None:
+        return "contract", f"unknown: {chain.unknown}"
+    if until is not None:
+        left = until - head.time
+        when = f"until {shown_time(until)}, for {left} s of chain time"
+        return "PAUSED", f"the contract takes no report {when}; its admin may resume it"
+    kicks = ", but no kickouts: its pauser has stopped them" if told.kicks_paused else ""
+    return ("PAUSED" if kicks else "contract"), f"takes reports{kicks}"
+
+
+def _senders(seen: StatusReport) -> Lines:
+    for account, pause in seen.senders.items():
+        if pause is None:
+            yield "sender", f"{account.address} may send"
+            continue
+        todo = after_pause(account, pause)
+        told = f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}); {todo}"
+        yield "RESTS", told
+    if not seen.senders:
+        yield "sender", "nothing was ever sent from this database"
+
+
+def _waiting(seen: StatusReport) -> Lines:
+    for gate in seen.held:
+        if not gate.is_disputed:
+            told = f"period {gate.period}: {gate.reason}"
+            show = f"`qos-oracle report show --period {gate.period}`"
+            yield "HELD", f"{told}; {show}, then `report release`"
+    disputed = [gate for gate in seen.held if gate.is_disputed]
+    if disputed:
+        yield "HELD", told_of_dispute(disputed)
+    for told in seen.unproven:
+        todo = "`qos-oracle endpoint probe`, or name one that serves eth_getTransactionReceipt"
+        yield "UNPROVEN", f"{told}; {todo}"
+    push = seen.push
+    if push is not None and push.error_text is not None:
+        yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
+
+
+def told_of_dispute(gates: Sequence[ReportHold]) -> str:
+    """Say it once: a reporter that differs in every round holds one period after the other.
+
+    `gates` are those that are disputed, by period; there is one at least.
+    """
+    newest, before = gates[-1], len(gates) - 1
+    since = f" (and {before} before it, since period {gates[0].period})" if before else ""
+    return (
+        f"period {newest.period}{since}: {newest.reason}; "
+        f"`qos-oracle report show --period {newest.period}`, compare it with theirs; it ends when "
+        "a later report lands that says what ours does"
+    )
+
+
+def _kickouts(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
+    told = f"{seen.kickouts_due} due, {len(seen.kicks)} proposed"
+    if not seen.kicks:
+        return "kickouts", told
+    first = min(seen.kicks, key=lambda kick: kick.ready_at)
+    now = None if chain.head is None else chain.head.time
+    state = "ready since" if now is not None and now >= first.ready_at else "ready at"
+    return "kickouts", f"{told}, the first {first.node}, {state} {shown_time(first.ready_at)}"
+
+
+def _lease(seen: StatusReport) -> tuple[str, str]:
+    if seen.lease is None:
+        return "NOBODY", "works on this database: no daemon holds its lease"
+    return "worked on by", seen.lease

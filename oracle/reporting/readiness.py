@@ -1,0 +1,95 @@
+"""Whether the fold knows enough to report from (publishing.md 3.5, start-up; case F50)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from oracle.bindings.qos_oracle import ContractStatus
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.reports.round_schedule import Cut
+from oracle.reporting.sanity_gate import holding
+from oracle.store.database import UnitOfWork
+from oracle.txmgr.context import TxContext
+
+
+def why_blind(
+    context: TxContext, uow: UnitOfWork, heads: Heads, standing: ContractStatus
+) -> str | None:
+    """Tell why nothing may be reported from what is folded now; None: it may.
+
+    The contract's head is read twice, from the logs and by a call: both must say the same round.
+    """
+    if not context.is_at_head(uow, heads):
+        return "the database is behind the head"
+    hole = first_hole(uow)
+    if hole is not None:
+        return f"block {hole} was never read: `qos-oracle resync gaps`"
+    newest = uow.rounds.accepted(1)
+    folded = (newest[-1].round, newest[-1].digest) if newest else (0, ZERO_HASH)
+    if folded != (standing.head.round, standing.last_report):
+        return f"the logs tell of round {folded[0]}, the contract of {standing.head.round}"
+    return None
+
+
+def first_hole(uow: UnitOfWork) -> int | None:
+    """Return the lowest block up to the folded one that was never read; None: there is none."""
+    identity, cursor, scope = uow.identity.get(), uow.cursor.get(), uow.coverage.current()
+    if identity is None or cursor is None or scope is None:
+        return None
+    holes = uow.coverage.holes(scope.id, identity.start_block, cursor.number)
+    return holes[0].first if holes else None
+
+
+def why_waiting(context: TxContext) -> str | None:
+    """Return why the newest report is held, not signed, or by too few for long; None: is not."""
+    with context.store.reading() as uow:
+        held = holding(uow)
+        if held:
+            return f"period {held[-1].period} is held: {held[-1].reason}"
+        quiet = _why_quiet(context, uow) if context.publisher.has_signer else None
+        return quiet or context.lack.why
+
+
+def _why_quiet(context: TxContext, uow: UnitOfWork) -> str | None:
+    domain, signer = context.publisher.domain, context.publisher.signer.address
+    until = uow.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
+    cursor = uow.cursor.get()
+    if until is None or (cursor is not None and cursor.time >= until):
+        return None
+    return (
+        f"the signer keeps quiet until chain time {until}: what its lost database signed may "
+        "still land"
+    )
+
+
+# What a step did that only cleared away what is too old.
+MISSED = "report missed"
+
+
+def in_words(missed: Sequence[tuple[int, str]]) -> str:
+    """Say why periods were missed: `missed` are periods, ascending, each with its reason.
+
+    Those in a row that have one reason are told at once.
+    """
+    return "; ".join(_spans(missed))
+
+
+def _spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
+    for reason, alike in groupby(missed, key=lambda one: one[1]):
+        periods = [period for period, _ in alike]
+        first, last = periods[0], periods[-1]
+        one = f"period {first}" if first == last else f"{len(periods)} periods, {first} to {last}"
+        yield f"{one}: {reason}"
+
+
+def why_missed(report: Cut, standing: ContractStatus) -> str | None:
+    """Tell why a report can never be accepted any more; None: it still can."""
+    head = standing.head
+    if (head.round, standing.last_report) != (report.head_round, report.prev):
+        # A lower round is an endpoint that lags behind.
+        return "predecessor changed" if head.round >= report.head_round else None
+    if standing.block.number + 1 - report.as_of > standing.limits.anchor_window:
+        return "as-of left the anchor window"
+    if standing.block.time > report.deadline:
+        return "its deadline passed"
+    return None

@@ -1,0 +1,40 @@
+"""What the dispatcher decided: which node was drawn for which task, and by which block."""
+
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Table, Text, text
+
+from oracle.store.tables.metadata import metadata
+
+# A record, no projection, like reports: what was said of a block stays what was said of it.
+draw = Table(
+    "draw",
+    metadata,
+    Column("task", LargeBinary, primary_key=True),
+    # The block whose hash seeds the draw; task and candidate were both there at the end of the
+    # block before it.
+    Column("seed_block", BigInteger, primary_key=True, autoincrement=False, index=True),
+    Column("seed_hash", LargeBinary, nullable=False),
+    Column("node", LargeBinary, nullable=False),
+    # The block at whose end it stood no more; NULL: it stands.
+    Column("void_block", BigInteger, index=True),
+    sqlite_with_rowid=False,
+)
+# One of a task at a time; what stands is found without looking at history.
+Index(
+    "standing_draw",
+    draw.c.task,
+    unique=True,
+    sqlite_where=text("void_block IS NULL"),
+    postgresql_where=text("void_block IS NULL"),
+)
+
+
+# No projection: a number once given stays.
+rule_set = Table(
+    "rule_set",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("sha256", LargeBinary, nullable=False, unique=True),  # of the text
+    Column("text", Text, nullable=False),  # canonical JSON
+)

@@ -1,0 +1,129 @@
+"""Metrics of forks: those that were denied, and what a changed past costs."""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.telemetry.metrics import REGISTRY
+
+REJECTED = Counter(
+    "oracle_reorgs_rejected_total",
+    "Forks that an endpoint claimed and the others denied, by how that was found.",
+    ["reason"],
+    registry=REGISTRY,
+)
+for _reason in ("outvoted", "recanted"):
+    # Alerts see a zero before the first.
+    REJECTED.labels(_reason)
+FINALITY_VIOLATION = Gauge(
+    "oracle_finality_violation",
+    "1 while a final block of ours is not the chain's: nothing is folded or sent.",
+    registry=REGISTRY,
+)
+KICKOUTS_WITHDRAWN = Counter(
+    "oracle_kickouts_withdrawn_total",
+    "Kickout calls whose evidence left the chain: before they were sent, or after.",
+    ["when"],
+    registry=REGISTRY,
+)
+for _when in ("before", "after"):
+    KICKOUTS_WITHDRAWN.labels(_when)
+
+
+HELD = Gauge(
+    "oracle_lease_held",
+    "1 while this process holds the lease of its database, 0 while it stands by.",
+    registry=REGISTRY,
+)
+EPOCH = Gauge(
+    "oracle_lease_epoch",
+    "Number of the lease, as this process saw it last; every new holder raises it by one.",
+    registry=REGISTRY,
+)
+RENEW_FAILURES = Counter(
+    "oracle_lease_renew_failures_total",
+    "Renewals of the lease that failed; after 20 s of nothing else the daemon ends.",
+    registry=REGISTRY,
+)
+
+
+VERIFIED_BLOCKS = Counter(
+    "oracle_verified_blocks_total",
+    "Blocks read, by the level of proof that each has reached.",
+    ["level"],
+    registry=REGISTRY,
+)
+VERIFY_FAILURES = Counter(
+    "oracle_verify_failures_total",
+    "Answers that contradict what the chain says of itself.",
+    ["check", "endpoint"],
+    registry=REGISTRY,
+)
+MISSING_LOGS = Counter(
+    "oracle_verify_missing_logs_total",
+    "Logs that an endpoint left out, and that were found all the same.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+LOGS_CUT_OFF = Counter(
+    "oracle_endpoint_logs_cut_off_total",
+    "Times that an endpoint was found to leave logs out of an answer without a word.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+UNPROVEN_SENDERS = Counter(
+    "oracle_verify_unproven_senders_total",
+    "Calls whose sender is the endpoint's word alone: no signature of a known kind proves it.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+DUPLICATE_LOGS = Counter(
+    "oracle_duplicate_logs_total",
+    "Logs that an endpoint gave twice.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+WRONG_LOG_TIMES = Counter(
+    "oracle_wrong_log_times_total",
+    "Logs that came with another time than their block's header, which was taken.",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+WINDOW_SPLITS = Counter(
+    "oracle_window_splits_total",
+    "Ranges that were asked for in parts, and why.",
+    ["reason"],
+    registry=REGISTRY,
+)
+WINDOW_BLOCKS = Gauge(
+    "oracle_window_blocks", "Blocks of the newest window.", ["endpoint"], registry=REGISTRY
+)
+TRUST = Gauge(
+    "oracle_chain_trust",
+    "What the chain's headers can be believed: 1 proven, 0 not known yet, -1 not to be used.",
+    ["trait"],
+    registry=REGISTRY,
+)
+DEMOTED = Counter(
+    "oracle_chain_trust_lost_total",
+    "How often something proven before turned out not to be so.",
+    ["trait"],
+    registry=REGISTRY,
+)
+WITNESSED_WINDOWS = Counter(
+    "oracle_witnessed_windows_total",
+    "Windows of history, by what a second endpoint said of their last block.",
+    ["result"],
+    registry=REGISTRY,
+)
+for _result in ("agreed", "disputed", "alone", "unanswered"):
+    # Alerts see a zero before the first.
+    WITNESSED_WINDOWS.labels(_result)
+REFUSED = Gauge(
+    "oracle_block_refused",
+    "1 while a block is not taken in, because what is said of it cannot be true.",
+    registry=REGISTRY,
+)
+BELOW_LEVEL = Gauge(
+    "oracle_blocks_below_level",
+    "Blocks that were read less surely than [verify] asks for and the chain allows.",
+    registry=REGISTRY,
+)

@@ -1,0 +1,83 @@
+"""What the chain asks for gas, beside the most that we pay for it."""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.telemetry.metrics import REGISTRY
+
+BASE_FEE = Gauge(
+    "oracle_publisher_base_fee_wei",
+    "Base fee of the next block, when a transaction was last priced.",
+    registry=REGISTRY,
+)
+TIP = Gauge(
+    "oracle_publisher_tip_wei",
+    "Tip that half of the last blocks' gas paid, or our least one, at the same moment.",
+    registry=REGISTRY,
+)
+FEE_CAP = Gauge(
+    "oracle_publisher_fee_cap_wei",
+    "Most that a unit of gas may cost us: limits.max_fee_per_gas_wei.",
+    registry=REGISTRY,
+)
+
+
+BROADCASTS = Counter(
+    "oracle_publisher_broadcasts_total",
+    "Sends of signed bytes to one endpoint, by what it made of them.",
+    ["endpoint", "result"],
+    registry=REGISTRY,
+)
+UNDECIDED = Gauge(
+    "oracle_publisher_undecided_nonces",
+    "Nonces that would be final, but too few endpoints agree on how.",
+    ["account"],
+    registry=REGISTRY,
+)
+WITHOUT_RECEIPT = Gauge(
+    "oracle_publisher_nonces_without_receipt",
+    "Nonces that the final block counts as used, while no endpoint shows a receipt of ours.",
+    ["account"],
+    registry=REGISTRY,
+)
+FOREIGN = Counter(
+    "oracle_publisher_foreign_nonces_total",
+    "Nonces of our key that somebody else used.",
+    registry=REGISTRY,
+)
+TAKEN_BACK = Counter(
+    "oracle_publisher_reorged_transactions_total",
+    "Mined transactions that a reorganisation took out of the chain.",
+    registry=REGISTRY,
+)
+WITHOUT_EFFECT = Counter(
+    "oracle_publisher_without_effect_total",
+    "Final transactions that succeeded without the event that they were sent for.",
+    registry=REGISTRY,
+)
+
+
+# `account` is the role of the key: transmitter or dispatcher.
+FEE_CAPPED = Gauge(
+    "oracle_publisher_fee_capped",
+    "1 while a transaction waits and a cap forbids to pay 10 % more for it.",
+    ["account"],
+    registry=REGISTRY,
+)
+ATTEMPTS_EXHAUSTED = Gauge(
+    "oracle_publisher_attempts_exhausted",
+    "1 while a transaction waits for which limits.max_attempts were signed.",
+    ["account"],
+    registry=REGISTRY,
+)
+BUDGET_USED = Gauge(
+    "oracle_publisher_budget_used_ratio",
+    "Share of the limit of an hour or a day that is spent or reserved.",
+    ["account", "window"],
+    registry=REGISTRY,
+)
+TOO_BIG = Gauge(
+    "oracle_publisher_too_big",
+    "1 while a call waits that takes more gas than a block has.",
+    ["account"],
+    registry=REGISTRY,
+)
