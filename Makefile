@@ -73,7 +73,7 @@ dashboard:  ## Draw the Grafana dashboard anew
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
 	$(MAKE) slow mutants lies sim machine fuzz
-	python benchmarks/run.py
+	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss
 	pytest -m 'not slow' --cov --cov-report=term-missing
