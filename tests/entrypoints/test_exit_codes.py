@@ -53,7 +53,8 @@ SILENT = {
 }
 # What an endpoint may say that is no answer.
 NO_ANSWERS = {
-    "throttled": (EVERY, faults.status(429)),
+    # For longer than `run --once` has patience.
+    "throttled": (EVERY, faults.status(429, retry_after=3600)),
     "refused": (EVERY, faults.status(401)),
     "away": (EVERY, faults.status(503)),
     "no JSON": (EVERY, faults.web_page()),
