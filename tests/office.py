@@ -145,6 +145,7 @@ class Office:
     folder_for_evidence: Path
     urls: Sequence[str] = ()
     caps: SendLimits = CAPS
+    settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)
     # What else lies on the desk: a board, peers, a rank.
     equipment: dict[str, Any] = field(default_factory=dict)
@@ -174,7 +175,7 @@ class Office:
         self.source = ChainSource.open(
             self.urls, chain_id=CHAIN_ID, finality_depth=FINALITY, reader=self._reader
         )
-        reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, reporter)
         self.pace = IngestState()
         domain = Domain(CHAIN_ID, premises.address)
@@ -182,8 +183,8 @@ class Office:
             store=self.store,
             publisher=SenderAccount(self.urls, domain=domain, caps=self.caps, keys=premises.keys),
             rules=RULES,
-            rules_hash=RULES_HASH,
-            settings=SETTINGS,
+            rules_hash=rules_id(RULES, "reference", self.settings),
+            settings=self.settings,
             epoch=self.epoch,
             clock=lambda: premises.chain.time,
             confirmations=2,
@@ -240,7 +241,7 @@ class Office:
 
     def period(self) -> None:
         """The next period ends with a block at its last second; two more put it under the head."""
-        chain, length = self.premises.chain, SETTINGS.period_seconds
+        chain, length = self.premises.chain, self.settings.period_seconds
         # By then every word is old enough to be sent again.
         chain.at(chain.time // length * length + 2 * length - 1)
         chain.mine()

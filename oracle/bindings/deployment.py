@@ -29,7 +29,7 @@ DEFAULT_LIMITS = ContractLimits(
     veto_delay=3600,
     kick_rounds=3,
     kick_window=86_400,
-    max_kicks_per_round=10,
+    max_kicks_per_round=20,
     min_active=3,
 )
 

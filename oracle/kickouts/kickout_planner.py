@@ -24,7 +24,7 @@ from oracle.kickouts.kickout_eligibility import (
     proof_behind,
 )
 from oracle.kickouts.proof import EvidenceProof
-from oracle.kickouts.proposer import PRIORITY, is_open, propose
+from oracle.kickouts.proposer import PRIORITY, is_open, propose, propose_all
 from oracle.reporting.sanity_gate import is_holding
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
@@ -56,7 +56,7 @@ class _Docket:
 
 
 def plan_kick(context: TxContext, heads: Heads) -> StepResult | None:
-    """Plan the next call about a kickout: cancel, execute or propose; None: nothing to plan.
+    """Plan the next call about a kickout: cancel or execute, else all proposals; None: nothing.
 
     History plans nothing: a spell that is open there may have closed since. Nor does a chain that
     stands still: nobody is to be blamed for what did not happen meanwhile (chain.md 3.2). While
@@ -96,9 +96,9 @@ def _call_next(context: TxContext, docket: _Docket) -> StepResult | None:
     steps = chain(
         (_cancel(context, kick, docket.founded) for kick in docket.unwanted),
         (_execute_or_renew(context, kick, standing) for kick in docket.due),
-        (propose(context, look, standing) for look in docket.proposals),
     )
-    return next((step for step in steps if step is not None), None)
+    step = next((step for step in steps if step is not None), None)
+    return step or propose_all(context, docket.proposals, standing)
 
 
 def rehearse(publisher: SenderAccount, look: KickoutCase) -> str:

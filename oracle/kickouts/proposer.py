@@ -3,11 +3,14 @@
 What is signed follows from the chain alone, so that a quorum of reporters signs the same.
 """
 
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
 from oracle.bindings.qos_oracle import ContractStatus, propose_call
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kick_calls import LANE_SUBJECT
+from oracle.kickouts.kick_calls import LANE_SUBJECT, lane_of
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.quorum.collector import signatures as gathered_signatures
 from oracle.quorum.offering import offer
@@ -23,13 +26,25 @@ from oracle.store.outbox.records import (
     IntentKind,
     SignedStatement,
 )
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult, TxContext, as_one
 from oracle.txmgr.inclusion_time import why_too_late
 
 # Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
 PRIORITY = 200
 # A round has fewer proposals: there is one for each node at most.
 _LOOKED_THROUGH = 1000
+
+
+def propose_all(
+    context: TxContext, looks: Sequence[KickoutCase], standing: ContractStatus
+) -> StepResult | None:
+    """Do of every look what `propose` does, as often as a round takes proposals; None: nothing.
+
+    Together: to look at many that are due takes longer than to sign one, and rounds do not wait.
+    """
+    steps = (propose(context, look, standing) for look in looks)
+    most = max(1, standing.limits.max_kicks_per_round)
+    return as_one("kickouts", list(islice((step for step in steps if step is not None), most)))
 
 
 def propose(context: TxContext, look: KickoutCase, standing: ContractStatus) -> StepResult | None:
@@ -149,11 +164,22 @@ def _must_wait(context: TxContext, record: SignedStatement, standing: ContractSt
 
 
 def room_of_round(context: TxContext, uow: UnitOfWork, standing: ContractStatus) -> int:
-    """Return how many more proposals this round has room for, beside those on their way."""
+    """Return how many more proposals this round has room for, beside those on their way.
+
+    One that is folded already is its round's, also where its receipt is not noted yet.
+    """
     here = uow.rounds.proposed_in(standing.head.round)
-    on_their_way = uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
-    ours = sum(1 for one in on_their_way if one.wish.kind is IntentKind.PROPOSE_KICK)
+    proposed = {kick.index: kick.round for kick in uow.rounds.kicks()}
+    ours = sum(
+        one.wish.kind is IntentKind.PROPOSE_KICK and _may_land(one.wish, proposed)
+        for one in uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
+    )
     return standing.limits.max_kicks_per_round - here - ours
+
+
+def _may_land(wish: CallRequest, proposed: Mapping[int, int]) -> bool:
+    """Tell whether a proposal is still to land: the newest about its lane is from before it."""
+    return (wish.round or 0) > proposed.get(lane_of(wish), 0)
 
 
 def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:

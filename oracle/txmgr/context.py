@@ -1,6 +1,6 @@
 """What the publishing services have before them: the outbox, the publisher, a clock, the rules."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,15 @@ class StepResult:
     did: str
     intent: int | None = None
     detail: str = ""
+
+
+def as_one(did: str, steps: Sequence[StepResult]) -> StepResult | None:
+    """Tell of several steps as one that counts them; a single one speaks for itself."""
+    if len(steps) < 2:  # noqa: PLR2004
+        return steps[0] if steps else None
+    kinds = [step.did for step in steps]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    return StepResult(did, steps[0].intent, counted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.attribution import attribute, note_hidden
 from oracle.txmgr.confirmation.finalizer import note_mined, note_taken_back, settle
 from oracle.txmgr.confirmation.unconfirmed import receipt_that_stands
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult, TxContext, as_one
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
@@ -98,11 +98,7 @@ def confirm_all(context: TxContext, heads: Heads) -> StepResult | None:
             step = watch.look_at(slot, attempts)
             done += [step] if step is not None else []
     watch.show(left_out)
-    if len(done) < 2:  # noqa: PLR2004  one step speaks for itself
-        return done[0] if done else None
-    kinds = [step.did for step in done]
-    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return StepResult("confirmed", done[0].intent, counted)
+    return as_one("confirmed", done)
 
 
 @dataclass
