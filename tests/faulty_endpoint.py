@@ -57,6 +57,8 @@ def faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             answer = endpoint.answer(self.rfile.read(int(self.headers["Content-Length"])))

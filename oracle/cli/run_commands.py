@@ -1,9 +1,9 @@
 """`run` and `migrate`: the daemon itself, and the tables that it needs."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 import structlog
 import typer
@@ -27,7 +27,7 @@ from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.patience import Patience, patient
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
 from oracle.daemon.startup import (
-    await_chain,
+    await_answers,
     await_lease,
     check_contract,
     freeze_garbage,
@@ -44,6 +44,8 @@ from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_sta
 from oracle.telemetry import logging_setup, metrics
 
 _COMMAND = "qos-oracle run"
+
+T = TypeVar("T")
 
 _SendOption = Annotated[
     bool | None,
@@ -149,20 +151,22 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
 
 def _daemon(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> None:
     """Be the daemon."""
-    _wait_for_chain(app, stop)
+    _awaited(app, stop, app.require_chain)
     if stop.reason is None:
         app.create_store()
         metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
         epoch = _lease(app, sends, stop, is_standby=is_standby)
         if epoch is not None:
-            with leading(app.store, epoch, stop.event.set):
+            with leading(app.store, epoch, stop.end):
                 _lead(app, epoch, sends, stop)
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
 def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
     """Do the work of the one that writes."""
-    work = _prepared(app, epoch, sends)
+    work = _awaited(app, stop, lambda: _prepared(app, epoch, sends))
+    if work is None:
+        return
     with _serving(app, work.watch) as address:
         structlog.get_logger().info(
             "started",
@@ -192,8 +196,8 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
     """
     before = None
     if is_standby:
-        if sends.reports:
-            check_contract(app)
+        if sends.reports and _awaited(app, stop, lambda: check_contract(app)) is None:
+            return None
     else:
         # The lease before the port: a second daemon hears who the first one is.
         epoch, before = try_take(app.store, _COMMAND)
@@ -211,15 +215,18 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
-def _wait_for_chain(app: App, stop: StopSignal) -> None:
-    """Return at once where an endpoint answers; else say why not, until one does."""
+def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
+    """Return what `work` does; where no endpoint lets it, say why not, until one does.
+
+    None: told to end first.
+    """
     try:
-        app.require_chain()
+        return work()
     except TransientError as error:
         watch = DaemonHealth(JobLiveness(time.monotonic))
         with _serving(app, watch) as address:
             structlog.get_logger().warning("waiting", web=address, reason=str(error))
-            await_chain(app, watch, stop)
+            return await_answers(app, watch, stop, work)
 
 
 def _serving(app: App, watch: DaemonHealth) -> AbstractContextManager[str]:

@@ -101,10 +101,17 @@ class App(ReadApp):
             )
         if self.keys is not None:
             self.keys.check_other(self.dispatcher)
-        network = Address(self.config.network.contracts["TaskNetwork"])
-        publisher = self._publisher(network, self.dispatcher)
+        publisher = self._dispatch_account
+        network = publisher.domain.contract
         check_dispatcher(publisher.lines, network, self.dispatcher.address)
         return publisher
+
+    @cached_property
+    def _dispatch_account(self) -> SenderAccount:
+        """By itself, for who looks again: one that was opened stays."""
+        return self._publisher(
+            Address(self.config.network.contracts["TaskNetwork"]), self.dispatcher
+        )
 
     @cached_property
     def board(self) -> Board:

@@ -1,7 +1,8 @@
 """What `run` waits for: an endpoint that answers, and its turn to lead."""
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import structlog
 
@@ -17,30 +18,37 @@ from oracle.errors import InputError
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics, quorum_metrics
 
+T = TypeVar("T")
+
 # How often a standby looks whether the leader is gone.
 STANDBY_SECONDS = 2.0
 
 _MADE_BEFORE_A_LOOK = 50_000
 
 
-def await_chain(app: App, watch: DaemonHealth, stop: StopSignal) -> None:
-    """Look for the chain until an endpoint answers or `stop` is told.
+def await_answers(
+    app: App, watch: DaemonHealth, stop: StopSignal, work: Callable[[], T]
+) -> T | None:
+    """Do `work` until endpoints let it be done, or `stop` is told; return what it returns.
 
     As a step of the daemon: its failures are told in the log, in the metrics and by `/readyz`.
+    None: `stop` was told first.
 
     Raises:
         InputError: it is another chain, or its contracts are not ours.
     """
+    done: list[T] = []
 
     def look() -> Mapping[str, object]:
         # Whoever was readmitted meanwhile may be asked again.
         app.recall_quarantine()
-        app.require_chain()
+        done.append(work())
         stop.event.set()
         return {"did": "answered"}
 
     run_steps([Job("chain", app.config.chain.poll_seconds, look)], stop.event, watch.beats)
     stop.clear()
+    return done[0] if done else None
 
 
 def await_lease(

@@ -32,6 +32,7 @@ class StopSignal:
 
     event: threading.Event = field(default_factory=threading.Event)
     number: int | None = None
+    _is_over: bool = False
 
     @property
     def reason(self) -> str | None:
@@ -41,13 +42,18 @@ class StopSignal:
     def tell(self, number: int) -> None:
         """Note the signal, and end what waits for the event."""
         self.number = number
+        self.end()
+
+    def end(self) -> None:
+        """End what waits for the event, for good."""
+        self._is_over = True
         self.event.set()
 
     def clear(self) -> None:
-        """Let the event be waited for once more; a signal that came stays told."""
+        """Let the event be waited for once more; what ended for good stays so."""
         self.event.clear()
         # In this order, so that a signal that comes now is not forgotten.
-        if self.number is not None:
+        if self._is_over:
             self.event.set()
 
     def check(self) -> None:

@@ -34,6 +34,8 @@ def losing_one_group(behind: str) -> Iterator[str]:
 
     class Lossy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers["Content-Length"]))

@@ -55,7 +55,7 @@ def test_a_kill_in_the_middle_of_npm_spoils_nothing(bare_machine):
     where = toolchain._cache()
     child = f"""
 from pathlib import Path
-from oracle.demo import toolchain
+from oracle.devnet import toolchain
 toolchain.shipped = Path({str(bare_machine / "shipped")!r}).joinpath
 toolchain.anvil()
 """

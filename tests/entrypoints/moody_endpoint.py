@@ -46,6 +46,8 @@ def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             mood = endpoint.mood

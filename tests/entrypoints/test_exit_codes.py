@@ -44,12 +44,13 @@ ASKING = {
 }
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
-    *("backtest", "demo", "devnet", "draws", "explain", "export", "keys create", "keys show"),
+    *("backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
+    *("keys create", "keys show"),
     *("kickout evidence", "kickout list", "latch clear", "latch list", "migrate", "nodes"),
     *("outbox bump", "outbox cancel", "outbox hold", "outbox list", "outbox release"),
     *("outbox show", "queue", "replay", "report release", "report show"),
-    *("resync deadletter list", "resync deadletter retry", "resync refold", "rules list"),
-    *("rules show", "select"),
+    *("resync deadletter list", "resync deadletter retry", "resync refold", "resync refusal"),
+    *("rules list", "rules show", "select"),
 }
 # What an endpoint may say that is no answer.
 NO_ANSWERS = {

@@ -52,7 +52,12 @@ def test_the_list_says_in_a_word_why_a_live_call_waits(capsys):
 
 def test_a_sender_that_goes_on_by_itself_is_not_to_be_released():
     assert "goes on by itself" in after_pause(SENDER, Pause(PauseKind.FUNDS, "no ether"))
-    assert "`outbox release 0x11" in after_pause(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
+
+
+def test_who_rests_for_a_foreign_nonce_reads_both_ways_out():
+    told = after_pause(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
+    assert "`outbox adopt --from-chain --yes`, `outbox release 0x11" in told
+    assert told.endswith("or rotate the key")
 
 
 def test_the_longest_word_of_the_journal_is_apart_from_what_follows(capsys):

@@ -17,7 +17,12 @@ pytestmark = pytest.mark.evm
 # It compares nonces as it starts, and then each five minutes: here each second.
 ATTENTIVE = (
     "-c",
-    "from oracle.entrypoints import cli, steps; steps._RECONCILE_SECONDS = 1.0; cli.main()",
+    """
+from oracle.cli import main
+from oracle.daemon import steps
+steps._RECONCILE_SECONDS = 1.0
+main.main()
+""",
 )
 GWEI = 10**9
 

@@ -76,6 +76,7 @@ def test_where_all_is_well_nothing_is_in_capital_letters():
 
 PAUSED = replace(OPEN, paused_until=5_060)
 RESTING: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FUNDS, "it has 5 wei")}
+STOLEN: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FOREIGN, "0x1 in block 7")}
 HELD = ReportHold(17, "12 of 12 nodes would move", {}, 1, None, None)
 DISPUTED = replace(HELD, reason="disagreement: 0x01 signed otherwise")
 LATCH = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
@@ -90,6 +91,7 @@ LATCH = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, No
         (WELL, ChainView(block(91), PAUSED), "PAUSED", "until 1970-01-01 01:24:20 UTC, for 60 s"),
         (WELL, ChainView(block(91), replace(OPEN, kicks_paused=True)), "PAUSED", "no kickouts"),
         (replace(WELL, senders=RESTING), SEEN, "RESTS", "it has 5 wei (funds); send ether to"),
+        (replace(WELL, senders=STOLEN), SEEN, "RESTS", "`outbox adopt --from-chain --yes`"),
         (replace(WELL, held=(HELD,)), SEEN, "HELD", "period 17: 12 of 12 nodes would move; `"),
         (replace(WELL, held=(HELD,)), SEEN, "HELD", "then `report release`"),
         (replace(WELL, held=(DISPUTED,)), SEEN, "HELD", "compare it with theirs"),

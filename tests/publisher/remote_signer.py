@@ -130,6 +130,8 @@ def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[Remo
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             host.seen_headers = dict(self.headers)

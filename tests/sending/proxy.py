@@ -161,6 +161,8 @@ def proxy(behind: str) -> Iterator[Proxy]:
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             reply = made.reply(self.rfile.read(int(self.headers["Content-Length"])))

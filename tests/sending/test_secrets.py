@@ -89,7 +89,7 @@ def test_case_f72_a_test_that_shows_a_secret_fails_and_does_not_show_it_again(tm
 
 CRASH = """
 import sys
-from oracle.entrypoints import cli
+from oracle.cli import main as cli
 from oracle.signing.keystore import unlock
 from oracle.signing.local import KeySigner
 from pathlib import Path
