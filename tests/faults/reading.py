@@ -1,12 +1,12 @@
 """What the tests of windows share: a busy chain, what was asked, and what metrics say."""
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any
 
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import SAMPLES
 from oracle.devnet.fakechain.block_json import Block, Said
-from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults.message_faults import Words, fails
 from oracle.devnet.fakechain.provider import Provider
 from oracle.domain.blocks import BlockRange
@@ -54,11 +54,10 @@ def no_pins() -> InjectedFault:
     return fails(words, when=lambda asked: asked.method == "eth_getLogs" and asked.by_hash)
 
 
-def no_receipts(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def no_receipts() -> InjectedFault:
     """Neither the receipts of a block nor those of a transaction are served."""
     words = Words(-32601, "the method does not exist")
-    methods = ("eth_getBlockReceipts", "eth_getTransactionReceipt")
-    return fails(words, methods=methods, **limits)
+    return fails(words, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
 def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
