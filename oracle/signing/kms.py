@@ -112,7 +112,7 @@ class KmsSigner:
                 MessageType="DIGEST",
                 SigningAlgorithm=_ALGORITHM,
             )
-            written = bytes(told["EcdsaSignature"])
+            written = bytes(told["Signature"])
         except _failures() as error:
             raise _unsigned(self.address, error) from None
         r, s = read_der(written)
