@@ -14,7 +14,7 @@ from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
-from oracle.errors import InputError
+from oracle.errors import InputError, TransientError
 from oracle.reporting.landing import waits_for_finality
 from oracle.reporting.readiness import MISSED, why_missed
 from oracle.reporting.report_planner import cuts_now, plan_push, turn_now
@@ -65,10 +65,10 @@ def _check_pushed(turn: Report, steps: list[StepResult]) -> None:
     """Make sure that something came of it: a report may lose its turn while it is looked at.
 
     Raises:
-        InputError: nothing did.
+        TransientError: nothing did.
     """
     if all(step.did == MISSED for step in steps):
-        raise InputError(
+        raise TransientError(
             f"nothing was pushed: period {turn.period} lost its turn meanwhile, too old to be "
             "accepted; `qos-oracle run --once` folds what came since, and cuts the next"
         )
@@ -98,7 +98,8 @@ def _turn(app: App) -> Report:
     """Return the report that has the turn.
 
     Raises:
-        InputError: none has, and why.
+        InputError: it is held until a person releases it.
+        TransientError: none has, and why: one will by itself.
     """
     standing = app.publisher.contract.standing()
     with app.store.reading() as uow:
@@ -119,7 +120,7 @@ def _turn(app: App) -> Report:
         raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
     if found is not None and not is_late:
         return found.report
-    raise InputError(_why_none(due, standing))
+    raise TransientError(_why_none(due, standing))
 
 
 def _why_none(due: list[Cut], standing: ContractStatus) -> str:
