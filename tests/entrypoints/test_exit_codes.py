@@ -44,7 +44,8 @@ ASKING = {
 }
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
-    *("backtest", "demo", "devnet", "draws", "explain", "export", "keys create", "keys show"),
+    *("backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
+    *("keys create", "keys show", "resync refusal"),
     *("kickout evidence", "kickout list", "latch clear", "latch list", "migrate", "nodes"),
     *("outbox bump", "outbox cancel", "outbox hold", "outbox list", "outbox release"),
     *("outbox show", "queue", "replay", "report release", "report show"),
