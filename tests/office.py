@@ -6,6 +6,7 @@ Nothing is scripted: Anvil mines when a test says so, every step is the service'
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
@@ -291,3 +292,8 @@ class Office:
                 for intent in reversed(uow.outbox.intents.newest(1000))
                 for entry in uow.outbox.journal.of_intent(intent.id)
             ]
+
+
+def app_of(office: Office) -> Any:
+    """What of an app publishing looks at: the database and how it was read; no configuration."""
+    return SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)

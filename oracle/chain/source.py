@@ -16,7 +16,7 @@ from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader, part_of
 from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
-from oracle.chain.verification.verification_policy import VerificationPolicy
+from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
 from oracle.chain.witnesses import Witness, Witnesses
 from oracle.devnet.fakechain.recordings.recorder import Line, recorded
 from oracle.domain.blocks import BlockRange, BlockRef
@@ -255,6 +255,10 @@ class ChainSource:
     def level_of_history(self) -> Level:
         """Return the level that every block of history reaches now; asks no endpoint."""
         return self._windows.of_history()
+
+    def shortfall(self) -> LevelShortfall | None:
+        """See `WindowSource.shortfall`; asks no endpoint."""
+        return self._windows.shortfall()
 
     def narrowed(self, scope: IngestScope) -> "ChainSource":
         """Return the same chain, asked for less; it uses the same endpoints."""

@@ -14,6 +14,7 @@ from oracle.indexer.audit.disputes import disputes_in
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, mend_next
+from oracle.indexer.audit.unproven_history import why_unproven
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
@@ -33,23 +34,28 @@ ASIDE_SECONDS = 0.2
 _SURVEY_RESTS = 100
 # Blocks that no header proves are audited so many at a time.
 _UNPROVEN_BLOCKS = 100
+# And so many may wait for that before it is said that they do.
+_WAITING_BLOCKS = 2 * _UNPROVEN_BLOCKS
 # An endpoint that gives the audit no answer is left alone for a while.
 _REST_SECONDS = 60.0
 
 Facts = Mapping[str, object] | None
 
 
-def why_unaudited(app: App) -> str | None:
+def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
     """Return which blocks nobody should rest on; None: there are no such.
 
-    They came from endpoints proven wrong alone, or two endpoints differ about them.
+    They came from endpoints proven wrong alone, or two endpoints differ about them, or nothing
+    but an endpoint's word is to be had of them. `is_running`: the audit comes to the newest later.
     """
+    spare = _WAITING_BLOCKS if is_running else 0
     with app.store.reading() as uow:
         quarantine = uow.facts.quarantine
         blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
         disputes = disputes_in(uow)
+        unproven = why_unproven(app.source, uow, app.folder.scope, spare=spare)
     if not blocks:
-        return next((each.words for each in disputes), None)
+        return next((each.words for each in disputes), unproven)
     return (
         f"{blocks} blocks came from {', '.join(wrong)} alone, proven wrong, and no other endpoint "
         "was asked about them yet: name one in [chain] endpoints"

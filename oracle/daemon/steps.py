@@ -104,7 +104,7 @@ class DaemonSteps:
             refusal = refusal_in(uow)
         self.watch.refused = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
-        self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app)
+        self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app, is_running=True)
         vigil = self.pace.vigil
         self.watch.is_in_doubt = vigil.is_open()
         self.watch.dispute = vigil.held_up(self.pace.clock())

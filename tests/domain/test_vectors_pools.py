@@ -15,7 +15,7 @@ from tests.histories import History, node, node_after
 PROFILES = {"seed_current": SEED, "relay_head": RELAY}
 
 
-def uows(number: str) -> int:
+def units(number: str) -> int:
     exact = Fraction(number) * UNIT
     assert exact.denominator == 1
     return exact.numerator
@@ -23,7 +23,7 @@ def uows(number: str) -> int:
 
 def close_to(number: str, value: int) -> bool:
     """Vectors are rounded to nearest, we round down at every step (scoring.md 1)."""
-    return abs(uows(number) - value) <= 2
+    return abs(units(number) - value) <= 2
 
 
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
@@ -61,7 +61,7 @@ def test_the_long_term_score_is_the_mean_of_the_last_scores(vector):
 @vectors_of("qos_product")
 def test_qos_is_long_term_times_reliability(vector):
     pool = b"" if vector["q_long"] is None else pool_of_mean(vector["q_long"])
-    made = member(pool, uows(vector["h"]))
+    made = member(pool, units(vector["h"]))
 
     assert close_to(vector["qos"], qos_at(made, 0, SEED) or 0)
     assert is_excluded(made, 0, SEED) is vector["seed_excluded"]
@@ -72,7 +72,7 @@ def kickout_input(said: Vector) -> Node:
         low, more = divmod(said["sum"], said["n"] or 1)
         return member(bytes([low + 1] * more + [low] * (said["n"] - more)))
     pool = b"" if said["pool"] == "none" else bytes([int(said["q_long"])] * 50)
-    return member(pool, uows(said.get("h", "1")))
+    return member(pool, units(said.get("h", "1")))
 
 
 @vectors_of("kickout")
@@ -120,17 +120,17 @@ def low_rejoin_is_floored(expected: Vector) -> None:
     history = back_again(*[2, 0] * 25)
     made = node_after(history, "A", RELAY)
     assert len(made.pool) == expected["pool_size_after_join"]
-    assert long_term(made, RELAY, 0) == uows(expected["q_long_after_join"]) // 10
+    assert long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
 
     made = node_after(history.scores("A", 10), "A", RELAY)
-    assert long_term(made, RELAY, 0) == uows(expected["q_long_after_next_score_10"]) // 10
+    assert long_term(made, RELAY, 0) == units(expected["q_long_after_next_score_10"]) // 10
     assert is_kickout_due(made, RELAY) is not expected["not_below_kickout_threshold"]
 
 
 def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
     made = node_after(back_again(*[5] * 50), "A", RELAY)
     assert len(made.pool) == expected["pool_size_after_join"]
-    assert long_term(made, RELAY, 0) == uows(expected["q_long_after_join"]) // 10
+    assert long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
 
 
 def zero_mean_escapes_the_floor(expected: Vector) -> None:

@@ -19,13 +19,13 @@ from tests.histories import History, node
 PROFILES = {"seed_current": SEED, "relay_head": RELAY}
 
 
-def uows(number: str | float) -> int:
+def units(number: str | float) -> int:
     return floor(Fraction(str(number)) * UNIT)
 
 
 def close_to(number: str, value: int) -> bool:
     """Vectors are rounded to nearest, we round down at every step (scoring.md 1)."""
-    return abs(uows(number) - value) <= 2
+    return abs(units(number) - value) <= 2
 
 
 class Patient:
@@ -82,7 +82,7 @@ def test_reliability_goes_as_the_vector_says(vector):
 
 
 def check_trace(vector: Vector, rules: Rules) -> None:
-    patient = Patient(rules, uows(vector["h_initial"]))
+    patient = Patient(rules, units(vector["h_initial"]))
     begin = patient.history.time
     for step in vector["trace"]:
         then = begin + int(Fraction(step["at_min"]) * 60)
@@ -94,8 +94,8 @@ def check_trace(vector: Vector, rules: Rules) -> None:
 
 
 def exclusion_is_strict(vector: Vector, rules: Rules) -> None:
-    penalty = uows(vector["overrides"]["penalty_factor"])
-    patient = Patient(replace(rules, penalty=penalty), uows(vector["h_initial"]))
+    penalty = units(vector["overrides"]["penalty_factor"])
+    patient = Patient(replace(rules, penalty=penalty), units(vector["h_initial"]))
     patient.suffers(vector["event"])
     assert close_to(vector["expected"]["h_after"], patient.reliability)
     assert patient.excluded is vector["expected"]["excluded"]
@@ -103,12 +103,12 @@ def exclusion_is_strict(vector: Vector, rules: Rules) -> None:
 
 def flag_and_exit(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        patient = Patient(rules, uows(case["h"]), excluded=case["flag"])
+        patient = Patient(rules, units(case["h"]), excluded=case["flag"])
         assert patient.excluded is case["excluded"]
 
 
 def never_healed_backwards(vector: Vector, rules: Rules) -> None:
-    base, minutes = uows(vector["input"]["h_base"]), vector["input"]["elapsed_minutes"]
+    base, minutes = units(vector["input"]["h_base"]), vector["input"]["elapsed_minutes"]
     assert close_to(vector["expected"]["h_effective"], healed(base, 0, 60 * minutes, rules))
 
 
@@ -121,7 +121,7 @@ def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
 
 def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        patient = Patient(rules, uows(case["h"]), excluded=True)
+        patient = Patient(rules, units(case["h"]), excluded=True)
         patient.history.after(floor(Fraction(case["minutes"]) * 60))
         assert patient.excluded
         patient.history.after(1)
@@ -152,7 +152,7 @@ _HEALTH = {
 @vectors_of("health_metrics_events")
 def test_exclusion_is_entered_and_left_as_the_relay_counts_it(vector):
     start, event, minutes = _METRICS[vector["id"].split()[0]]
-    patient = Patient(RELAY, uows(start), excluded=minutes is not None)
+    patient = Patient(RELAY, units(start), excluded=minutes is not None)
     if minutes is not None:
         patient.history.after(minutes * 60)
     before = patient.node.excluded

@@ -15,7 +15,7 @@ from tests.domain.vectors import Vector, the_vector, vectors_of
 VALID = the_vector("config_validation/valid")
 
 
-def uows(number: str | float) -> int:
+def units(number: str | float) -> int:
     return floor(Fraction(str(number)) * UNIT)
 
 
@@ -31,7 +31,7 @@ _SETTINGS = {
 
 def rules_of(said: Vector) -> Rules:
     changes: Vector = {
-        _SETTINGS[key]: uows(value) for key, value in said.items() if key in _SETTINGS
+        _SETTINGS[key]: units(value) for key, value in said.items() if key in _SETTINGS
     }
     if "recovery_tau_minutes" in said:
         changes["tau_seconds"] = 60 * said["recovery_tau_minutes"]
@@ -61,7 +61,7 @@ def test_the_rule_sets_have_the_numbers_of_their_profiles(said, rules):
     assert list(rules.rank_scores) == said["task_scores"]
     assert (rules.absent_score, rules.q_max) == (said["abort_score"], said["q_max"])
     assert rules.pool_size == said["pool_size"] == said["kickout_min_samples"]
-    assert rules.new_node_long_term == uows(said["new_node_q_long_norm"].split()[0])
+    assert rules.new_node_long_term == units(said["new_node_q_long_norm"].split()[0])
     assert rules.zero_mean_is_new is ("q_long == 0" in said["new_node_q_long_norm"])
     assert numbers["penalty"] == said["penalty_factor"]
     assert numbers["boost"] == said["success_boost"]

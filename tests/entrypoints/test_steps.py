@@ -1,7 +1,6 @@
 """What the daemon's loops do for each other."""
 
 import time
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from oracle.daemon.steps import DaemonSteps
 from oracle.errors import InputError, TransientError
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import Fault, faulty_endpoint
+from tests.office import app_of
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
@@ -25,9 +25,7 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         sender = office.premises.transmitter
         office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
         watch = DaemonHealth(JobLiveness(time.monotonic))
-        # Publishing needs no configuration, and so no app.
-        no_app: Any = None
-        work = DaemonSteps(no_app, office.epoch, watch, office.context, pace=office.pace)
+        work = DaemonSteps(app_of(office), office.epoch, watch, office.context, pace=office.pace)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
             work.compare()

@@ -124,8 +124,11 @@ def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
     before = suspects()
     assert before == busy.head.number + 1
     for _ in range(2):
+        # They are read again before anything else: nobody is left who gives them.
         code, said = told(capsys, "run", "--once", *at)
-        assert (code, f"not sure: {before} blocks came from {busy.urls[0]}" in said) == (1, True)
+        assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in said) == (1, True)
+        assert f"{busy.urls[1]}: unreachable: HTTP 503" in said
+    assert suspects() == before
     assert "UNAUDITED" in told(capsys, "status", *at)[1]
     busy.providers[1].faults.remove(silent)
     assert told(capsys, "run", "--once", *at)[0] == 0

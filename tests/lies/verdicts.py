@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from tests.lies.cells import Company, Mood
+from tests.lies.cells import Company, Headers, Mood
 from tests.lies.playing import Played, Tried
 
 
@@ -14,8 +14,9 @@ class Verdict(StrEnum):
 
     `EQUAL`: the database is what it must be, and the exit code says so. `REFUSED`: the exit code
     is another one, and the words name what differed. `UNPROVEN`: taken in, and said to be
-    unproven. `WORDLESS`: refused without a word of what differed. `SILENT`: wrong, and all is
-    called well.
+    unproven: by the exit code as well, but where one endpoint shows a whole chain of true headers
+    and nobody could contradict it. `WORDLESS`: refused without a word of what differed. `SILENT`:
+    wrong, and all is called well.
     """
 
     EQUAL = "equal"
@@ -30,7 +31,7 @@ RIGHT = frozenset({Verdict.EQUAL, Verdict.REFUSED, Verdict.UNPROVEN})
 _WHAT = re.compile(
     r"\b(block|blocks|logs?|receipts?|root|bloom|header|hash|sender|signature|time|transactions?)\b"
 )
-# What says that not everything is proven: lines of `status`, and of the log.
+# What says that not everything is proven.
 _UNPROVEN = re.compile(r"(?i)\b(unproven|unaudited)\b")
 # The same, where there is nobody who could contradict.
 _UNWITNESSED = re.compile(r"\bunwitnessed\b")
@@ -55,14 +56,17 @@ def _of(played: Played, tried: Tried) -> Verdict:
         return Verdict.REFUSED if _WHAT.search(last) else Verdict.WORDLESS
     if not tried.differing:
         return Verdict.EQUAL
-    return Verdict.UNPROVEN if says_unproven(played, tried) else Verdict.SILENT
+    return Verdict.UNPROVEN if says_unproven(played) else Verdict.SILENT
 
 
-def says_unproven(played: Played, tried: Tried) -> bool:
-    """Tell whether a person who looks would know that something here is not proven."""
-    if played.cell.company is Company.ALONE and _UNWITNESSED.search(played.status):
-        return True
-    return bool(_UNPROVEN.search(played.status) or _UNPROVEN.search(last_words(tried)))
+def says_unproven(played: Played) -> bool:
+    """Tell whether it is known that something here is not proven, though the exit code is 0.
+
+    Of headers that are true as far as anybody can see, shown by one endpoint, `status` says it.
+    """
+    cell = played.cell
+    could_be_true = cell.company is Company.ALONE and cell.headers is Headers.TRUE
+    return could_be_true and bool(_UNWITNESSED.search(played.status))
 
 
 def last_words(tried: Tried) -> str:

@@ -1,7 +1,6 @@
 """The chain has seen more of our account than we gave out, and a daemon is at work (0110)."""
 
 import time
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,7 +15,7 @@ from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
-from tests.office import FINALITY, SETTINGS, Office
+from tests.office import FINALITY, SETTINGS, Office, app_of
 from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import pause_of
 from tests.sending.faults import moved_by
@@ -214,10 +213,9 @@ def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: O
 
 def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
     """The loops of a process that has just started; what is sent needs no configuration."""
-    no_app: Any = None
     office.index()
     watch = DaemonHealth(JobLiveness(time.monotonic))
-    return DaemonSteps(no_app, office.epoch, watch, office.context, pace=office.pace)
+    return DaemonSteps(app_of(office), office.epoch, watch, office.context, pace=office.pace)
 
 
 def daemon(office: Office) -> DaemonSteps:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -24,7 +23,7 @@ from oracle.signing.typed_data import KickStatement
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.office import ETHER, SETTINGS, Office, Premises, key_files
+from tests.office import ETHER, SETTINGS, Office, Premises, app_of, key_files
 from tests.sending.faults import null, status
 from tests.sending.proxy import Proxy
 from tests.services.test_kicking import bad_pool, kick, kinds, proposed, shown_low
@@ -150,10 +149,9 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
 
 def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     office = sqlite_office
-    no_app: Any = None
     watch = DaemonHealth(JobLiveness(time.monotonic))
     office.index()
-    work = DaemonSteps(no_app, office.epoch, watch, office.context, pace=office.pace)
+    work = DaemonSteps(app_of(office), office.epoch, watch, office.context, pace=office.pace)
     assert work.publish() is None
     thief.pushed()
     office.period()

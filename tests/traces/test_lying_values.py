@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.accounts import account
 from oracle.devnet.fakechain.block_json import Said, Tx
 from oracle.devnet.fakechain.fault import InjectedFault, on_success
 from oracle.devnet.fakechain.faults.block_faults import HEADERS
@@ -28,14 +29,15 @@ JOINS = 50
 # Three of them are all that is final.
 WINDOW = 17
 A_LIE = 7
+A_STRANGE_ONE = {"value": hex(A_LIE), "type": "0x7b"}
 SOMEBODY = Address("0x" + "5a" * 20)
 
 
 def joins() -> Tree:
-    """A chain on which a node joins in every block, and somebody says something."""
+    """A chain on which a node signs and joins in every block, and somebody says something."""
     tree = Tree()
     for number in range(1, JOINS + 1):
-        node = f"0x{number:040x}"
+        node = account(number)
         said = Said(SOMEBODY, ("0x" + "11" * 32,))
         tree.mine([Tx(node, NODES, JOIN, value=ENOUGH, logs=(said,))])
     tree.mine_many(FINALITY)
@@ -43,13 +45,16 @@ def joins() -> Tree:
 
 
 def lying_values() -> InjectedFault:
-    """Say of every transaction that it paid something else."""
+    """Say of every transaction that it paid something else, and is of a kind that nobody knows.
+
+    What is signed in a known way would be found out while it is read.
+    """
 
     def changed(_asked: object, answer: Any) -> object:
         sent = answer["transactions"]
         if not sent or isinstance(sent[0], str):
             return answer
-        return {**answer, "transactions": [{**one, "value": hex(A_LIE)} for one in sent]}
+        return {**answer, "transactions": [{**one, **A_STRANGE_ONE} for one in sent]}
 
     return InjectedFault("other values", on_success(changed), limits={"methods": HEADERS})
 

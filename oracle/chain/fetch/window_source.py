@@ -19,7 +19,7 @@ from oracle.chain.verification.header_check import is_hashed_right
 from oracle.chain.verification.header_samples import Sampler
 from oracle.chain.verification.proven_lies import Lies
 from oracle.chain.verification.refused_blocks import BlockRefusal, RefusalError
-from oracle.chain.verification.verification_policy import VerificationPolicy
+from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import ContradictionError, OmissionError
 from oracle.domain.blocks import BlockRange, BlockRef
@@ -153,6 +153,19 @@ class WindowSource:
     def of_history(self) -> Level:
         """Return the level that every block of history reaches now."""
         return self._ladder.of_history(self.policy.top(is_history=True))
+
+    def shortfall(self) -> LevelShortfall | None:
+        """Return why history does not reach the level that is wanted; None: it does, or may."""
+        wanted = self.policy.top(is_history=True)
+        refuted = self._ladder.refuted(wanted)
+        if not refuted:
+            return None
+        lower = Level.PINNED if self.policy.every_header else Level.SEAMED
+        if wanted > Level.BLOOMED and not self._ladder.refuted(Level.BLOOMED):
+            lower = Level.BLOOMED
+        # A root that no hash binds is made to fit by whoever lies.
+        below = Level.AUDITED if HeaderFeature.HEADER in refuted else wanted
+        return LevelShortfall(wanted, lower, refuted, below)
 
     def calibrate(self) -> None:
         """Take samples of the chain where they are wanted, and nobody did of late.

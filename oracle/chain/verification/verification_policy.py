@@ -24,5 +24,19 @@ class VerificationPolicy:
         return top if self.receipts else min(top, Level.BLOOMED)
 
 
+@dataclass(frozen=True, slots=True)
+class LevelShortfall:
+    """History that cannot reach the level asked for: the chain was found not to have `refuted`.
+
+    `reached` is the level that can be asked for instead. Below `unproven_below` a block rests on
+    the word of the endpoint that gave it.
+    """
+
+    wanted: Level
+    reached: Level
+    refuted: tuple[str, ...]
+    unproven_below: Level
+
+
 # L0 and L1 alone: what everything is compared with.
 LEAST = VerificationPolicy(head=Level.SEAMED, history=Level.SEAMED, receipts=False)

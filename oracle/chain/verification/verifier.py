@@ -63,6 +63,21 @@ class WindowVerifier:
             return Level.BLOOMED if has_calls else Level.PROVEN
         return min(top, Level.SEAMED)
 
+    def refuted(self, top: Level) -> tuple[HeaderFeature, ...]:
+        """Return what the chain was found not to have of all that blocks at `top` rest on.
+
+        Without the header's hash, roots and blooms are no more than words of who gives them.
+        """
+        if top < Level.BLOOMED:
+            return ()
+        needed = [HeaderFeature.HEADER]
+        if top < Level.PROVEN:
+            needed.append(HeaderFeature.BLOOM)
+        else:
+            needed.append(HeaderFeature.RECEIPTS)
+            needed += [HeaderFeature.TRANSACTIONS] if self.sampler.reads_whole else []
+        return tuple(trait for trait in needed if self.trust.is_refuted(trait))
+
     def climb(self, ascent: WindowCheck) -> VerifiedRange:
         """Prove what can be proven.
 

@@ -43,10 +43,10 @@ def comparison_answer(compared: Comparison, notes: Sequence[str]) -> Answer:
     }
 
 
-def _fraction(uows: int | None) -> str | None:
-    if uows is None:
+def _fraction(units: int | None) -> str | None:
+    if units is None:
         return None
-    return f"-{decimal_text(-uows)}" if uows < 0 else decimal_text(uows)
+    return f"-{decimal_text(-units)}" if units < 0 else decimal_text(units)
 
 
 def _history(compared: Comparison) -> Answer:

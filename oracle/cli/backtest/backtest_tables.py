@@ -147,8 +147,8 @@ def _print_shares(compared: Comparison) -> None:
     _print_rest(len(every), len(nodes))
 
 
-def _percent(uows: int | None) -> str:
-    return NOTHING if uows is None else f"{fraction(100 * uows, 2)} %"
+def _percent(units: int | None) -> str:
+    return NOTHING if units is None else f"{fraction(100 * units, 2)} %"
 
 
 def _print_kickouts(compared: Comparison) -> None:

@@ -172,8 +172,8 @@ def _step(change: ReliabilityChange, rules: Rules) -> str:
     return ""
 
 
-def _short(uows: int) -> str:
-    return decimal_text(uows).rstrip("0").rstrip(".")
+def _short(units: int) -> str:
+    return decimal_text(units).rstrip("0").rstrip(".")
 
 
 def _source(told: Explanation, at: Position) -> str:

@@ -80,5 +80,5 @@ def _factor_lines(told: Explanation, found: Factors, legacy: LegacyRules) -> Ite
     yield f"Q = {weights} = {decimal_text(found.combined)}"
 
 
-def _known(number: int | None, uow: str) -> str:
-    return "unknown" if number is None else f"{number} {uow}"
+def _known(number: int | None, unit: str) -> str:
+    return "unknown" if number is None else f"{number} {unit}"

@@ -117,8 +117,8 @@ def _cells(row: NodeRow) -> list[str]:
     ]
 
 
-def _share(uows: int) -> str:
-    return f"{uows / UNIT:.4f}"
+def _share(units: int) -> str:
+    return f"{units / UNIT:.4f}"
 
 
 def _lines(

@@ -64,7 +64,7 @@ class _Numbers(NamedTuple):
     """What tasks take in seconds, by kind, and how many may wait for each member."""
 
     fixed: Mapping[str, Fraction]
-    uow: Mapping[str, Fraction]
+    unit: Mapping[str, Fraction]
     alpha: Fraction | None
 
 
@@ -79,7 +79,7 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     node: _NodeOption = None,
     policy: PolicyOption = None,
     fixed: _FixedOption = None,
-    uow: _UnitOption = None,
+    unit: _UnitOption = None,
     alpha: _AlphaOption = None,
     at: AtOption = None,
     events: EventsOption = None,
@@ -92,7 +92,7 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     --fixed and --unit. `draws` lists who is drawn.
     """
     address = None if node is None else _address(node)
-    written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", uow), _alpha(alpha))
+    written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
     with ground_of(events, config) as ground:
         choice = chosen_for_queue(policy, ground)
         numbers = _with_settings(written, ground)
@@ -145,15 +145,15 @@ def _with_settings(written: _Numbers, ground: InputSource) -> _Numbers:
         return written
     told = ground.app.config.dispatch
     fixed: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.fixed_seconds or {}).items()}
-    uow: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.unit_seconds or {}).items()}
+    unit: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.unit_seconds or {}).items()}
     alpha = None if told.queue_alpha is None else Fraction(told.queue_alpha)
-    return _Numbers({**fixed, **written.fixed}, {**uow, **written.uow}, written.alpha or alpha)
+    return _Numbers({**fixed, **written.fixed}, {**unit, **written.unit}, written.alpha or alpha)
 
 
 def _pricing(numbers: _Numbers) -> Pricing:
     missing = [
         f"{option} {kind}=SECONDS"
-        for option, known in (("--fixed", numbers.fixed), ("--unit", numbers.uow))
+        for option, known in (("--fixed", numbers.fixed), ("--unit", numbers.unit))
         for kind in TaskKind
         if kind not in known
     ]
@@ -164,5 +164,5 @@ def _pricing(numbers: _Numbers) -> Pricing:
         )
     return Pricing(
         {kind: numbers.fixed[kind] for kind in TaskKind},
-        {kind: numbers.uow[kind] for kind in TaskKind},
+        {kind: numbers.unit[kind] for kind in TaskKind},
     )

@@ -141,9 +141,9 @@ class SnapshotReader:
         return sorted(found, key=lambda change: change.at)
 
 
-def _floored(uows: int) -> float:
+def _floored(units: int) -> float:
     """Cut off after four digits, as the contract does: what is equal has to look equal."""
-    return uows // QOS_STEP / _LANES_IN_QOS
+    return units // QOS_STEP / _LANES_IN_QOS
 
 
 def _reported(uow: UnitOfWork) -> int:

@@ -43,12 +43,12 @@ def short(node: Address) -> str:
     return f"{node[: 2 + _SHOWN_ENDS]}…{node[-4:]}"
 
 
-def fraction(uows: int | None, digits: int = 4) -> str:
+def fraction(units: int | None, digits: int = 4) -> str:
     """Write units of 10^-18 for people, cut to so many digits; a dash for nothing."""
-    if uows is None:
+    if units is None:
         return NOTHING
-    sign = "-" if uows < 0 else ""
-    whole, part = divmod(abs(uows), UNIT)
+    sign = "-" if units < 0 else ""
+    whole, part = divmod(abs(units), UNIT)
     return f"{sign}{whole}.{part:018d}"[: len(sign) + len(str(whole)) + 1 + digits]
 
 

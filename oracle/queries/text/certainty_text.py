@@ -2,6 +2,7 @@
 
 from oracle.daemon.app import App
 from oracle.domain.coverage import Level
+from oracle.indexer.audit.unproven_history import why_unproven
 
 
 def told_of_surety(app: App) -> list[tuple[str, str]]:
@@ -18,6 +19,10 @@ def _witnesses(app: App) -> list[tuple[str, str]]:
 
 
 def _proof(app: App) -> list[tuple[str, str]]:
+    with app.store.reading() as uow:
+        unproven = why_unproven(app.source, uow, app.folder.scope)
+    if unproven is not None:
+        return [("UNPROVEN", unproven)]
     level = app.source.level_of_history()
     if level < Level.BLOOMED:
         told = "the headers prove nothing of it yet, or [verify] does not ask for it"

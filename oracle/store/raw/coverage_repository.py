@@ -210,6 +210,14 @@ class CoverageRepository:
         rows = map(covered_of, self._connection.execute(chosen))
         return sum(min(last, each.last) - max(first, each.first) + 1 for each in rows)
 
+    def unaudited_blocks(self, scope_id: bytes, level: Level, last: int) -> int:
+        """Count the blocks up to `last` read below this level that no second endpoint told of."""
+        chosen = _below(scope_id, level, 0).where(
+            coverage.c.first_block <= last, coverage.c.audited_by.is_(None)
+        )
+        rows = map(covered_of, self._connection.execute(chosen))
+        return sum(min(last, each.last) - each.first + 1 for each in rows)
+
     def cut_above(self, number: int) -> None:
         """Forget what was read above block `number`, in every scope."""
         self._connection.execute(delete(coverage).where(coverage.c.first_block > number))

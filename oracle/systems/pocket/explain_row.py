@@ -28,17 +28,17 @@ def _why(row: RankedNode) -> str:
 
 
 def _latency(row: RankedNode) -> str:
-    uow, standing = row.params.uow, row.standing
-    weighted = f"weighted latency {to_fixed(standing.weighted)} {uow}"
+    unit, standing = row.params.unit, row.standing
+    weighted = f"weighted latency {to_fixed(standing.weighted)} {unit}"
     lost = row.params.max_tickets - row.factor_before
     before = f"; {lost} lost to the nodes ranked before" if lost else ""
     if row.benchmark is None:
-        expected = f"{row.params.top_tier:g} {uow}"
+        expected = f"{row.params.top_tier:g} {unit}"
         if standing.median <= row.params.top_tier:
-            median = f"median {to_fixed(standing.median)} {uow}"
+            median = f"median {to_fixed(standing.median)} {unit}"
             return f"{median} is within the expected {expected}{before}"
         return f"{weighted} is the first that is measured, and costs nothing"
-    over = f"{to_fixed(row.difference)} {uow} over {to_fixed(row.benchmark)} {uow}"
+    over = f"{to_fixed(row.difference)} {unit} over {to_fixed(row.benchmark)} {unit}"
     absolute = row.params.benchmark is Benchmark.EXPECTED
     bottom = ", and nothing is left" if row.factor_after == 0 else ""
     return f"{weighted} is {over}, which costs {row.lost}{'' if absolute else before}{bottom}"
@@ -68,6 +68,6 @@ def parts_of(row: RankedNode) -> dict[str, str]:
         "tickets": str(row.tickets),
         "reason": row.reason.value,
         "probability": f"{row.probability:.18f}",
-        "unit": row.params.uow,
+        "unit": row.params.unit,
         "why": explain_line(row),
     }

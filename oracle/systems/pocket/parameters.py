@@ -151,7 +151,7 @@ class Parameters:
         )
 
     @property
-    def uow(self) -> str:
+    def unit(self) -> str:
         """Return the unit of latencies: seconds, or multiples of what was expected."""
         return "x" if self.scaled else "s"
 

@@ -86,7 +86,7 @@ CASES: list[Json] = [
 ]
 
 
-def uows(value: Fraction) -> int:
+def units(value: Fraction) -> int:
     return math.floor(value * ONE)
 
 
@@ -96,7 +96,7 @@ def decimal(value: int) -> str:
 
 def qos_of(node: Json) -> int:
     scores = node["scores"]
-    long_term = uows(Fraction(sum(scores), 10 * len(scores))) if scores else ONE // 2
+    long_term = units(Fraction(sum(scores), 10 * len(scores))) if scores else ONE // 2
     return math.floor(long_term * Fraction(node["reliability"]))
 
 
@@ -106,7 +106,7 @@ def boost_of(node: Json, models: list[str]) -> int:
     local = sum(model in node["on_disk"] for model in models)
     in_use = sum(model in node["in_use"] for model in models)
     seven, three = Fraction(7, 10), Fraction(3, 10)
-    return ONE + uows(seven * local / len(models)) + uows(three * in_use / len(models))
+    return ONE + units(seven * local / len(models)) + units(three * in_use / len(models))
 
 
 def weighed(node: Json, models: list[str], max_stake: int) -> Json:

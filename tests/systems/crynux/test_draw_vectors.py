@@ -8,7 +8,7 @@ from oracle.systems.crynux.crynux_policy import SEED_POLICY
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.systems.weighted_draw import draw, seed_for
-from tests.domain.test_vectors_reliability import uows
+from tests.domain.test_vectors_reliability import units
 from tests.domain.vectors import FOLDER, Vector, vectors_of
 from tests.systems.crynux.making import NOW, a_scene
 from tests.systems.crynux.reference_draw import text
@@ -19,7 +19,7 @@ def node_of(vector: Vector) -> Node:
     node.membership = Membership.MEMBER
     node.stake = int(vector["stake"])
     node.pool = bytes(vector["scores"])
-    node.base = uows(vector["reliability"])
+    node.base = units(vector["reliability"])
     node.models, node.in_use = tuple(vector["on_disk"]), tuple(vector["in_use"])
     node.running = int(vector["busy"])
     return node

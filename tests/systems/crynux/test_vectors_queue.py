@@ -20,9 +20,9 @@ FIGURE = the_vector("queue/q-09 2024 dispatch figure: freed RTX 4080 (16GB)")
 EVICTION = the_vector("queue/q-12 max size S = alpha*N, eviction of the lowest value")
 
 
-def pricing(fixed: int, uow: int) -> Pricing:
+def pricing(fixed: int, unit: int) -> Pricing:
     return Pricing(
-        dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(uow))
+        dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(unit))
     )
 
 
@@ -38,9 +38,9 @@ def created(n: int, **values: Any) -> Task:
 def test_a_value_is_the_fee_over_the_estimated_seconds(case):
     task = a_task(fee=case["fee_cnx"], size=case["images"], kind=TaskKind.SD)
     # The table gives the seconds of all images together.
-    uow = Fraction(case["image_s"], case["images"])
-    assert uow.denominator == 1
-    value = pricing(case["fixed_s"], uow.numerator).value_of(task)
+    unit = Fraction(case["image_s"], case["images"])
+    assert unit.denominator == 1
+    value = pricing(case["fixed_s"], unit.numerator).value_of(task)
     assert abs(value - Fraction(case["value"])) < Fraction(1, 10**17)
 
 

@@ -15,7 +15,7 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.crynux.predownload import by_weight
 from oracle.systems.crynux.selection_weight import locality_boost
 from oracle.systems.weighted_draw import draw
-from tests.domain.test_vectors_reliability import close_to, uows
+from tests.domain.test_vectors_reliability import close_to, units
 from tests.domain.vectors import Vector, named_vectors, the_vector, vectors_of
 from tests.histories import node
 from tests.systems.crynux.making import a_node, a_scene, a_task
@@ -50,11 +50,11 @@ def test_a_weight_is_made_of_stake_qos_and_locality(vector):
     verdicts = policy.follow().verdicts(task, a_scene(nodes, rules))
     parts = [verdict.parts for verdict in verdicts][:-1]
     assert len(parts) == len(vector["expected"])
-    everything = sum(uows(each["W"]) for each in parts)
+    everything = sum(units(each["W"]) for each in parts)
     for found, expected in zip(parts, vector["expected"], strict=True):
         for name in ("S", "QoS", "M", "W"):
-            assert close_to(expected[name], uows(found[name])), name
-        assert close_to(expected["p"], uows(found["W"]) * UNIT // everything)
+            assert close_to(expected[name], units(found[name])), name
+        assert close_to(expected["p"], units(found["W"]) * UNIT // everything)
 
 
 def weighed_node(name: str, vector: Vector) -> Node:
@@ -97,7 +97,7 @@ def candidate(name: str, vector: Vector) -> Node:
         models=tuple(vector.get("on_disk", ())),
         running=int(vector.get("status") == "Busy" or "has_current_task" in vector),
         excluded=vector.get("flag", False),
-        base=uows(vector.get("h", "1")),
+        base=units(vector.get("h", "1")),
     )
 
 
