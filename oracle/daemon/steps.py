@@ -19,6 +19,7 @@ from oracle.daemon.maintenance_steps import (
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorgs.finality_halt import why_stopped
@@ -77,7 +78,7 @@ class DaemonSteps:
         if mended is not None:
             return mended
         try:
-            reread = None if is_latched else self.integrity.reread()
+            reread, unread = (None, None) if is_latched else self._reread()
             if reread is not None:
                 return reread
             done = index_next(app.chain, app.store, app.folder, self.pace)
@@ -90,9 +91,28 @@ class DaemonSteps:
             # Where nothing can be written, the lag grows all the same.
             self._show()
             self.integrity.keep_quarantine()
-        if done is None:
-            return self._waited()
-        return turn_facts(done)
+        if done is not None:
+            return turn_facts(done)
+        if unread is not None:
+            raise unread
+        return self._waited()
+
+    def _reread(self) -> tuple[Facts, TransientError | None]:
+        """Read again what can be read more surely; the error of who does not give it now.
+
+        Nobody may have those blocks any more: the head goes on all the same, and nothing is
+        reported meanwhile. Where a block is refused, it does not.
+
+        Raises:
+            TransientError: what is said of a block cannot be true, and nobody proves it.
+        """
+        try:
+            return self.integrity.reread(), None
+        except TransientError as error:
+            with self.app.store.reading() as uow:
+                if refusal_in(uow) is not None:
+                    raise
+            return None, error
 
     def _show(self) -> None:
         """Let the HTTP server know how it stands."""

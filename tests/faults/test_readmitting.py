@@ -133,3 +133,30 @@ def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
     busy.providers[1].faults.remove(silent)
     assert told(capsys, "run", "--once", *at)[0] == 0
     assert suspects() == 0
+
+
+def test_the_head_goes_on_though_nobody_gives_suspect_blocks_any_more(
+    busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = config(busy, tmp_path)
+    at = ("--config", str(path))
+    assert told(capsys, "run", "--once", *at)[0] == 0
+    store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
+    with closing(store), store.transaction() as uow:
+        uow.facts.quarantine.add(busy.urls[0], "a lie")
+        suspect = uow.cursor.get()
+    assert suspect is not None
+    for method in ("eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"):
+        pruned = transport_faults.status(503, methods=method, for_blocks=(0, suspect.number))
+        hide(busy, pruned, 1)
+    busy.live(3)
+
+    code, _ = told(capsys, "run", "--once", *at)
+
+    with (
+        closing(Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")) as store,
+        store.reading() as uow,
+    ):
+        reached = uow.cursor.get()
+    assert reached is not None
+    assert (code, reached.number) == (1, busy.head.number)
