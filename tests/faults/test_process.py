@@ -14,29 +14,29 @@ from tests.machine.mortal import Nursery, nursery
 # What must have been come to, in this order (chain.md 3.5 and 3.6).
 COMMIT = (
     "begin",
-    "CursorRoom.get",
-    "LogRoom.append",
-    "BlockRoom.save",
-    "CoverageRoom.put",
-    "NodeRoom.save",
-    "TaskRoom.save",
-    "UndoRoom.write",
-    "ReportRoom.add",
-    "UndoRoom.prune_to",
-    "BlockRoom.prune_below",
-    "CursorRoom.move_to",
+    "CursorRepository.get",
+    "LogRepository.append",
+    "BlockRepository.save",
+    "CoverageRepository.put",
+    "NodeRepository.save",
+    "TaskRepository.save",
+    "UndoJournal.write",
+    "ReportRepository.add",
+    "UndoJournal.prune_to",
+    "BlockRepository.prune_below",
+    "CursorRepository.move_to",
     "commit",
     "committed",
 )
 ROLLBACK = (
     "begin",
-    "UndoRoom.rollback_to",
-    "LogRoom.orphan_above",
-    "BlockRoom.discard_above",
-    "CoverageRoom.cut_above",
-    "ReportRoom.drop_from",
+    "UndoJournal.rollback_to",
+    "LogRepository.orphan_above",
+    "BlockRepository.discard_above",
+    "CoverageRepository.cut_above",
+    "ReportRepository.drop_from",
     "Intents.forget_above",
-    "CursorRoom.move_to",
+    "CursorRepository.move_to",
     "commit",
     "committed",
 )
@@ -149,11 +149,11 @@ def test_case_59_killed_between_the_fold_and_the_cursor_it_folds_nothing_twice(
     before = dump(mortal_url)
 
     # What was folded is written, the cursor is not moved yet.
-    life = bearing.index(a_chain.urls, mortal_url, "CursorRoom.move_to")
+    life = bearing.index(a_chain.urls, mortal_url, "CursorRepository.move_to")
 
-    assert life.died_at == "CursorRoom.move_to"
+    assert life.died_at == "CursorRepository.move_to"
     assert dump(mortal_url) == before
-    assert bearing.index(a_chain.urls, mortal_url).steps == ["Indexed"]
+    assert bearing.index(a_chain.urls, mortal_url).steps == ["WindowCommitted"]
     unharmed.restart()
     unharmed.index()
     assert dump(mortal_url) == dump(unharmed.url)

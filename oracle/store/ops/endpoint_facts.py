@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, delete, or_, select
 
 from oracle.store.bulk import upsert
-from oracle.store.ops.quarantine import QuarantineRoom
+from oracle.store.ops.quarantine import QuarantineRepository
 from oracle.store.tables.integrity_tables import rpc_fact
 
 
@@ -16,7 +16,7 @@ class EndpointFactsRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         # Of endpoints: who was proven wrong, which no time makes old.
-        self.quarantine = QuarantineRoom(connection)
+        self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
         """Return what is known under this name; None: nothing, or too old at `now`."""

@@ -19,7 +19,7 @@ _WRONG = select(rpc_fact.c.endpoint).where(rpc_fact.c.name == _NAME)
 _ALONE = coverage.c.endpoint.in_(_WRONG) & coverage.c.audited_by.is_(None)
 
 
-class QuarantineRoom:
+class QuarantineRepository:
     """Endpoints by their shown names, as `status` and `coverage` have them."""
 
     def __init__(self, connection: Connection) -> None:
