@@ -150,13 +150,13 @@ def test_a_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
 
 OF_PIP = """
 WARNING: Retrying (Retry(total=0)) after connection broken by 'NameResolutionError("HTTPSConnect\
-ion(host='pypi.org', port=443): Failed to resolve 'pypi.org'")': /simple/hatchling/
+ion(host='packages.example', port=443): Failed to resolve 'packages.example'")': /simple/hatchling/
 ERROR: ResolutionImpossible: for help visit https://pip.pypa.io
 """
 OF_NPM = """
 npm error code EAI_AGAIN
-npm error request to https://registry.npmjs.org/solc failed, reason: getaddrinfo EAI_AGAIN \
-registry.npmjs.org
+npm error request to https://registry.example/solc failed, reason: getaddrinfo EAI_AGAIN \
+registry.example
 npm error A complete log of this run can be found in: /x/.npm/_logs/debug-0.log
 """
 
@@ -164,8 +164,8 @@ npm error A complete log of this run can be found in: /x/.npm/_logs/debug-0.log
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (OF_PIP, "Failed to resolve 'pypi.org'\")): the"),
-        (OF_NPM, "(getaddrinfo EAI_AGAIN registry.npmjs.org): the"),
+        (OF_PIP, "Failed to resolve 'packages.example'\")): the"),
+        (OF_NPM, "(getaddrinfo EAI_AGAIN registry.example): the"),
     ],
     ids=["pip", "npm"],
 )
