@@ -46,7 +46,7 @@ from oracle.store.state.undo_journal import UndoJournal
 
 
 class UnitOfWork:
-    """One transaction; each room has the verbs that are used, and none commits."""
+    """One transaction; each repository has the verbs that are used, and none commits."""
 
     def __init__(self, connection: Connection) -> None:
         self.identity = IdentityRepository(connection)
