@@ -14,10 +14,12 @@ from oracle.chain.decode.abi import load
 
 
 @contextmanager
-def losing_one_group(behind: str) -> Iterator[str]:
-    """The URL of an endpoint that hides the first validated group of the chain behind it."""
+def losing_one_group(behind: str, hidden: list[str]) -> Iterator[str]:
+    """The URL of an endpoint that hides the first validated group of the chain behind it.
+
+    `hidden`: its transaction, as soon as it was left out.
+    """
     topic = load("TaskNetwork").event("GroupValidated").digest
-    hidden: list[str] = []
 
     def is_hidden(log: Any) -> bool:
         if log["topics"][0] != topic:

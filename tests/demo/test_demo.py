@@ -61,15 +61,18 @@ def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
     assert len(wrong_scores(summary)) >= 6
 
 
-def test_a_log_that_never_reached_the_daemon_is_found_out(monkeypatch, capsys):
+def test_a_log_that_the_endpoint_leaves_out_is_read_again_and_the_scores_hold(monkeypatch, capsys):
+    """Its receipts tell; a draw made in the meantime may have been another, and is then named."""
+    hidden: list[str] = []
     with ExitStack() as opened:
         code, summary = played(
             monkeypatch,
             capsys,
             block_seconds=0.02,
             waves=SHORT,
-            through=lambda url: opened.enter_context(losing_one_group(url)),
+            through=lambda url: opened.enter_context(losing_one_group(url, hidden)),
         )
 
     assert code == 1
-    assert 1 <= len(wrong_scores(summary)) <= 3
+    assert len(hidden) == 1
+    assert wrong_scores(summary) == []

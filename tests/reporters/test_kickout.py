@@ -1,5 +1,6 @@
 """A node that deserves it is kicked out by two signatures, once, on evidence that all agree on."""
 
+from collections import Counter
 from hashlib import sha256
 
 from oracle.chain.decode.abi import load
@@ -26,13 +27,13 @@ def test_a_kickout_is_proposed_and_executed_once_by_two_signatures_through_the_d
     (proposed,) = logs(three, "KickProposed")
     (executed,) = logs(three, "KickExecuted")
     assert executed["topics"][2] == proposed["topics"][2] == "0x" + node[2:].rjust(64, "0")
-    # The round, its lane, and the hash of the evidence. Who looked later than the others signed
-    # for another round, or nothing.
-    number, _lane, named = (proposed["data"][2:][place : place + 64] for place in (0, 64, 128))
-    signed = {one.name: digests(one, node, int(number, 16)) for one in three.members}
+    # The round that it was proposed in, its lane, and the hash of the evidence.
+    named = proposed["data"][2:][128:192]
+    signed = {one.name: digests(one, node, named) for one in three.members}
     by = [one for one in three.members if signed[one.name]]
-    assert len(by) >= QUORUM
-    assert len(set().union(*signed.values())) == 1
+    # Whoever looked later than the others has perhaps signed on another round.
+    same = Counter(digest for shown in signed.values() for digest in shown)
+    assert max(same.values()) >= QUORUM
     for one in by:
         file = one.folder / "evidence" / f"0x{named}.json"
         assert sha256(file.read_bytes()).hexdigest() == named
@@ -46,9 +47,9 @@ def logs(three: Company, event: str) -> list[dict[str, str]]:
     return list(three.network.stage.chain.ask("eth_getLogs", asked))
 
 
-def digests(member: Member, node: str, number: int) -> set[str]:
-    """What it shows that it signed against a node in a round."""
+def digests(member: Member, node: str, evidence: str) -> set[str]:
+    """What it shows that it signed against a node on this evidence."""
     answered = member.get(f"/v1/kick/{node}")
     assert answered.status_code in {200, 404}, answered.text
     told = answered.json()["statements"] if answered.status_code == 200 else []
-    return {one["digest"] for one in told if one["round"] == number}
+    return {one["digest"] for one in told if one["evidence"] == f"0x{evidence}"}

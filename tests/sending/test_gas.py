@@ -1,7 +1,6 @@
 """How much gas a call gets: estimates that fail, that are too low, blocks that are too small."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,6 @@ from oracle.domain.reports.report import decode, rules_id
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_quote import least_gas
 from oracle.txmgr.signing_queue import limit_for
-from tests import office as offices
 from tests.office import ETHER, RULES, SETTINGS, Office
 from tests.sending.at_sea import attempts, only, slots
 from tests.sending.faults import Answer, Fault, Question, error, says
@@ -63,11 +61,11 @@ def test_case_f24_a_push_that_ran_out_of_gas_goes_again_with_a_fresh_estimate(
 
 
 def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the_rest(
-    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
+    sqlite_office: Office,
 ):
     office = sqlite_office
     _crowd(office, 17)
-    _one_word_a_report(office, monkeypatch)
+    _one_word_a_report(office)
     office.pushed()
     office.pushed()
 
@@ -136,18 +134,13 @@ def _crowd(office: Office, wanted: int) -> None:
         network.join(node)
 
 
-def _one_word_a_report(office: Office, patched: pytest.MonkeyPatch) -> None:
+def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
-    told: dict[str, Any] = {
-        "SETTINGS": settings,
-        "RULES_HASH": rules_id(RULES, "reference", settings),
-    }
-    for name, value in told.items():
-        patched.setattr(offices, name, value)
+    rules_hash = rules_id(RULES, "reference", settings)
     premises = office.premises
-    counted = premises.oracle.functions.setRules(2, bytes.fromhex(told["RULES_HASH"][2:]))
+    counted = premises.oracle.functions.setRules(2, bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)
-    office.restart()
+    office.restart(settings=settings)
 
 
 @pytest.mark.parametrize("place", [0, 1])
