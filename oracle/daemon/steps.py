@@ -253,7 +253,7 @@ class DaemonSteps:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         self.integrity.count()
         self._show_rests()
-        self.watch.endpoints = look(self.app)
+        self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
         seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))
         if seen is not None:

@@ -1,11 +1,10 @@
 """How the oracle contract stands, and how far the chain is: for who asks beside the daemon."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from oracle.bindings.qos_oracle import OracleContract, newest_block
-from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
@@ -58,23 +57,25 @@ class ChainView:
         }
 
 
-def ask_chain(app: App, folded: int | None = None) -> ChainView:
+def ask_chain(
+    urls: Sequence[str], chain_id: int, contract: str | None, folded: int | None = None
+) -> ChainView:
     """Ask the endpoints; one that is silent is waited for three seconds, and asked once.
 
-    Who has not come as far as block `folded`, which we have, says nothing of today.
+    Who has not come as far as block `folded`, which we have, says nothing of today. `contract`:
+    the oracle's address, None where there is none.
     """
-    told, silences = app.config, list[TransientError]()
-    address = told.oracle.address
+    silences = list[TransientError]()
     with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in told.chain.endpoints])
-    ) as (lines):
-        speaking = PoolView(list(_speaking(lines, told.chain.id, silences)))
+        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls])
+    ) as lines:
+        speaking = PoolView(list(_speaking(lines, chain_id, silences)))
         if not speaking.all:
             return ChainView(None, unknown=str(silences[0]))
         try:
-            speaking.check_chain(told.chain.id)
+            speaking.check_chain(chain_id)
             near = speaking if folded is None else speaking.that_reached(folded)
-            view = _seen_by(near, address)
+            view = _seen_by(near, contract)
         except TransientError as error:
             return ChainView(None, unknown=str(error))
     if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:

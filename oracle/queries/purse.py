@@ -1,15 +1,14 @@
-"""What the dispatcher has left to pay with, for who asks beside the daemon."""
+"""What an account of ours has left to pay with, for who asks beside the daemon."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.daemon.app import App
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
-from oracle.errors import InputError, TransientError
+from oracle.errors import TransientError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
-from oracle.signing.keystore import address_in
 from oracle.txmgr.client.receipts import balance_of
 
 # Who only looks does not wait for long.
@@ -39,25 +38,10 @@ class AccountBalance:
         return f"{self.address}, {ether} ether"
 
 
-def purse_of_dispatcher(app: App) -> AccountBalance | None:
-    """Ask an endpoint what the dispatcher has; None: nobody is drawn, or there is no key."""
-    keys = app.config.keys
-    if app.dispatch_settings is None or not keys.has("dispatcher"):
-        return None
-    try:
-        # Neither its password nor a KMS is needed to be looked at.
-        address = keys.expected("dispatcher")
-        if address is None and keys.dispatcher_keystore is not None:
-            address = address_in(keys.dispatcher_keystore)
-        if address is None and app.dispatcher is not None:
-            address = app.dispatcher.address
-    except InputError as error:
-        return AccountBalance(None, None, str(error))
-    if address is None:
-        return None
-    endpoints = app.config.chain.endpoints
+def account_balance(urls: Sequence[str], address: Address) -> AccountBalance:
+    """Ask an endpoint what an account has."""
     with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in endpoints])
+        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls])
     ) as lines:
         try:
             return AccountBalance(address, balance_of(lines, address))

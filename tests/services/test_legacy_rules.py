@@ -141,7 +141,7 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
         with store.transaction() as uow:
             adopt_rules(uow, RULES)
             stored(uow, low(), later)
-        counted, seen = census(store, RULES, None), overview(store)
+        counted, seen = census(store, RULES, None), overview(store, lambda _: None)
     due = 0 if later else 1
     assert counted is not None
     assert (counted.kickouts["due"], seen.kickouts_due) == (due, due)

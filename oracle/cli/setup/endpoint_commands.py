@@ -16,14 +16,15 @@ from oracle.cli.options import (
     print_json,
 )
 from oracle.daemon.app import App
+from oracle.daemon.lease.lease_keeper import leased
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.indexer.audit.quarantine_liars import readmit as readmit_endpoint
 from oracle.queries.text.text_tables import escaped, foreign, print_table
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.store.database import Store
 from oracle.store.schema import SchemaAge, schema_state
 
 _COLUMNS = (
@@ -128,9 +129,12 @@ def readmit(
     with open_app(config) as app:
         with app.store.reading() as uow:
             reason = uow.facts.quarantine.reasons().get(name)
-        if reason is None:
-            raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
-        left = readmit_endpoint(app.store, app.folder, name, dry_run=dry_run)
+            if reason is None:
+                raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
+            left = uow.facts.quarantine.blocks(app.folder.scope.id, name)
+        if not dry_run:
+            with leased(app.store, "qos-oracle endpoint readmit") as epoch:
+                _readmit(app.store, epoch, name)
     if as_json:
         answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}
         print_json({**answer, "unaudited_blocks": left})
@@ -139,6 +143,12 @@ def readmit(
     typer.echo(f"{name} {state} asked again; it was proven wrong: {reason}")
     if left:
         typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
+
+
+def _readmit(store: Store, epoch: int, name: str) -> None:
+    with store.transaction() as uow:
+        uow.lease.guard(epoch)
+        uow.facts.quarantine.readmit(name)
 
 
 def _wanted(app: App) -> ProbeRequirements:
