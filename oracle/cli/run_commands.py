@@ -192,7 +192,7 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
     a holder that may be dead.
 
     Raises:
-        HeldError: the holder lives, and we do not stand by.
+        LeaseHeldError: the holder lives, and we do not stand by.
     """
     before = None
     if is_standby:

@@ -21,7 +21,7 @@ RENEW_SECONDS = 10.0
 GIVE_UP_SECONDS = 20.0
 
 
-class HeldError(FatalError):
+class LeaseHeldError(FatalError):
     """Another process holds the lease; it passes when that one ends."""
 
     def __init__(self, held: LeaseState) -> None:
@@ -42,7 +42,7 @@ def leased(store: Store, command: str) -> Iterator[int]:
     """Hold the lease around a piece of work; yields its epoch, which guards every write.
 
     Raises:
-        HeldError: another process holds it; the message names the holder.
+        LeaseHeldError: another process holds it; the message names the holder.
     """
     epoch = take(store, command)
     try:
@@ -55,11 +55,11 @@ def take(store: Store, command: str) -> int:
     """Take the lease and return its epoch.
 
     Raises:
-        HeldError: another process holds it; the message names the holder.
+        LeaseHeldError: another process holds it; the message names the holder.
     """
     epoch, held = try_take(store, command)
     if epoch is None:
-        raise HeldError(held)
+        raise LeaseHeldError(held)
     return epoch
 
 

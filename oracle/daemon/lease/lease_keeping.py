@@ -118,7 +118,7 @@ def leased(store: Store, command: str) -> Iterator[int]:
     """Hold the lease around work that renews it by itself, and give it back; yields its epoch.
 
     Raises:
-        HeldError: another process holds it.
+        LeaseHeldError: another process holds it.
     """
     epoch = take(store, command)
     try:
