@@ -147,7 +147,7 @@ def run(
             stop.set()
         elif (event.retval or waker.is_wanted(event.job_id)) and not stop.is_set():
             # More to do: queue up again at once, behind the others.
-            scheduler.modify_job(event.job_id, next_run_time=event.scheduled_run_time)
+            _bring_forward(scheduler, event.job_id)
 
     scheduler.add_listener(after_turn, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
     beats.expect(steps)
@@ -162,8 +162,8 @@ def run(
             seconds=step.every_seconds,
         )
     scheduler.start()
-    for job in scheduler.get_jobs():
-        job.modify(next_run_time=job.next_run_time - job.trigger.interval)
+    for step in steps:
+        _bring_forward(scheduler, step.name)
     waker.attach(lambda name: _bring_forward(scheduler, name))
     try:
         stop.wait()
