@@ -15,8 +15,8 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
+from oracle.cli.write_session import acting
 from oracle.daemon.app import App
-from oracle.daemon.lease.lease_keeper import leased
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import escaped, foreign, print_table
@@ -24,7 +24,6 @@ from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.store.database import Store
 from oracle.store.schema import SchemaAge, schema_state
 
 _COLUMNS = (
@@ -133,8 +132,8 @@ def readmit(
                 raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
             left = uow.facts.quarantine.blocks(app.folder.scope.id, name)
         if not dry_run:
-            with leased(app.store, "qos-oracle endpoint readmit") as epoch:
-                _readmit(app.store, epoch, name)
+            with acting(app, "endpoint readmit", dry_run=False) as (uow, _):
+                uow.facts.quarantine.readmit(name)
     if as_json:
         answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}
         print_json({**answer, "unaudited_blocks": left})
@@ -143,12 +142,6 @@ def readmit(
     typer.echo(f"{name} {state} asked again; it was proven wrong: {reason}")
     if left:
         typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
-
-
-def _readmit(store: Store, epoch: int, name: str) -> None:
-    with store.transaction() as uow:
-        uow.lease.guard(epoch)
-        uow.facts.quarantine.readmit(name)
 
 
 def _wanted(app: App) -> ProbeRequirements:
