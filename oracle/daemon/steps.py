@@ -25,8 +25,8 @@ from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorgs.finality_halt import why_stopped
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
+from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import look
-from oracle.queries.purse import AccountBalance
 from oracle.queries.stats import dispatch_census
 from oracle.queries.status import census
 from oracle.quorum.key_watch import watch_key

@@ -1,19 +1,24 @@
-"""How the oracle contract stands, and how far the chain is: for who asks beside the daemon."""
+"""How contract, chain and an account of ours stand: for who asks beside the daemon."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from oracle.bindings.qos_oracle import OracleContract, newest_block
 from oracle.domain.blocks import BlockRef
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.txmgr.client.receipts import balance_of
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10
 # Who only looks does not wait for long.
 _SECONDS = 3.0
+# Digits of an ether that people read.
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,27 @@ class ChainView:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class AccountBalance:
+    """An account of ours and its ether; `unknown` says why one of them is not known."""
+
+    address: Address | None
+    balance_wei: int | None
+    unknown: str | None = None
+
+    def answer(self) -> dict[str, Any]:
+        """Return it for programs: wei as decimal text."""
+        wei = None if self.balance_wei is None else str(self.balance_wei)
+        return {"address": self.address, "balance_wei": wei, "unknown": self.unknown}
+
+    def text(self) -> str:
+        """Return it for people, rounded down."""
+        if self.balance_wei is None:
+            return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
+        ether = decimal_text(self.balance_wei // 10**12 * 10**12)[: -(18 - _DIGITS)]
+        return f"{self.address}, {ether} ether"
+
+
 def ask_chain(
     urls: Sequence[str], chain_id: int, contract: str | None, folded: int | None = None
 ) -> ChainView:
@@ -66,9 +92,7 @@ def ask_chain(
     the oracle's address, None where there is none.
     """
     silences = list[TransientError]()
-    with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls])
-    ) as lines:
+    with _view(urls) as lines:
         speaking = PoolView(list(_speaking(lines, chain_id, silences)))
         if not speaking.all:
             return ChainView(None, unknown=str(silences[0]))
@@ -103,3 +127,16 @@ def _seen_by(lines: PoolView, address: str | None) -> ChainView:
     head = standing.head
     state = ContractState(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
     return ChainView(standing.block, state)
+
+
+def account_balance(urls: Sequence[str], address: Address) -> AccountBalance:
+    """Ask an endpoint what an account has."""
+    with _view(urls) as lines:
+        try:
+            return AccountBalance(address, balance_of(lines, address))
+        except TransientError as error:
+            return AccountBalance(address, None, str(error))
+
+
+def _view(urls: Sequence[str]) -> closing[PoolView]:
+    return closing(PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls]))

@@ -18,10 +18,9 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
-from oracle.queries.contract_view import ChainView, ask_chain
+from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.json_answers import node_answer, status_answer
-from oracle.queries.purse import AccountBalance, account_balance
 from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.text.certainty_text import told_of_surety
 from oracle.queries.text.status_text import shown_time, situation, standstill
