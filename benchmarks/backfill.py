@@ -114,7 +114,7 @@ def ours(url: str, database: Path) -> Run:
         with store.transaction() as uow:
             genesis = source.genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, pace = Folder(SEED, reader, None), IngestState()
+        folder, pace = Folder(SEED, reader), IngestState()
         head, tenth = source.heads().latest.number, 0
         with timed(run):
             while (step := index_next(source, store, folder, pace)) is not None:

@@ -47,7 +47,7 @@ class Follower:
         url = [network.chain.url]
         self.source = ChainSource.open(url, chain_id=31337, finality_depth=64, reader=reader)
         self.store = store
-        self.folder = Folder(SEED, reader, None)
+        self.folder = Folder(SEED, reader)
         self.pace = IngestState()
         with store.transaction() as uow:
             genesis = self.source.genesis_hash()

@@ -131,7 +131,7 @@ def backfill(url: str, way: Way, database: Path) -> Run:
         with store.transaction() as uow:
             genesis = source.genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, pace = Folder(SEED, reader, None), IngestState()
+        folder, pace = Folder(SEED, reader), IngestState()
         with timed(run):
             while (step := index_next(source, store, folder, pace)) is not None:
                 assert isinstance(step, WindowCommitted)

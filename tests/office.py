@@ -17,6 +17,7 @@ from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState, index_next
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.proof import EvidenceVerifier
 from oracle.reporting.report_cutter import ReportCutter
@@ -177,7 +178,7 @@ class Office:
             self.urls, chain_id=CHAIN_ID, finality_depth=FINALITY, reader=self._reader
         )
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
-        self.folder = Folder(RULES, self._reader, reporter)
+        self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.pace = IngestState()
         domain = Domain(CHAIN_ID, premises.address)
         self.context = TxContext(

@@ -13,8 +13,8 @@ from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.reverts import RevertError
 from oracle.rpc.views.fanout import PoolView
 from oracle.rpc.views.understanding import number_of, understood
-from oracle.signing.signer import Signer, TransactionRequest
-from oracle.txmgr.client.fee_quote import Fees, gas_limit
+from oracle.signing.signer import Fees, Signer, TransactionRequest
+from oracle.txmgr.client.fee_quote import gas_limit
 from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
 from oracle.txmgr.client.send_raw import send
 

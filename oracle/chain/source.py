@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import structlog
 
@@ -18,7 +18,6 @@ from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
 from oracle.chain.witnesses import Witness, Witnesses
-from oracle.devnet.fakechain.recordings.recorder import Line, recorded
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.ids import Hash
@@ -28,6 +27,8 @@ from oracle.rpc.headers import header, linked
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.logging_setup import Repeating
+
+T = TypeVar("T")
 
 
 class ChainSource:
@@ -275,13 +276,15 @@ class ChainSource:
         """
         return self._endpoints.use(lambda endpoint: counted(endpoint, self._reader, block_hash))
 
-    def recorded(self, blocks: BlockRange) -> tuple[int, list[Line]]:
-        """Record blocks from `blocks.first` on; return the last one, and the lines.
+    def with_window(
+        self, blocks: BlockRange, ask: Callable[[Endpoint, BlockWindow], T]
+    ) -> tuple[int, T]:
+        """Ask whoever gave a window from `blocks.first` on for more; return its last block too.
 
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
         """
         part = self._windows.cut(blocks, with_headers=True)
         return part.last, self._endpoints.use(
-            lambda endpoint: recorded(endpoint, self._windows.of(endpoint, part))
+            lambda endpoint: ask(endpoint, self._windows.of(endpoint, part))
         )

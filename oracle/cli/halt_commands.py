@@ -1,6 +1,5 @@
 """`latch list` and `latch clear`: why nothing is sent, and an operator's word that it may be."""
 
-import time
 from typing import Annotated
 
 import typer
@@ -13,8 +12,8 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
+from oracle.cli.write_session import acting
 from oracle.daemon.lease.lease_holder import holder_name
-from oracle.daemon.lease.lease_keeper import leased
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
 from oracle.queries.json_answers import latch_answer
@@ -83,12 +82,8 @@ def clear_latch(
         if closed is None:
             raise InputError(f"no latch {name} is closed; `qos-oracle latch list` shows them")
         if not dry_run:
-            with leased(app.store, "qos-oracle latch clear") as epoch:
-                now = int(time.clock_gettime(time.CLOCK_REALTIME))
-                cleared = Cleared(now, holder_name("operator"), reason.strip())
-                with app.store.transaction() as uow:
-                    uow.lease.guard(epoch)
-                    clear(uow, name, cleared)
+            with acting(app, "latch clear", dry_run=False) as (uow, stamp):
+                clear(uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip()))
     if as_json:
         print_json({"latch": name, "opened": not dry_run, "reason": reason.strip()})
         return

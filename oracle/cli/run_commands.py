@@ -21,8 +21,7 @@ from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_keeper import try_take
-from oracle.daemon.lease.lease_keeping import leading, leased
+from oracle.daemon.lease.lease_keeper import leading, leased, try_take
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.patience import Patience, patient
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
@@ -192,7 +191,7 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
     a holder that may be dead.
 
     Raises:
-        HeldError: the holder lives, and we do not stand by.
+        LeaseHeldError: the holder lives, and we do not stand by.
     """
     before = None
     if is_standby:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from oracle.bindings.inspection import inspected
 from oracle.chain.heads import Heads
-from oracle.cli.write_session import tell_of_lease, unix_seconds
+from oracle.cli.write_session import command_lease, tell_of_lease, unix_seconds
 from oracle.daemon.app import App
-from oracle.daemon.lease.lease_keeper import leased
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import why_stopped
 from oracle.txmgr.context import StepResult, TxContext
@@ -29,7 +28,7 @@ def published(app: App, command: str, plan: Plan) -> list[StepResult]:
         FatalError: a daemon holds the lease of this database; it does all this by itself.
     """
     _check(app)
-    with leased(app.store, f"qos-oracle {command}") as epoch:
+    with command_lease(app, command) as epoch:
         context = app.context(epoch, unix_seconds)
         reconcile(context)
         planned = plan(context, app.chain.heads())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import typer
 
 from oracle.daemon.app import App
-from oracle.daemon.lease.lease_keeper import HeldError, leased, worker
+from oracle.daemon.lease.lease_keeper import LeaseHeldError, leased, worker
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -61,7 +61,7 @@ def command_lease(app: App, command: str) -> Iterator[int]:
     try:
         with leased(app.store, f"qos-oracle {command}") as epoch:
             yield epoch
-    except HeldError as error:
+    except LeaseHeldError as error:
         raise FatalError(
             f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
             "start them: they go on where they were"

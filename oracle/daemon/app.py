@@ -18,6 +18,7 @@ from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
 from oracle.signing.factory import open_signer
+from oracle.signing.keystore import address_in
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
@@ -84,6 +85,22 @@ class App(ReadApp):
     def dispatcher(self) -> Signer | None:
         """The key that starts tasks, or None. Raises InputError: see `keys`."""
         return self.key("dispatcher")
+
+    def dispatcher_address(self) -> Address | None:
+        """Return whose key starts tasks, without opening it where that can be told otherwise.
+
+        None: nobody is drawn, or there is no key. Raises InputError: see `keys`.
+        """
+        keys = self.config.keys
+        if self.dispatch_settings is None or not keys.has("dispatcher"):
+            return None
+        # Neither its password nor a KMS is needed to be looked at.
+        address = keys.expected("dispatcher")
+        if address is None and keys.dispatcher_keystore is not None:
+            address = address_in(keys.dispatcher_keystore)
+        if address is None and self.dispatcher is not None:
+            address = self.dispatcher.address
+        return address
 
     @cached_property
     def dispatch_publisher(self) -> SenderAccount:

@@ -6,9 +6,13 @@ from oracle.chain.heads import Heads
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
 from oracle.indexer.loop import WindowCommitted
-from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ContractState
+from oracle.queries.contract_view import (
+    READY_WITHIN_BLOCKS,
+    AccountBalance,
+    ChainView,
+    ContractState,
+)
 from oracle.queries.endpoint_view import EndpointView
-from oracle.queries.purse import AccountBalance
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures

@@ -1,6 +1,7 @@
 """The rooms that read: endpoints, database, reader and fold, put together from the settings."""
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
@@ -16,15 +17,17 @@ from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.verify_section import policy_of
-from oracle.dispatch.assigner import DrawAssigner, check_dispatch
+from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import kick_below_of
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
+from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import Folder
 from oracle.indexer.rules_binding import check_period, check_rules, refuse_other_rules
+from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
@@ -186,9 +189,7 @@ class ReadApp:
     @cached_property
     def folder(self) -> Folder:
         """The fold over the store, with its working set."""
-        settings = self.dispatch_settings
-        assigner = None if settings is None else DrawAssigner(settings)
-        return Folder(self.rules, self.reader, self._reporter(), assigner)
+        return Folder(self.rules, self.reader, self._block_hooks())
 
     @cached_property
     def dispatch_settings(self) -> DispatchSettings | None:
@@ -230,11 +231,14 @@ class ReadApp:
             start_block=told.chain.start_block,
         )
 
-    def _reporter(self) -> ReportCutter | None:
+    def _block_hooks(self) -> Iterator[BlockHook]:
+        """Yield them in the order of being called: a report is cut before a node is drawn."""
         told = self.config.oracle
-        if told.address is None:
-            return None
-        return ReportCutter(self.rules, self.report_settings, anchor_window=told.anchor_window)
+        if told.address is not None:
+            settings, window = self.report_settings, told.anchor_window
+            yield ReportCutter(self.rules, settings, anchor_window=window)
+        yield DrawHook(self.dispatch_settings)
+        yield KickoutHook()
 
     def _open_store(self, *, create: bool) -> Store:
         store = Store.open(self.config.database.url, create=create)

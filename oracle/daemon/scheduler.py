@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from oracle.errors import TransientError
 from oracle.telemetry import metrics
+from oracle.telemetry.logging_setup import is_power_of_two
 
 # What a turn may take after a stop; then it is left alone in the middle of a network call. No
 # transaction is open there.
@@ -147,7 +148,7 @@ def run(
             stop.set()
         elif (event.retval or waker.is_wanted(event.job_id)) and not stop.is_set():
             # More to do: queue up again at once, behind the others.
-            scheduler.modify_job(event.job_id, next_run_time=event.scheduled_run_time)
+            _bring_forward(scheduler, event.job_id)
 
     scheduler.add_listener(after_turn, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
     beats.expect(steps)
@@ -162,8 +163,8 @@ def run(
             seconds=step.every_seconds,
         )
     scheduler.start()
-    for job in scheduler.get_jobs():
-        job.modify(next_run_time=job.next_run_time - job.trigger.interval)
+    for step in steps:
+        _bring_forward(scheduler, step.name)
     waker.attach(lambda name: _bring_forward(scheduler, name))
     try:
         stop.wait()
@@ -245,8 +246,7 @@ def _say(step: Job, done: Mapping[str, object] | None) -> None:
 
 
 def _say_failed(step: Job, reason: str, in_a_row: int) -> None:
-    """An endpoint that is away all night fills no disk: the 1st, 2nd, 4th, 8th … are told."""
-    if in_a_row & (in_a_row - 1) == 0:
+    if is_power_of_two(in_a_row):
         structlog.get_logger().warning(
             "step_failed", step=step.name, reason=reason, in_a_row=in_a_row
         )

@@ -11,7 +11,7 @@ from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
-from oracle.daemon.lease.lease_keeper import HeldError, try_take
+from oracle.daemon.lease.lease_keeper import LeaseHeldError, try_take
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
 from oracle.errors import InputError
@@ -66,7 +66,7 @@ def await_lease(
     for a holder that may be dead, and for no other.
 
     Raises:
-        HeldError: the holder lives, and we do not stand by.
+        LeaseHeldError: the holder lives, and we do not stand by.
         InputError: the database cannot be written.
     """
     epochs: list[int] = []
@@ -97,13 +97,13 @@ def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
     """Leave the lease to a holder that lives: this kernel says so, or it has just renewed it.
 
     Raises:
-        HeldError: it lives.
+        LeaseHeldError: it lives.
     """
     has_acted = before is not None and (
         held.epoch != before.epoch or held.seconds_left > before.seconds_left
     )
     if has_acted or fate_of(held.holder) is Fate.LIVES:
-        raise HeldError(held)
+        raise LeaseHeldError(held)
 
 
 def _stand_by(watch: DaemonHealth, held: LeaseState) -> None:

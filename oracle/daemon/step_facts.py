@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from oracle.indexer.block_hooks import numbers_by_name
 from oracle.indexer.loop import Done as Turned, WindowCommitted
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.reorg import Rewound
@@ -39,7 +40,6 @@ def _of_window(done: WindowCommitted) -> Iterator[tuple[str, object]]:
     yield "behind", done.newest - done.cursor.number
     yield "logs", done.logs
     yield "events", sum(done.events.values())
-    if done.reports:
-        yield "reports", [report.period for report in done.reports]
+    yield from numbers_by_name(done.notes).items()
     milliseconds = 1000 * (done.fetch_seconds + done.fold_seconds + done.commit_seconds)
     yield "ms", round(milliseconds, 1)

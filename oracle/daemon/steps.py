@@ -25,8 +25,8 @@ from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorgs.finality_halt import why_stopped
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
+from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import look
-from oracle.queries.purse import AccountBalance
 from oracle.queries.stats import dispatch_census
 from oracle.queries.status import census
 from oracle.quorum.key_watch import watch_key
@@ -253,7 +253,7 @@ class DaemonSteps:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         self.integrity.count()
         self._show_rests()
-        self.watch.endpoints = look(self.app)
+        self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
         seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))
         if seen is not None:

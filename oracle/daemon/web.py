@@ -16,11 +16,12 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from oracle import __version__
-from oracle.cli.outbox.outbox_commands import intent_answer, sent_of
 from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.lease.lease_keeper import worker
 from oracle.daemon.rate_limit import ClientBuckets, ConcurrencyLimit
 from oracle.errors import InputError, OracleError
 from oracle.queries.json_answers import status_answer
+from oracle.queries.outbox_answers import intent_answer, sent_of
 from oracle.queries.status import overview
 from oracle.quorum.board import Board
 from oracle.quorum.wire_format import written
@@ -81,7 +82,7 @@ def build(
         return _answered(
             seats,
             lambda: status_answer(
-                overview(store()), watch.dispatcher, watch.endpoints, watch.chain
+                overview(store(), worker), watch.dispatcher, watch.endpoints, watch.chain
             ),
         )
 
@@ -131,9 +132,10 @@ def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
 
 def _intents(store: Store) -> list[dict[str, object]]:
     """Return what `outbox list --json` prints."""
+    now = int(time.clock_gettime(time.CLOCK_REALTIME))
     with store.reading() as uow:
         newest = uow.outbox.intents.newest(_NEWEST_INTENTS)
-        return [intent_answer(intent, sent_of(uow, intent)) for intent in newest]
+        return [intent_answer(intent, sent_of(uow, intent), now) for intent in newest]
 
 
 def _database_faults(store: Callable[[], Store]) -> list[str]:

@@ -4,8 +4,10 @@ A record, like reports: what was drawn stands in `draw`, and a rewind takes it b
 is armed is never stored: it follows from the state at the cursor (docs/decisions/0060).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
+
+from typing_extensions import override
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import BlockDrawer
@@ -15,13 +17,13 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
+from oracle.indexer.block_hooks import BlockHook
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Stamp
 
 # What the database remembers of the draws: by which settings, and up to which block.
 _SETTINGS = "dispatch_settings"
 _THROUGH = "dispatch_through"
-
-_AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +45,36 @@ class StoredNetworkView:
         return self.uow.nodes.all() if block is None else self.uow.nodes.changed_since(block)
 
 
-class DrawAssigner:
+class DrawHook(BlockHook):
     """Draws while the fold goes from block to block, from `start_block` on."""
 
-    def __init__(self, settings: DispatchSettings) -> None:
-        self.settings = settings
-        self._drawer = BlockDrawer(settings)
+    def __init__(self, settings: DispatchSettings | None) -> None:
+        """`settings` None: nobody is drawn; a rewind takes back what was drawn before."""
+        self._drawer = None if settings is None else BlockDrawer(settings)
+        self.first_block = None if settings is None else settings.start_block
 
-    def forget(self) -> None:
+    @override
+    def reset(self) -> None:
         """Begin anew from what is stored: the state was rewound or a transaction was lost."""
-        self._drawer.forget()
+        if self._drawer is not None:
+            self._drawer.forget()
 
-    def stops(self, before: BlockRef | None, headers: Sequence[BlockRef]) -> list[BlockRef]:
-        """Return where to stop in a window: at every block, and at the one before it."""
-        blocks = [*([] if before is None else [before]), *headers]
-        return [block for block in blocks if block.number >= self.settings.start_block]
+    @override
+    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+        start = self.first_block
+        return [] if start is None else [block for block in headers if block.number >= start]
 
-    def at_block(self, uow: UnitOfWork, block: BlockRef) -> None:
+    @override
+    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         """Draw at the end of a block; one that was drawn at before is only looked at again."""
+        if self._drawer is None:
+            return
         sight, known = StoredNetworkView(uow), uow.progress.get(_THROUGH)
         if known is not None and int(known) >= block.number:
             if self._drawer.at != block.number:
                 self._drawer.resume(sight, block, standing_in(uow))
             return
-        if block.number == self.settings.start_block:
+        if block.number == self.first_block:
             # Of other settings, that ended here.
             _void(uow, [one.task for one in uow.draws.standing()], block.number)
         turn = self._drawer.turn(sight, block)
@@ -75,30 +83,13 @@ class DrawAssigner:
             uow.draws.add(one.task, block, one.node)
         uow.progress.set(_THROUGH, str(block.number))
 
-
-def with_draws(
-    assigner: DrawAssigner, at_every: Sequence[BlockRef], cuts: Sequence[BlockRef], cut: _AtStop
-) -> tuple[list[BlockRef], _AtStop]:
-    """Join the stops of draws and of reports, and what is done there."""
-    numbers = {block.number for block in at_every}
-    due = {block.number for block in cuts}
-    stops = sorted({*at_every, *cuts})
-
-    def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
-        if block.number in due:
-            cut(uow, rounds, block)
-        if block.number in numbers:
-            assigner.at_block(uow, block)
-
-    return stops, at_stop
-
-
-def take_back_draws(uow: UnitOfWork, number: int) -> None:
-    """Undo what was drawn, and what ended, above block `number`."""
-    uow.draws.take_back_above(number)
-    known = uow.progress.get(_THROUGH)
-    if known is not None and int(known) > number:
-        uow.progress.set(_THROUGH, str(number))
+    @override
+    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+        """Undo what was drawn, and what ended, above the ancestor."""
+        uow.draws.take_back_above(ancestor)
+        known = uow.progress.get(_THROUGH)
+        if known is not None and int(known) > ancestor:
+            uow.progress.set(_THROUGH, str(ancestor))
 
 
 def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:

@@ -1,21 +1,19 @@
-"""Writes one window down: raw rows, state, reports, coverage and cursor, in one transaction.
+"""Writes a window down in one transaction: raw rows, state, coverage, what hooks add, cursor.
 
 Whatever goes wrong on the way, either all of it is there afterwards or nothing (chain.md 3.5).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.dispatch.assigner import with_draws
 from oracle.domain.blocks import BlockRef
-from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.folder import AtStop, BlockSpan, Folder
+from oracle.indexer.block_hooks import HookNote, HookStops, header_depth
+from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.provenance import note_folded, note_window
 from oracle.indexer.refused_block import explained
 from oracle.store.database import Store, UnitOfWork
@@ -62,7 +60,7 @@ def _newer(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
 class CommitResult:
     """What came of a window; `folded_at` by the pace's clock."""
 
-    reports: list[Report] = field(default_factory=list)
+    notes: list[HookNote] = field(default_factory=list)
     anomalies: int = 0
     folded_at: float = 0.0
 
@@ -107,36 +105,37 @@ def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
 
 
 def _fold(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: CommitResult) -> None:
-    """Fold the window; where a period ends at the head, cut its report (decision 8)."""
-    reporter = folder.reporter
-    stops: list[BlockRef] = []
-    if reporter is not None and arrival.window.headers:
-        newest = arrival.heads.latest.number
-        before = uow.blocks.at(arrival.window.range.first - 1)
-        blocks = [*([] if before is None else [before]), *arrival.window.headers]
-        stops = [old for old, new in pairwise(blocks) if reporter.is_due(old, new, newest)]
-        reporter.leave_out(uow, blocks, newest)
-    elif reporter is not None:
-        reporter.pass_over(uow, arrival.window.last)
+    """Fold the window, and stop at the blocks that hooks want."""
+    stops = _stops(uow, folder, arrival)
 
-    def cut(uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
-        report = None if reporter is None else reporter.cut(uow, rounds, as_of)
-        if report is not None:
-            written.reports.append(report)
+    def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+        for hook in stops.at(block):
+            note = hook.at_block(uow, rounds, block)
+            if note is not None:
+                written.notes.append(note)
 
-    at_stop: AtStop = cut
-    if folder.assigner is not None and arrival.window.headers:
-        before = uow.blocks.at(arrival.window.range.first - 1)
-        every = folder.assigner.stops(before, arrival.window.headers)
-        stops, at_stop = with_draws(folder.assigner, every, stops, cut)
-    stretch = BlockSpan(arrival.window.range.last, arrival.said, arrival.final_number, stops)
+    last = arrival.window.range.last
+    stretch = BlockSpan(last, arrival.said, arrival.final_number, stops.blocks)
     written.anomalies = folder.fold(uow, stretch, at_stop)
+
+
+def _stops(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> HookStops:
+    """Ask the hooks where to stop; a window without headers is history, and they are told."""
+    window, newest, stops = arrival.window, arrival.heads.latest.number, HookStops()
+    headers = window.headers
+    before = uow.blocks.at(window.range.first - 1) if headers and folder.hooks else None
+    if before is not None:
+        headers = [before, *headers]
+    for hook in folder.hooks:
+        hook.passed_over(uow, headers, window.last, newest)
+        stops.add(hook, hook.wanted_stops(headers, newest))
+    return stops
 
 
 def _move(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> Cursor | None:
     """Forget what nothing can ask for any more, and move the cursor last."""
     last, final = arrival.window.last, arrival.final_number
-    near = 0 if folder.reporter is None else folder.reporter.anchor_window
+    near = header_depth(folder.hooks)
     uow.undo.prune_to(min(final, last.number))
     uow.blocks.prune_below(min(final, last.number, arrival.heads.latest.number - near))
     epoch = 0 if arrival.cursor is None else arrival.cursor.epoch

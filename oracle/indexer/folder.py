@@ -5,7 +5,7 @@ last. What is still running stays in memory for the next stretch.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import LogReader
-from oracle.dispatch.assigner import DrawAssigner
 from oracle.domain.blocks import BlockRef
 from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
@@ -24,8 +23,8 @@ from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_name
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.provenance import scope_of
-from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -56,21 +55,11 @@ class BlockSpan:
 class Folder:
     """The fold of one database, with the rows that it works on."""
 
-    def __init__(
-        self,
-        rules: Rules,
-        reader: LogReader,
-        reporter: ReportCutter | None,
-        assigner: DrawAssigner | None = None,
-    ) -> None:
-        """`reporter` None: there is no oracle contract, and no report is ever cut.
-
-        `assigner` None: nobody dispatches here, and no node is ever drawn.
-        """
+    def __init__(self, rules: Rules, reader: LogReader, hooks: Iterable[BlockHook] = ()) -> None:
+        """`hooks` are called in this order; without any, blocks are folded and nothing else."""
         self.rules = rules
         self.reader = reader
-        self.reporter = reporter
-        self.assigner = assigner
+        self.hooks = tuple(hooks)
         self._fold = Fold(rules)
         self._rounds: Rounds | None = None
         self._cursor: Cursor | None = None
@@ -108,10 +97,8 @@ class Folder:
         self._rounds = None
         self._cursor = None
         self._touched = set()
-        if self.reporter is not None:
-            self.reporter.forget()
-        if self.assigner is not None:
-            self.assigner.forget()
+        for hook in self.hooks:
+            hook.reset()
 
     def fold(self, uow: UnitOfWork, stretch: BlockSpan, at_stop: AtStop | None = None) -> int:
         """Fold a stretch and write what it changed; return how many anomalies it held.

@@ -1,4 +1,4 @@
-"""Takes the next window of blocks in: raw rows, state, reports and cursor, in one transaction.
+"""Takes the next window of blocks in: raw rows, state, what hooks add, and cursor.
 
 One loop for history and head. What is asked of the chain is asked before the transaction opens;
 what commits is one window, of about one second of work.
@@ -17,8 +17,8 @@ from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.reports.report import Report
 from oracle.errors import FatalError, TransientError
+from oracle.indexer.block_hooks import HookNote, first_block, header_depth
 from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
 from oracle.indexer.folder import Folder
 from oracle.indexer.refused_block import remembered
@@ -45,8 +45,8 @@ class WindowCommitted:
     """One window that was committed.
 
     `events` counts by type of event, as events.md spells it; `anomalies` are those of them that
-    broke a rule. `newest` is the chain's newest known block, `cursor` the
-    last one folded. The seconds are those of asking the chain, folding and committing.
+    broke a rule, `notes` what hooks wrote. `newest` is the chain's newest known block, `cursor`
+    the last one folded. The seconds are those of asking the chain, folding and committing.
     """
 
     blocks: BlockRange
@@ -56,7 +56,7 @@ class WindowCommitted:
     logs: int
     events: Mapping[str, int]
     anomalies: int
-    reports: tuple[Report, ...]
+    notes: tuple[HookNote, ...]
     fetch_seconds: float
     fold_seconds: float
     commit_seconds: float
@@ -122,8 +122,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -
     with store.reading() as uow:
         cursor, first = uow.cursor.get(), _first_block(uow)
     started = pace.clock()
-    near = 0 if folder.reporter is None else folder.reporter.anchor_window
-    quiet = None if folder.assigner is None else folder.assigner.settings.start_block - 1
+    near, every_from = header_depth(folder.hooks), first_block(folder.hooks)
     heads = pace.heads_for(chain, first, near)
     sight = ForkContext(chain, store, pace.vigil, pace.clock())
     held = keep_watch(sight, folder, heads)
@@ -131,7 +130,9 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -
         return held.done
     if heads.latest.number < first:
         return _at_the_head(sight, folder, heads)
-    history = _history(heads, near) if quiet is None else min(quiet, _history(heads, near))
+    history = _history(heads, near)
+    if every_from is not None:
+        history = min(history, every_from - 1)
     asked = _asked(heads, first, history, pace.most_blocks)
     window = _window(sight, cursor, heads, asked)
     if cursor is not None and window.first_parent != cursor.hash:
@@ -152,7 +153,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -
         logs=len(window.logs),
         events=_counted(arrival.said),
         anomalies=written.anomalies,
-        reports=tuple(written.reports),
+        notes=tuple(written.notes),
         fetch_seconds=fetched - started,
         fold_seconds=written.folded_at - fetched,
         commit_seconds=committed - written.folded_at,
@@ -235,15 +236,14 @@ def _check_height(newest: BlockRef, cursor: Cursor) -> None:
 
 
 def _history(heads: Heads, near: int) -> int:
-    """Return the block up to which neither a fork nor the end of a period matters."""
+    """Return the block up to which neither a fork nor a hook of the head matters."""
     return min(heads.final.number, heads.latest.number - near)
 
 
 def _asked(heads: Heads, first: int, history: int, most: int) -> _Asked:
     """Return the blocks to ask for, and whether all their headers are wanted.
 
-    They are above the final block, where forks happen, within the anchor window of the newest
-    one, where periods end (decision 8), and wherever nodes are drawn.
+    They are above the final block, where forks happen, and wherever a hook wants them.
     """
     last = history if first <= history else heads.latest.number
     return _Asked(BlockRange(first, min(last, first + most - 1)), first > history)

@@ -4,7 +4,7 @@ One transaction: whoever reads meanwhile sees the old state, an interruption lea
 run is the real one thrown away at its end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -12,14 +12,13 @@ from operator import attrgetter
 
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Log
-from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, InputError
+from oracle.indexer.block_hooks import BlockHook, HookStops
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.provenance import note_folded
 from oracle.indexer.rules_binding import adopt_rules
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.reports.report_repository import ReportState
 from oracle.store.state.cursor_repository import Cursor
 
 # Logs folded before what they changed is written down; memory stays flat.
@@ -89,31 +88,27 @@ class RebuildResult:
 
 @dataclass(slots=True)
 class _Check:
-    """Draws every kept report up again while the fold passes its block, and compares."""
+    """Lets every hook compare what it kept, while the fold passes the block of it."""
 
-    folder: Folder
+    hooks: Sequence[BlockHook]
     checked: int = 0
     differing: list[int] = field(default_factory=list)
-    _kept: dict[int, Report] = field(default_factory=dict)
+    _stops: HookStops = field(default_factory=HookStops)
 
     def stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        """Return the as-of blocks in this range whose reports must come out again.
+        """Return the blocks in this range of which something must come out again."""
+        self._stops = HookStops()
+        for hook in self.hooks:
+            self._stops.add(hook, hook.kept_stops(uow, blocks))
+        return self._stops.blocks
 
-        Missed ones may have been cut at a block that left the chain since.
-        """
-        if self.folder.reporter is None:
-            return []
-        rows = uow.reports.between(blocks.first, blocks.last)
-        kept = [stored.report for stored in rows if stored.state is not ReportState.MISSED]
-        self._kept = {report.as_of.number: report for report in kept}
-        return [report.as_of for report in kept]
-
-    def at_stop(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
-        """Compare one report with what the fold says now."""
-        reporter, kept = self.folder.reporter, self._kept[as_of.number]
-        self.checked += 1
-        if reporter is not None and reporter.draw_up(uow, rounds, as_of) != kept:
-            self.differing.append(kept.period)
+    def at_stop(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+        """Compare what is kept of one block with what the fold says now."""
+        for hook in self._stops.at(block):
+            self.checked += 1
+            note = hook.differing_at(uow, rounds, block)
+            if note is not None:
+                self.differing.append(note.number)
 
 
 def refold(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResult:
@@ -158,7 +153,7 @@ def refold_up_to(
     folder.forget()
     cursor = uow.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-    check = _Check(folder)
+    check = _Check(folder.hooks)
     logs_folded = 0
     for blocks, logs in _batches(uow, last):
         calls = list(uow.calls.between(blocks.first, blocks.last))

@@ -15,52 +15,20 @@ from oracle.quorum.signing_round import why_not_sent
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     CallRequest,
-    Intent,
     IntentKind,
     IntentState,
-    JournalSubject,
-    Stamp,
 )
 from oracle.telemetry import indexer_metrics
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import end
 
 AGAINST = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
-_QUEUED = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
-_SENT = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
-# The newest of a kind and state that are looked at.
-_MOST = 1_000
-
-
-def review_kickouts(uow: UnitOfWork, number: int, stamp: Stamp) -> int:
-    """Mark the kickouts sent on evidence above block `number`; return how many.
-
-    The caller ends those that were not.
-    """
-    indexer_metrics.KICKOUTS_WITHDRAWN.labels("before").inc(len(_on(uow, _QUEUED, number)))
-    sent = _on(uow, _SENT, number)
-    for intent in sent:
-        detail = f"its evidence left the chain above block {number}"
-        about = JournalSubject(intent.id, intent.nonce)
-        uow.outbox.journal.write("needs_review", stamp, about, detail)
-        alarm(intent.wish.subject, detail)
-    return len(sent)
 
 
 def alarm(subject: str, why: str) -> None:
     """Tell a human of a kickout that went out and should not have."""
     indexer_metrics.KICKOUTS_WITHDRAWN.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
-
-
-def _on(uow: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[Intent]:
-    return [
-        one
-        for state in states
-        for kind in AGAINST
-        for one in uow.outbox.intents.newest(_MOST, state, kind)
-        if (one.wish.as_of_block or 0) > number
-    ]
 
 
 # What a kickout call is about, before the number of its lane.

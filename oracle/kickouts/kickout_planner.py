@@ -25,7 +25,6 @@ from oracle.kickouts.kickout_eligibility import (
 )
 from oracle.kickouts.proof import EvidenceProof
 from oracle.kickouts.proposer import PRIORITY, is_open, propose, propose_all
-from oracle.reporting.sanity_gate import is_holding
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, IntentKind
@@ -76,7 +75,7 @@ def plan_kick(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def _docket(context: TxContext, uow: UnitOfWork) -> _Docket:
-    law, is_gated = KickoutRules(context.rules, context.settings), is_holding(uow)
+    law, is_gated = KickoutRules(context.rules, context.settings), uow.gates.is_any()
     live = uow.rounds.live_kicks()
     due = [kick for kick in live if is_wanted(uow, law, kick)]
     unwanted = [kick for kick in live if kick not in due] if context.publisher.has_payer else []

@@ -144,7 +144,7 @@ def _signed(
     if not context.publisher.has_signer:
         return None
     with context.store.reading() as uow:
-        earlier = uow.outbox.signatures.live(record)
+        earlier = uow.statements.live(record)
     if earlier is not None and earlier.digest == record.digest:
         offer(context, statement, earlier)
         return None

@@ -1,20 +1,24 @@
-"""How the oracle contract stands, and how far the chain is: for who asks beside the daemon."""
+"""How contract, chain and an account of ours stand: for who asks beside the daemon."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from oracle.bindings.qos_oracle import OracleContract, newest_block
-from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.txmgr.client.receipts import balance_of
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10
 # Who only looks does not wait for long.
 _SECONDS = 3.0
+# Digits of an ether that people read.
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +62,44 @@ class ChainView:
         }
 
 
-def ask_chain(app: App, folded: int | None = None) -> ChainView:
+@dataclass(frozen=True, slots=True)
+class AccountBalance:
+    """An account of ours and its ether; `unknown` says why one of them is not known."""
+
+    address: Address | None
+    balance_wei: int | None
+    unknown: str | None = None
+
+    def answer(self) -> dict[str, Any]:
+        """Return it for programs: wei as decimal text."""
+        wei = None if self.balance_wei is None else str(self.balance_wei)
+        return {"address": self.address, "balance_wei": wei, "unknown": self.unknown}
+
+    def text(self) -> str:
+        """Return it for people, rounded down."""
+        if self.balance_wei is None:
+            return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
+        ether = decimal_text(self.balance_wei // 10**12 * 10**12)[: -(18 - _DIGITS)]
+        return f"{self.address}, {ether} ether"
+
+
+def ask_chain(
+    urls: Sequence[str], chain_id: int, contract: str | None, folded: int | None = None
+) -> ChainView:
     """Ask the endpoints; one that is silent is waited for three seconds, and asked once.
 
-    Who has not come as far as block `folded`, which we have, says nothing of today.
+    Who has not come as far as block `folded`, which we have, says nothing of today. `contract`:
+    the oracle's address, None where there is none.
     """
-    told, silences = app.config, list[TransientError]()
-    address = told.oracle.address
-    with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in told.chain.endpoints])
-    ) as (lines):
-        speaking = PoolView(list(_speaking(lines, told.chain.id, silences)))
+    silences = list[TransientError]()
+    with _view(urls) as lines:
+        speaking = PoolView(list(_speaking(lines, chain_id, silences)))
         if not speaking.all:
             return ChainView(None, unknown=str(silences[0]))
         try:
-            speaking.check_chain(told.chain.id)
+            speaking.check_chain(chain_id)
             near = speaking if folded is None else speaking.that_reached(folded)
-            view = _seen_by(near, address)
+            view = _seen_by(near, contract)
         except TransientError as error:
             return ChainView(None, unknown=str(error))
     if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
@@ -102,3 +127,16 @@ def _seen_by(lines: PoolView, address: str | None) -> ChainView:
     head = standing.head
     state = ContractState(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
     return ChainView(standing.block, state)
+
+
+def account_balance(urls: Sequence[str], address: Address) -> AccountBalance:
+    """Ask an endpoint what an account has."""
+    with _view(urls) as lines:
+        try:
+            return AccountBalance(address, balance_of(lines, address))
+        except TransientError as error:
+            return AccountBalance(address, None, str(error))
+
+
+def _view(urls: Sequence[str]) -> closing[PoolView]:
+    return closing(PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls]))

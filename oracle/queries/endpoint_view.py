@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from oracle.daemon.app import App
+from oracle.chain.source import ChainSource
+from oracle.rpc.endpoints.facts import CapabilityStore
 
 # What is older says nothing any more, in seconds.
 _LASTING = 120.0
@@ -29,32 +30,32 @@ class EndpointView:
         return {"endpoint": self.name, "head": self.head, "lag_blocks": lag, "state": self.state}
 
 
-def look(app: App) -> list[EndpointView]:
+def look(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
     """Return how the endpoints of this process are, and have it kept; asks none of them."""
-    states = app.source.endpoints.states()
-    stalled = app.source.tracker.stalled_seconds
+    states = source.endpoints.states()
+    stalled = source.tracker.stalled_seconds
     views = []
-    for endpoint in app.source.endpoints:
+    for endpoint in source.endpoints:
         head = None if endpoint.newest < 0 else endpoint.newest
         state = states[endpoint.name]
         if state == _WELL and stalled is not None:
             state = f"{_STALLED}no new block for {stalled:.0f} s"
         views.append(EndpointView(endpoint.name, head, state))
         if head is not None:
-            app.facts.keep(endpoint.label, "head", str(head), _LASTING)
-        app.facts.keep(endpoint.label, "state", state, _LASTING)
+            facts.keep(endpoint.label, "head", str(head), _LASTING)
+        facts.keep(endpoint.label, "state", state, _LASTING)
     return views
 
 
-def recall(app: App) -> list[EndpointView]:
+def recall(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
     """Return how the endpoints were to the daemon that works on this database.
 
     That one was proven wrong is known for good, also where no daemon works.
     """
-    views, wrong = [], app.source.proven_wrong()
-    states = app.source.endpoints.states()
-    for endpoint in app.source.endpoints:
-        kept = app.facts.recall(endpoint.label)
+    views, wrong = [], source.proven_wrong()
+    states = source.endpoints.states()
+    for endpoint in source.endpoints:
+        kept = facts.recall(endpoint.label)
         head = kept.get("head", "")
         number = int(head) if head.isdecimal() else None
         said = kept.get("state", _UNKNOWN)

@@ -19,11 +19,10 @@ from oracle.domain.scoring.node_scores import (
     status_of,
 )
 from oracle.domain.state.node import Membership
-from oracle.queries.contract_view import ChainView
+from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView, endpoint_answers
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.legacy_answers import factors_answer, rounds_answer, tally_answer
-from oracle.queries.purse import AccountBalance
 from oracle.queries.status import NodeRow, StatusReport
 from oracle.queries.text.status_text import lag_of
 from oracle.store.ops.halts import Halt

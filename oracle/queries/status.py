@@ -1,11 +1,10 @@
 """Looks at the database without changing it: what `status`, `/v1/status` and `/metrics` tell."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from oracle.chain.verification.refused_blocks import BlockRefusal
-from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import lane_of
@@ -26,9 +25,9 @@ from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
 from oracle.kickouts.kickout_eligibility import due_spells
-from oracle.reporting.sanity_gate import holding
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Halt
+from oracle.store.ops.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState, Pause
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.reports.hold_repository import ReportHold
@@ -90,8 +89,11 @@ class StatusReport:
     unproven: tuple[str, ...] = ()
 
 
-def overview(store: Store) -> StatusReport:
-    """Read one snapshot, without looking at nodes but those whose kickout is due."""
+def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
+    """Read one snapshot, without looking at nodes but those whose kickout is due.
+
+    `worker` tells who works on the database, as the lease stands.
+    """
     with store.reading() as uow:
         identity, cursor = uow.identity.get(), uow.cursor.get()
         held = uow.lease.current()
@@ -124,7 +126,7 @@ def overview(store: Store) -> StatusReport:
             },
             refusal=refusal_in(uow),
             disputes=tuple(disputes_in(uow)),
-            held=tuple(holding(uow)),
+            held=tuple(uow.gates.waiting()),
             push=next(iter(uow.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(uow.rounds.live_kicks()),
             wrong=uow.facts.quarantine.reasons(),

@@ -60,7 +60,7 @@ def gathered(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every signature of this digest that we hold, by signer."""
     about = (record.contract, record.kind, record.round, record.subject)
     said = [
-        *uow.outbox.peers.of(*about),
-        *(one for one in uow.outbox.signatures.of_round(*about) if one.dead_why is None),
+        *uow.peer_statements.of(*about),
+        *(one for one in uow.statements.of_round(*about) if one.dead_why is None),
     ]
     return {one.signer: one.signature for one in said if one.digest == record.digest}

@@ -104,7 +104,7 @@ def _unknown(context: TxContext, heard: list[ReceivedStatements]) -> list[Receiv
 
 def _known(uow: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
     about = (said.contract, said.kind, said.round, said.subject)
-    return [*uow.outbox.peers.of(*about), *uow.outbox.signatures.of_round(*about)]
+    return [*uow.peer_statements.of(*about), *uow.statements.of_round(*about)]
 
 
 def _kept(
@@ -116,12 +116,12 @@ def _kept(
     kept, since = 0, context.stamp.at - context.settings.ttl_seconds
     with context.writing() as uow:
         for host, told, said in new:
-            is_much = uow.outbox.peers.told_since(said, since) >= MOST_STATEMENTS
+            is_much = uow.peer_statements.told_since(said, since) >= MOST_STATEMENTS
             if is_much and said.digest != ours:
                 continue
             # Before it is kept: what its signer said until now.
             compare(context, uow, (said, told), standing)
-            uow.outbox.peers.add(said, host, context.stamp)
+            uow.peer_statements.add(said, host, context.stamp)
             kept += 1
     return kept
 

@@ -124,7 +124,7 @@ def _unsigned(context: TxContext, uow: UnitOfWork, since: int, last: str) -> lis
 
 def _is_known(context: TxContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
     contract, signer = context.publisher.domain.contract, context.publisher.signer.address
-    signed = uow.outbox.signatures.of_round(contract, REPORT, accepted.round)
+    signed = uow.statements.of_round(contract, REPORT, accepted.round)
     return any((one.signer, one.digest) == (signer, accepted.digest) for one in signed)
 
 
@@ -138,7 +138,7 @@ def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
 def _keep_quiet(context: TxContext, uow: UnitOfWork, since: int) -> bool:
     """Sign nothing for a while; return whether that is news: `outbox adopt` keeps quiet too."""
     domain, signer = context.publisher.domain, context.publisher.signer.address
-    signatures = uow.outbox.signatures
+    signatures = uow.statements
     quiet = signatures.quiet_until(domain.chain_id, domain.contract, signer)
     until = since + context.settings.ttl_seconds
     signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, context.stamp)

@@ -61,7 +61,7 @@ def statement_behind(uow: UnitOfWork, push: Intent, standing: ContractStatus) ->
     """Return what the push says, as it was signed or told; else as its own row has it."""
     wish = push.wish
     about = (wish.contract, REPORT, wish.round or 0)
-    said = [*uow.outbox.signatures.of_round(*about), *uow.outbox.peers.of(*about)]
+    said = [*uow.statements.of_round(*about), *uow.peer_statements.of(*about)]
     known = next((one for one in said if one.digest == wish.digest), None)
     if known is not None:
         return known

@@ -31,7 +31,7 @@ def sign_once(
         FatalError: the lease was lost.
     """
     with context.store.reading() as uow:
-        earlier = uow.outbox.signatures.live(record)
+        earlier = uow.statements.live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
         if not is_signed and not _may_sign(uow, record, earlier, now):
             return None
@@ -45,13 +45,13 @@ def sign_once(
     signed = replace(record, signer=context.publisher.signer.address, signature=signature)
     with context.writing() as uow:
         # Looked at once more, in the commit that makes it known.
-        earlier = uow.outbox.signatures.live(record)
+        earlier = uow.statements.live(record)
         if not _may_sign(uow, record, earlier, now):
             return None
         if earlier is not None:
             reason = why_dead(uow, earlier, now) or "expired"
-            uow.outbox.signatures.bury(earlier.digest, reason, context.stamp)
-        uow.outbox.signatures.add(signed, context.stamp)
+            uow.statements.bury(earlier.digest, reason, context.stamp)
+        uow.statements.add(signed, context.stamp)
     offer(context, statement, signed)
     return signed
 
@@ -72,7 +72,7 @@ def _asked(context: TxContext, statement: Statement) -> bytes:
 def _may_sign(
     uow: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
 ) -> bool:
-    quiet = uow.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    quiet = uow.statements.quiet_until(record.chain_id, record.contract, record.signer)
     cursor = uow.cursor.get()
     if quiet is not None and (cursor is None or cursor.time < quiet):
         return False
@@ -80,7 +80,7 @@ def _may_sign(
     # What our key signed in another process, as a peer shows it, is ours to the contract too.
     elsewhere = [
         one
-        for one in uow.outbox.peers.of(*about)
+        for one in uow.peer_statements.of(*about)
         if one.signer == record.signer and one.digest != record.digest
     ]
     for said in [*elsewhere, *([] if earlier is None else [earlier])]:

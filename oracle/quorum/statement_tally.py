@@ -66,8 +66,8 @@ def tally(context: TxContext, record: SignedStatement, standing: ContractStatus)
     others: dict[Hash, set[Address]] = {}
     elsewhere: set[Address] = set()
     with context.store.reading() as uow:
-        own = [one for one in uow.outbox.signatures.of_round(*about) if one.dead_why is None]
-        for said in [*own, *uow.outbox.peers.of(*about)]:
+        own = [one for one in uow.statements.of_round(*about) if one.dead_why is None]
+        for said in [*own, *uow.peer_statements.of(*about)]:
             if said.signer not in signers:
                 continue
             if said.digest == record.digest:
@@ -128,7 +128,7 @@ def compare(
     said = heard[0]
     earlier = [
         one
-        for one in uow.outbox.peers.of(said.contract, said.kind, said.round, said.subject)
+        for one in uow.peer_statements.of(said.contract, said.kind, said.round, said.subject)
         if one.signer == said.signer and one.digest != said.digest
     ]
     is_alive = why_dead(uow, said, standing) is None

@@ -115,7 +115,7 @@ def _proposal(context: TxContext, uow: UnitOfWork, kick: Kick) -> Proposal | Non
     signed = [
         one
         for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
-        for one in uow.outbox.signatures.of_round(domain.contract, KICK, around, subject)
+        for one in uow.statements.of_round(domain.contract, KICK, around, subject)
     ]
     return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
 

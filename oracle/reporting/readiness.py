@@ -7,7 +7,7 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.round_schedule import Cut
-from oracle.reporting.sanity_gate import holding
+from oracle.reporting.sanity_gate import show
 from oracle.store.database import UnitOfWork
 from oracle.txmgr.context import TxContext
 
@@ -41,9 +41,13 @@ def first_hole(uow: UnitOfWork) -> int | None:
 
 
 def why_waiting(context: TxContext) -> str | None:
-    """Return why the newest report is held, not signed, or by too few for long; None: is not."""
+    """Return why the newest report is held, not signed, or by too few for long; None: is not.
+
+    What is held is shown to whoever watches.
+    """
     with context.store.reading() as uow:
-        held = holding(uow)
+        held = uow.gates.waiting()
+        show(held)
         if held:
             return f"period {held[-1].period} is held: {held[-1].reason}"
         quiet = _why_quiet(context, uow) if context.publisher.has_signer else None
@@ -52,7 +56,7 @@ def why_waiting(context: TxContext) -> str | None:
 
 def _why_quiet(context: TxContext, uow: UnitOfWork) -> str | None:
     domain, signer = context.publisher.domain, context.publisher.signer.address
-    until = uow.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
+    until = uow.statements.quiet_until(domain.chain_id, domain.contract, signer)
     cursor = uow.cursor.get()
     if until is None or (cursor is not None and cursor.time >= until):
         return None

@@ -6,8 +6,11 @@ under legacy rules, which compare nodes with each other, as soon as one is touch
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
-from oracle.domain.blocks import BlockRef
+from typing_extensions import override
+
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
 from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
 from oracle.domain.reports.rounds import NodeIndex, Rounds
@@ -15,17 +18,20 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.legacy_tally import window_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
+from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.store.database import UnitOfWork
+from oracle.store.reports.report_repository import ReportState
 
 
-class ReportCutter:
+class ReportCutter(BlockHook):
     """Knows when a report is due, and remembers the words it wanted last time."""
 
     def __init__(self, rules: Rules, settings: ReportSettings, *, anchor_window: int) -> None:
         """`anchor_window`: how many blocks under the head the contract can still check."""
         self._rules = rules
         self.settings = settings
-        self.anchor_window = anchor_window
+        # Where periods end, so far under the head.
+        self.header_depth = anchor_window
         self._words: dict[int, int] = {}
         self._seen: dict[int, NodeIndex] = {}
         self._last: BlockRef | None = None
@@ -39,44 +45,62 @@ class ReportCutter:
         """
         length = self.settings.period_seconds
         opens_period = period_of(block.time, length) > period_of(parent.time, length)
-        return opens_period and newest - parent.number <= self.anchor_window
+        return opens_period and newest - parent.number <= self.header_depth
 
-    def leave_out(self, uow: UnitOfWork, blocks: Sequence[BlockRef], newest: int) -> None:
-        """Note that periods which ended in history are not cut; `blocks` follow each other.
+    @override
+    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+        return [old for old, new in pairwise(headers) if self.is_due(old, new, newest)]
 
-        Whoever asks whose turn it is must know from where on none is missing (`domain.turns`).
+    @override
+    def passed_over(
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
+    ) -> None:
+        """Note from where on no period that ended is missing: history cuts no reports.
+
+        Whoever asks whose turn it is must know (`domain.reports.round_schedule`).
         """
-        gone = [old for old in blocks if newest - old.number > self.anchor_window]
-        if gone:
-            self.pass_over(uow, blocks[min(len(gone), len(blocks) - 1)])
+        gone = [old for old in headers if newest - old.number > self.header_depth]
+        if headers and not gone:
+            return
+        first_kept = headers[min(len(gone), len(headers) - 1)] if headers else last
+        uow.reports.left_out(period_of(first_kept.time, self.settings.period_seconds))
 
-    def pass_over(self, uow: UnitOfWork, last: BlockRef) -> None:
-        """Note that no period which ended below block `last` is sure to have been cut."""
-        uow.reports.left_out(period_of(last.time, self.settings.period_seconds))
-
-    def cut(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report | None:
-        """Write down the report as of `as_of`, where `uow` and `rounds` stand exactly.
+    @override
+    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+        """Write down the report as of `block`.
 
         Returns None, and writes nothing, where this period or a later one has been cut already
         (a chain whose time went back).
         """
-        period = period_of(as_of.time, self.settings.period_seconds)
+        period = period_of(block.time, self.settings.period_seconds)
         newest = uow.reports.newest_period()
         if newest is not None and newest >= period:
             return None
-        report = self.draw_up(uow, rounds, as_of)
+        report = self.draw_up(uow, rounds, block)
         # Where nothing is published nobody else tells them from those that still can be sent.
-        oldest = as_of.number + 1 - self.anchor_window
+        oldest = block.number + 1 - self.header_depth
         uow.reports.miss_unsigned_below(oldest, "as-of left the anchor window")
         uow.reports.add(report)
-        return report
+        return HookNote("reports", report.period)
+
+    @override
+    def kept_stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
+        return [report.as_of for report in _kept(uow, blocks)]
+
+    @override
+    def differing_at(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+        """Draw the report as of `block` up again, and compare it with the one that is kept."""
+        (kept,) = _kept(uow, BlockRange(block.number, block.number))
+        is_same = self.draw_up(uow, rounds, block) == kept
+        return None if is_same else HookNote("reports", kept.period)
 
     def draw_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
         """Compute the report as of `as_of` without writing anything."""
         self._look_again(uow, rounds, as_of)
         return cut(as_of, rounds, self._words, self.settings)
 
-    def forget(self) -> None:
+    @override
+    def reset(self) -> None:
         """Look at every node next time: the state was rewound or a transaction was lost."""
         self._words = {}
         self._seen = {}
@@ -85,7 +109,7 @@ class ReportCutter:
 
     def _look_again(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
         if self._last is None or self._is_outdated(uow, self._last, as_of):
-            self.forget()
+            self.reset()
             self._peers = peers_at(uow.nodes.all(), as_of.time, self._rules)
             self._set_lanes(rounds, uow.nodes.all(), as_of.time)
         else:
@@ -120,3 +144,9 @@ class ReportCutter:
     def _set(self, index: int, lane: int) -> None:
         word = word_of(index)
         self._words[word] = with_lane(self._words.get(word, 0), index, lane)
+
+
+def _kept(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
+    """Return the reports as of these blocks; missed ones may be of a block that left the chain."""
+    stored = uow.reports.between(blocks.first, blocks.last)
+    return [one.report for one in stored if one.state is not ReportState.MISSED]

@@ -207,7 +207,7 @@ def _sign(context: TxContext, turn: _Turn) -> StepResult | None:
     if not context.publisher.has_signer:
         return None
     with context.store.reading() as uow:
-        live = uow.outbox.signatures.live(turn.record)
+        live = uow.statements.live(turn.record)
         reason = None if live is not None else why_held(context, uow, turn.report)
         stored = uow.reports.at(turn.report.period)
     if reason is not None:

@@ -82,26 +82,11 @@ def hold(context: TxContext, report: Report, why: str) -> StepResult | None:
             "events": None if events is None else events.now,
         }
         is_news = uow.gates.hold(report.period, why, facts, context.stamp)
-        show(holding(uow))
+        show(uow.gates.waiting())
     if not is_news:
         return None
     structlog.get_logger().error("report_held", period=report.period, reason=why, **facts)
     return StepResult("report held", None, f"period {report.period}: {why}")
-
-
-def holding(uow: UnitOfWork) -> list[ReportHold]:
-    """Return the periods that wait for a human, but for those that a landed report followed."""
-    held = uow.gates.held()
-    # Mostly there is none, and nothing else is read.
-    newest = uow.reports.newest_landed() if held else None
-    return [gate for gate in held if newest is None or gate.period > newest]
-
-
-def is_holding(uow: UnitOfWork) -> bool:
-    """Tell whether a report is held, and show it to whoever watches."""
-    held = holding(uow)
-    show(held)
-    return bool(held)
 
 
 def show(held: list[ReportHold]) -> None:
@@ -188,7 +173,7 @@ def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """
     gate = held_at(uow, period)
     uow.gates.release(period, stamp)
-    show(holding(uow))
+    show(uow.gates.waiting())
     return gate
 
 
@@ -196,7 +181,7 @@ def held_at(uow: UnitOfWork, period: int) -> ReportHold:
     """Return what is held of a period. Raises InputError: nothing is."""
     gate = uow.gates.at(period)
     if gate is None or gate.released_at is not None:
-        held = ", ".join(str(one.period) for one in holding(uow)) or "none"
+        held = ", ".join(str(one.period) for one in uow.gates.waiting()) or "none"
         state = "was released already" if gate is not None else "is not held"
         raise InputError(f"the report of period {period} {state}; held are: {held}")
     return gate

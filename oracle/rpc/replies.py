@@ -22,6 +22,7 @@ _TOO_MANY = 429
 # How much of what is no JSON-RPC is read, and how much of its text is shown.
 _READ, _SHOWN = 2_000, 120
 _MARKS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # Where vendors put their words, the usual place first.
 _WORDS = ("message", "error", "reason", "detail", "details", "description", "title")
 
@@ -48,6 +49,18 @@ class JsonRpcErrorBody(msgspec.Struct):
     def is_by_code(self) -> bool:
         """Tell whether its words alone say nothing that we know."""
         return kind_of(0, self.message) is ErrorKind.UNKNOWN and self.code != _TOO_MANY
+
+
+def is_cut(body: bytes) -> bool:
+    """Tell whether JSON ends before what it opened is closed, and not where it went wrong."""
+    first, last = body.lstrip()[:1], body.rstrip()[-1:]
+    if first not in (b"", b"{", b"["):
+        return False
+    if last not in (b"}", b"]"):
+        return True
+    bare = _STRINGS.sub(b"", body)
+    opened = bare.count(b"{") + bare.count(b"[")
+    return b'"' in bare or opened > bare.count(b"}") + bare.count(b"]")
 
 
 def fault_of(error: object) -> JsonRpcErrorBody:

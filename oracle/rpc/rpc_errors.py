@@ -20,7 +20,7 @@ from oracle.rpc.error_kinds import (
     kind_of,
     range_in,
 )
-from oracle.rpc.replies import JsonRpcErrorBody, snippet
+from oracle.rpc.replies import JsonRpcErrorBody, is_cut, snippet
 from oracle.telemetry.logging_setup import without_secrets
 
 __all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "all_failed"]
@@ -186,5 +186,5 @@ def from_body(endpoint: str, method: str, body: bytes, words: str) -> RpcError:
     """Translate a body with status 200 that is no JSON-RPC answer; `words` say what is wrong."""
     if is_throttled_page(body):
         return RpcError(endpoint, ErrorKind.THROTTLED, f"{method}: no answer, but a wish to wait")
-    kind = ErrorKind.CUT if "truncated" in words else ErrorKind.INVALID
+    kind = ErrorKind.CUT if is_cut(body) else ErrorKind.INVALID
     return RpcError(endpoint, kind, f"{method}: {words}")

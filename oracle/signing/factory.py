@@ -17,9 +17,8 @@ from oracle.signing.key_locations import (
 from oracle.signing.kms import KmsSigner
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
+from oracle.signing.signer import Fees, SignedBytes, Signer, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
-from oracle.txmgr.client.fee_quote import Fees
 
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 

@@ -1,12 +1,11 @@
 """What a key is asked for, wherever it lies: statements (signer) or transactions (transmitter)."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError, TransientError
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
-from oracle.txmgr.client.fee_quote import Fees
 
 Statement: TypeAlias = ReportStatement | KickStatement
 
@@ -20,6 +19,13 @@ class SignerRefusedError(TransientError):
 
 class WrongSignatureError(FatalError):
     """What came back was not what was asked for: it is thrown away, and the signer not trusted."""
+
+
+class Fees(NamedTuple):
+    """The most we pay for a unit of gas, and what of it goes to whoever builds the block; wei."""
+
+    max_fee: int
+    tip: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from oracle.store.raw.raw_log_repository import CallRepository, LogRepository
 from oracle.store.raw.reorg_repository import ReorgRepository
 from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
+from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.draw_repository import DrawRepository
@@ -64,14 +65,11 @@ class UnitOfWork:
         self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
-        self.reports = ReportRepository(connection)
         self.undo = UndoJournal(connection)
         self.projections = ProjectionRepository(connection)
         self.progress = ProgressRepository(connection)
         self.rule_sets = RuleSetRepository(connection)
         self.draws = DrawRepository(connection)
-        self.outbox = Outbox(connection)
-        self.gates = HoldRepository(connection, self.outbox.journal)
         self.lease = Lease(connection)
         self.coverage = CoverageRepository(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)
@@ -79,6 +77,16 @@ class UnitOfWork:
         self.facts = EndpointFactsRepository(connection)
         self.latches = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
+        self._open_outgoing(connection)
+
+    def _open_outgoing(self, connection: Connection) -> None:
+        """Open what we say and want on chain, which has one journal."""
+        self.outbox = Outbox(connection)
+        journal = self.outbox.journal
+        self.reports = ReportRepository(connection)
+        self.gates = HoldRepository(connection, journal, self.reports)
+        self.statements = Signatures(connection, journal)
+        self.peer_statements = PeerStatementRepository(connection)
 
     def uncover_above(self, number: int) -> None:
         """Forget how well the blocks above `number` were read; part of every way back."""

@@ -123,6 +123,11 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{f'#{place[0]}' if place else ''}"
 
 
+def is_power_of_two(count: int) -> bool:
+    """Tell the 1st, 2nd, 4th, 8th … of the same: what lasts all night fills no disk."""
+    return count & (count - 1) == 0
+
+
 class Repeating:
     """Warnings about endpoints; the 1st, 2nd, 4th, 8th … of the same in a row are told."""
 
@@ -135,7 +140,7 @@ class Repeating:
         before, count = self._said.get(endpoint, ("", 0))
         count = count + 1 if before == reason else 1
         self._said[endpoint] = reason, count
-        if count & (count - 1) == 0:
+        if is_power_of_two(count):
             log = structlog.get_logger()
             facts = {} if instance is None else {"instance": instance}
             log.warning(self._event, endpoint=endpoint, reason=reason, in_a_row=count, **facts)

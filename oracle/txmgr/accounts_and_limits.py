@@ -11,10 +11,10 @@ from oracle.rpc.endpoints.backoff import Backoff
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.local import KeySigner, ReadOnlySigner
-from oracle.signing.signer import Signer
+from oracle.signing.signer import Fees, Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Fees, Market, SendLimits, quote
+from oracle.txmgr.client.fee_quote import Market, SendLimits, quote
 from oracle.txmgr.client.send_raw import show_zeros
 
 

@@ -4,7 +4,6 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import STARTS, is_unwanted
 from oracle.kickouts.kick_calls import AGAINST, why_not_against
 from oracle.quorum.resigning import refused
-from oracle.reporting.sanity_gate import is_holding
 from oracle.reporting.submission import why_not_worth
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentKind, IntentState
@@ -97,7 +96,7 @@ def _why_nobody(uow: UnitOfWork, heads: Heads) -> tuple[str, str] | None:
     if heads.stalled:
         return "stalled", "the chain stands still"
     # Scores look wrong: nobody is kicked out on them before a human has looked.
-    return ("gated", "a report is held for a human") if is_holding(uow) else None
+    return ("gated", "a report is held for a human") if uow.gates.is_any() else None
 
 
 def ready_next(context: TxContext, heads: Heads) -> StepResult | None:

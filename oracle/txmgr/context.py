@@ -20,11 +20,12 @@ from oracle.quorum.board import Board
 from oracle.quorum.lacking import MissingSignatures
 from oracle.quorum.peer_client import PeerClients
 from oracle.rpc.views.fanout import PoolView
+from oracle.signing.signer import Fees
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Fees, Market, quote
+from oracle.txmgr.client.fee_quote import Market, quote
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.nonce_searches import Searches

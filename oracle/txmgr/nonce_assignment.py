@@ -12,12 +12,12 @@ from itertools import takewhile
 from oracle.bindings.task_network import without_as_of
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import is_as_wanted, wanted_now
+from oracle.signing.signer import Fees
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, Intent, IntentState, NonceSlot, NonceState
 from oracle.txmgr.admission import NOT_WANTED
 from oracle.txmgr.broadcaster import send_attempts
 from oracle.txmgr.budget import SPENT, kept_from, left, resume_funded, show
-from oracle.txmgr.client.fee_quote import Fees
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, count, preflight_all
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import StepResult, TxContext

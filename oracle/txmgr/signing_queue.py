@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from oracle.errors import TransientError
 from oracle.rpc.views.understanding import number_of, understood
 from oracle.signing.signer import (
+    Fees,
     SignedBytes,
     SignerRefusedError,
     TransactionRequest,
@@ -17,7 +18,7 @@ from oracle.store.outbox.records import (
     PauseKind,
     SignedCall,
 )
-from oracle.txmgr.client.fee_quote import Fees, gas_limit, least_gas
+from oracle.txmgr.client.fee_quote import gas_limit, least_gas
 from oracle.txmgr.client.l1_fees import l1_fee
 from oracle.txmgr.context import StepResult, TxContext
 

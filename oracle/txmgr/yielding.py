@@ -5,8 +5,7 @@ counted in seconds of the chain and in its blocks: of a quick chain neither alon
 """
 
 from oracle.chain.heads import Heads
-from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Intent, IntentKind
+from oracle.store.outbox.records import YIELDED, Intent, IntentKind
 from oracle.txmgr.client.preflight import is_taken_in_pool
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.inclusion_time import margin_seconds, why_too_late
@@ -20,7 +19,6 @@ SHARED = frozenset(
         IntentKind.CANCEL_KICK,
     }
 )
-_LEFT = "left_to_another"
 _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
@@ -47,17 +45,12 @@ def until_when_left(
     """
     wish = intent.wish
     is_one_of_many = context.peers is not None or context.head_start > 0
-    if not is_one_of_many or wish.kind not in SHARED:
+    if not is_one_of_many or wish.kind not in SHARED or intent.yielded_at is not None:
         return None
     with context.store.reading() as uow:
         until = heads.latest.time + max(context.head_start, margin_seconds(context, uow))
-        if _was_left(uow, intent) or why_too_late(context, uow, wish.deadline, until) is not None:
+        if why_too_late(context, uow, wish.deadline, until) is not None:
             return None
     if not is_taken_in_pool(context.lines(), wish.account.address, wish.contract, wish.calldata):
         return None
-    return until, (_LEFT, _OF_ANOTHER)
-
-
-def _was_left(uow: UnitOfWork, intent: Intent) -> bool:
-    told = uow.outbox.journal.of_intent(intent.id)
-    return any(f"error_class={_LEFT}" in entry.detail for entry in told)
+    return until, (YIELDED, _OF_ANOTHER)

@@ -7,6 +7,7 @@ from oracle.rpc.replies import (
     Reply,
     by_question,
     fault_of,
+    is_cut,
     is_mistaken,
     is_of,
     snippet,
@@ -79,3 +80,22 @@ def test_of_a_web_page_its_words_are_shown():
 )
 def test_what_cannot_be_read_may_be_the_answer_to_another_question(body: bytes, *, is_one: bool):
     assert is_mistaken(body, {4}) is is_one
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        (b"", True),
+        (b"[", True),
+        (b'{"id":1,"result":"0x1', True),
+        (b'{"id":1,"result":[{"a":1}', True),
+        (b'[{"id":1,"result":"a]}', True),
+        (b'{"id":1,"result":"\\"}', True),
+        (b'{"id":1,"result":"}"}', False),
+        (b'{"id":1,"result":"[\\"["}\n', False),
+        (b'{"id":1,,"result":2}', False),
+        (b"<html>{", False),
+    ],
+)
+def test_json_that_ends_too_early_is_told_from_what_is_none(body: bytes, *, is_one: bool):
+    assert is_cut(body) is is_one

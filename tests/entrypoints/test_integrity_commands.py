@@ -157,15 +157,15 @@ def test_an_interrupted_recording_goes_on_where_it_was(
     assert run(["export", "--fixture", str(whole), "--config", config]) == 0
     with App(load(Path(config))) as app:
         blocks = BlockRange(0, chain.head.number)
-        real, reached = app.chain.recorded, []
+        real, reached = app.chain.with_window, []
 
-        def in_small_parts(asked: Any) -> Any:
+        def in_small_parts(asked: Any, ask: Any) -> Any:
             reached.append(asked.first)
             if len(reached) == 3:
                 raise TransientError("interrupted")
-            return real(type(asked)(asked.first, min(asked.last, asked.first + 9)))
+            return real(type(asked)(asked.first, min(asked.last, asked.first + 9)), ask)
 
-        monkeypatch.setattr(app.chain, "recorded", in_small_parts)
+        monkeypatch.setattr(app.chain, "with_window", in_small_parts)
         with pytest.raises(TransientError):
             record(app.chain, parts, blocks, lambda _block, _last: None)
         assert not parts.exists()

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from oracle.daemon.lease import lease_keeping
-from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS
-from oracle.daemon.lease.lease_keeping import leading
+from oracle.daemon.lease import lease_keeper
+from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS, leading
 from oracle.errors import FatalError, TransientError
 from oracle.store.database import Store, UnitOfWork
 
@@ -47,9 +46,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(lease_keeping, "time", clock)
+    monkeypatch.setattr(lease_keeper, "time", clock)
     for name in ("RENEW_SECONDS", "_AGAIN_SECONDS", "_LOOK_SECONDS"):
-        monkeypatch.setattr(lease_keeping, name, 0.001)
+        monkeypatch.setattr(lease_keeper, name, 0.001)
     return clock
 
 

@@ -32,7 +32,7 @@ def test_a_reporter_without_a_transmitter_signs_and_sends_nothing(network, tmp_p
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
     with Store.open(told["database"]["url"]) as store, store.reading() as uow:
-        (signed,) = uow.outbox.signatures.of_round(network.stage.oracle, "report", 1)
+        (signed,) = uow.statements.of_round(network.stage.oracle, "report", 1)
         assert uow.outbox.intents.newest(10) == []
         (bound,) = [one for one in uow.reports.latest() if one.digest is not None]
     assert (bound.round, bound.digest) == (1, signed.digest)

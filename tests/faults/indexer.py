@@ -58,13 +58,11 @@ class Indexer:
 
     def _open(self) -> None:
         reader = EventReader.open("reference", CONTRACTS, ORACLE)
-        reporter = (
-            ReportCutter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW) if self.reports else None
-        )
+        cutter = ReportCutter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
         self.store = Store.open(self.url, create=True)
         endpoints = EndpointPool([Endpoint(url) for url in self.urls], CHAIN_ID, clock=self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
-        self.folder = Folder(SEED, reader, reporter)
+        self.folder = Folder(SEED, reader, [cutter] if self.reports else [])
         self.pace = IngestState(clock=self.clock)
 
     def step(self, store: Store | None = None) -> Done | None:

@@ -62,7 +62,7 @@ def _as_before(log: Log) -> Log:
 def learned(indexer: Indexer) -> Indexer:
     """Go on with a program that reads the changed contract."""
     reader = Learned.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    indexer.folder = Folder(SEED, reader, indexer.folder.reporter)
+    indexer.folder = Folder(SEED, reader, indexer.folder.hooks)
     return indexer
 
 
@@ -114,7 +114,7 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
     """Go on as a process whose configuration names what this reader reads."""
     endpoints = indexer.source.endpoints
     indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
-    indexer.folder = Folder(SEED, reader, indexer.folder.reporter)
+    indexer.folder = Folder(SEED, reader, indexer.folder.hooks)
     return indexer
 
 

@@ -17,8 +17,7 @@ from oracle.rpc.client import Endpoint
 from oracle.rpc.views.door import Door
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import TransactionRequest
-from oracle.txmgr.client.fee_quote import Fees
+from oracle.signing.signer import Fees, TransactionRequest
 from tests.publisher.test_mutual_tls import made
 
 pytestmark = pytest.mark.slow

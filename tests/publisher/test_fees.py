@@ -2,8 +2,8 @@
 
 from hypothesis import given, strategies as st
 
+from oracle.signing.signer import Fees
 from oracle.txmgr.client.fee_quote import (
-    Fees,
     Market,
     bumped,
     gas_limit,

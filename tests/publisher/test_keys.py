@@ -14,10 +14,9 @@ from oracle.errors import InputError
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore, unlock
 from oracle.signing.local import KeySigner
-from oracle.signing.signer import TransactionRequest
+from oracle.signing.signer import Fees, TransactionRequest
 from oracle.signing.typed_data import Domain, KickStatement
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from oracle.txmgr.client.fee_quote import Fees
 from tests.office import QUICK, key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))

@@ -18,9 +18,8 @@ from oracle.signing.factory import open_signer
 from oracle.signing.key_locations import KmsKey
 from oracle.signing.kms import KmsSigner, _client, read_der
 from oracle.signing.signature_checks import EcdsaSignature
-from oracle.signing.signer import SignerRefusedError, TransactionRequest, WrongSignatureError
+from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement
-from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.kms import REGION, Kms, kms_server
 
 pytestmark = pytest.mark.slow

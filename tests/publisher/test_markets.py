@@ -6,9 +6,10 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Fees, Market, SendLimits, most_likely, wanted_in
+from oracle.txmgr.client.fee_quote import Market, SendLimits, most_likely, wanted_in
 from tests.sending.faults import Fault, error, says
 from tests.sending.proxy import Proxy, proxy
 

@@ -16,8 +16,7 @@ from cryptography.x509.oid import NameOID
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import TransactionRequest
-from oracle.txmgr.client.fee_quote import Fees
+from oracle.signing.signer import Fees, TransactionRequest
 from tests.publisher.remote_signer import RemoteHost, served
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,8 @@ from oracle.errors import InputError, TransientError
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner
-from oracle.signing.signer import SignerRefusedError, TransactionRequest, WrongSignatureError
+from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement
-from oracle.txmgr.client.fee_quote import Fees
 from tests.publisher.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 
 pytestmark = pytest.mark.slow

@@ -18,9 +18,8 @@ from oracle.signing.key_locations import VariableKey
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner, asked_for
 from oracle.signing.signature_checks import EcdsaSignature, checked_statement, compared
-from oracle.signing.signer import TransactionRequest, WrongSignatureError
+from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement, typed
-from oracle.txmgr.client.fee_quote import Fees
 from tests.examples import examples
 from tests.publisher.remote_signer import ORDER, RemoteHost, Wrong, served
 from tests.publisher.test_typed_data import REPORTS

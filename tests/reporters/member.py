@@ -282,7 +282,7 @@ class Member:
     def signed(self, contract: Address, number: int) -> list[SignedStatement]:
         """What it signed for a round, the newest first, buried ones too."""
         with Store.open(self.database) as store, store.reading() as uow:
-            return uow.outbox.signatures.of_round(contract, "report", number)
+            return uow.statements.of_round(contract, "report", number)
 
     def intents(self) -> list[Intent]:
         """Everything that it wanted to send, oldest first."""

@@ -66,7 +66,7 @@ class Reporter:
         )
         with self.office.store.reading() as uow:
             said = {
-                number: uow.outbox.signatures.of_round(contract, "report", number)
+                number: uow.statements.of_round(contract, "report", number)
                 for number in range(1, last + 1)
             }
         return {number: found[0].digest for number, found in said.items() if found}

@@ -9,7 +9,7 @@ from tests.office import Office
 def signed(office: Office, number: int) -> list[SignedStatement]:
     """What was signed for a round, the newest first."""
     with office.store.reading() as uow:
-        return uow.outbox.signatures.of_round(office.premises.address, "report", number)
+        return uow.statements.of_round(office.premises.address, "report", number)
 
 
 def planned(office: Office) -> None:

@@ -38,10 +38,10 @@ def told_by(office: Office, signer: Signer) -> None:
     """Another reporter signed the same statement, and we heard of it."""
     contract = office.premises.address
     with office.store.reading() as uow:
-        (ours,) = uow.outbox.signatures.of_round(contract, "report", 1)
+        (ours,) = uow.statements.of_round(contract, "report", 1)
         stored = next(one for one in uow.reports.latest(10) if one.digest == ours.digest)
     statement = statement_of(stored.report, office.context.publisher.contract.standing())
     signature = signer.sign_statement(statement, office.context.publisher.domain)
     said = replace(ours, signer=signer.address, signature=signature)
     with office.context.writing() as uow:
-        uow.outbox.peers.add(said, "a test", office.context.stamp)
+        uow.peer_statements.add(said, "a test", office.context.stamp)

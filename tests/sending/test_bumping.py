@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.errors import InputError
+from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.client.fee_quote import Fees, Market, bumped
+from oracle.txmgr.client.fee_quote import Market, bumped
 from oracle.txmgr.context import SendSettings
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_next, bump_now

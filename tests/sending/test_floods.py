@@ -72,7 +72,7 @@ def test_whoever_was_flooding_is_heard_again_later_and_at_once_where_it_says_wha
 
 def _ours(reporter: Reporter) -> SignedStatement:
     with reporter.office.store.reading() as uow:
-        (found,) = uow.outbox.signatures.of_round(reporter.office.premises.address, "report", 1)
+        (found,) = uow.statements.of_round(reporter.office.premises.address, "report", 1)
     return found
 
 
@@ -92,5 +92,5 @@ def _say(liar: Reporter, numbers: range) -> None:
 
 def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
     with reporter.office.store.reading() as uow:
-        said = uow.outbox.peers.of(reporter.office.premises.address, "report", 1)
+        said = uow.peer_statements.of(reporter.office.premises.address, "report", 1)
     return [one for one in said if one.signer == whose.signer]

@@ -33,8 +33,7 @@ def signatures(office: Office) -> int:
     address, round_ = office.premises.address, office.premises.round
     with office.store.reading() as uow:
         return sum(
-            len(uow.outbox.signatures.of_round(address, "report", one))
-            for one in range(1, round_ + 2)
+            len(uow.statements.of_round(address, "report", one)) for one in range(1, round_ + 2)
         )
 
 

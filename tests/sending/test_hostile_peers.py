@@ -91,7 +91,7 @@ class Asked:
         """Whose statements were kept, of any round and contract."""
         with self.office.store.reading() as uow:
             chosen = select(pub_peer_statement.c.signer)
-            return list(uow.outbox.peers._connection.execute(chosen).scalars())
+            return list(uow.peer_statements._connection.execute(chosen).scalars())
 
     def turns(self) -> list[str]:
         return [step.did for step in self.office.repeat(plan_push)]
@@ -219,7 +219,7 @@ def test_our_board_shows_nothing_that_others_told(asked: Asked):
     # And not twice, however often it is shown.
     statement = asked.statement()
     with asked.office.store.reading() as uow:
-        (signed,) = uow.outbox.signatures.of_round(asked.domain.contract, "report", 1)
+        (signed,) = uow.statements.of_round(asked.domain.contract, "report", 1)
     offer(
         asked.office.context,
         statement,

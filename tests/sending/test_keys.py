@@ -59,7 +59,7 @@ class Guarded:
         """How many signatures of statements are stored."""
         with self.office.store.reading() as uow:
             return len(
-                uow.outbox.signatures.of_round(
+                uow.statements.of_round(
                     self.office.premises.address, "report", self.office.premises.round + 1
                 )
             )

@@ -212,7 +212,7 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
         with pytest.raises(TransientError, match="the evidence cannot be written"):
             office.repeat(plan_kick)
     with office.store.reading() as uow:
-        signed = uow.outbox.signatures.of_round(
+        signed = uow.statements.of_round(
             office.premises.address, "kick", office.premises.round, "ix=2"
         )
     assert (signed, kinds(office).count("propose_kick")) == ([], 0)

@@ -22,7 +22,7 @@ def signed(office: Office) -> list[SignedStatement]:
         return [
             one
             for number in range(1, last + 1)
-            for one in reversed(uow.outbox.signatures.of_round(address, "kick", number, "ix=2"))
+            for one in reversed(uow.statements.of_round(address, "kick", number, "ix=2"))
         ]
 
 

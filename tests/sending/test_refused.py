@@ -51,7 +51,7 @@ def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed
 
     assert ("missed", "as-of left the anchor window") in office.reports()
     with office.store.reading() as uow:
-        signed = uow.outbox.signatures.of_round(office.premises.address, "report", 1)
+        signed = uow.statements.of_round(office.premises.address, "report", 1)
     assert (signed, office.intents()) == ([], [])
 
 

@@ -95,7 +95,7 @@ def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(
     # By who sent it, and by who only signed.
     assert disagreements(liar) == before + 2
     with three.first.office.store.reading() as uow:
-        said = uow.outbox.peers.of(
+        said = uow.peer_statements.of(
             three.first.office.context.publisher.domain.contract, "report", 1
         )
     digests = {one.signer: one.digest for one in said}
@@ -228,7 +228,7 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
     first.index()
     assert [step.did for step in first.repeat(plan_push)] == ["report signed"]
     with first.store.reading() as uow:
-        assert uow.outbox.peers.of(three.premises.address, "report", 1) == []
+        assert uow.peer_statements.of(three.premises.address, "report", 1) == []
 
 
 def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):

@@ -127,7 +127,7 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
         assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}
         with fresh.reading() as uow:
-            quiet = uow.outbox.signatures.quiet_until(
+            quiet = uow.statements.quiet_until(
                 context.publisher.domain.chain_id,
                 context.publisher.domain.contract,
                 context.publisher.signer.address,

@@ -107,7 +107,7 @@ def kicks_signed(office: Office) -> int:
     """How many statements against node 2 this database's signer has put its name to."""
     contract, rounds = office.premises.address, range(office.premises.round + 1)
     with office.store.reading() as uow:
-        signed = uow.outbox.signatures
+        signed = uow.statements
         return sum(len(signed.of_round(contract, KICK, n, kick_subject(2))) for n in rounds)
 
 
@@ -120,7 +120,7 @@ def statements(office: Office) -> int:
     contract = office.premises.address
     with office.store.reading() as uow:
         rounds = range(office.premises.round + 2)
-        return sum(len(uow.outbox.signatures.of_round(contract, "report", n)) for n in rounds)
+        return sum(len(uow.statements.of_round(contract, "report", n)) for n in rounds)
 
 
 def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
@@ -191,13 +191,13 @@ def test_whoever_adopted_a_key_is_quiet_already_and_hears_nothing(
     domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
     until = office.premises.chain.time + SETTINGS.ttl_seconds
     with office.context.writing() as uow:
-        uow.outbox.signatures.keep_quiet(
+        uow.statements.keep_quiet(
             domain.chain_id, domain.contract, signer, until, office.context.stamp
         )
     thief.pushed()
     assert watched(office) == []
     with office.store.reading() as uow:
-        quiet = uow.outbox.signatures.quiet_until(domain.chain_id, domain.contract, signer)
+        quiet = uow.statements.quiet_until(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until
 

@@ -63,7 +63,7 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
 
 def signed(office: Office) -> list[SignedStatement]:
     with office.store.reading() as uow:
-        return uow.outbox.signatures.of_round(office.premises.address, "report", 1)
+        return uow.statements.of_round(office.premises.address, "report", 1)
 
 
 def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Office):
@@ -74,7 +74,7 @@ def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Off
         with office.store.transaction() as uow:
             uow.lease._connection.execute(update(lease).values(until_ms=0))
             assert uow.lease.take("another", 3600) is not None
-            uow.outbox.signatures.add(kept[0], office.context.stamp)
+            uow.statements.add(kept[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
@@ -90,7 +90,7 @@ def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(offic
     def meanwhile(statement: ReportStatement) -> None:
         kept.append(otherwise(office, statement))
         with office.context.writing() as uow:
-            uow.outbox.signatures.add(kept[0], office.context.stamp)
+            uow.statements.add(kept[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     assert office.repeat(plan_push) == []
@@ -103,7 +103,7 @@ def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(offic
     def meanwhile(statement: ReportStatement) -> None:
         domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
         with office.context.writing() as uow:
-            uow.outbox.signatures.keep_quiet(
+            uow.statements.keep_quiet(
                 domain.chain_id,
                 domain.contract,
                 signer,

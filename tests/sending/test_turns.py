@@ -124,7 +124,7 @@ def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Off
     assert signed(office, 1) == [first]
     # Whoever would sign it all the same could not keep it, and nobody would see it.
     with pytest.raises(IntegrityError), context.writing() as uow:
-        uow.outbox.signatures.add(replace(record, signature=bytes(65)), context.stamp)
+        uow.statements.add(replace(record, signature=bytes(65)), context.stamp)
 
 
 def refused() -> float:

@@ -1,8 +1,8 @@
 """What somebody does who has the transmitter's key: a second wallet that signs with it."""
 
 from oracle.domain.ids import Address
-from oracle.signing.signer import Signer, TransactionRequest
-from oracle.txmgr.client.fee_quote import PLAIN_GAS, Fees
+from oracle.signing.signer import Fees, Signer, TransactionRequest
+from oracle.txmgr.client.fee_quote import PLAIN_GAS
 from tests.office import CHAIN_ID, Office
 from tests.sending.at_sea import GWEI
 

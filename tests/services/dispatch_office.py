@@ -10,12 +10,13 @@ import pytest
 from typing_extensions import override
 from web3 import Web3
 
-from oracle.dispatch.assigner import DrawAssigner, check_dispatch
+from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.indexer.folder import Folder
+from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
@@ -86,7 +87,9 @@ class DispatchOffice(Office):
         with self.store.transaction() as uow:
             check_dispatch(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
-        self.folder = Folder(RULES, self._reader, reporter, DrawAssigner(self.dispatch))
+        self.folder = Folder(
+            RULES, self._reader, [reporter, DrawHook(self.dispatch), KickoutHook()]
+        )
         network = Address(premises.network.contract.address.lower())
         publisher = SenderAccount(
             self.urls,

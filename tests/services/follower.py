@@ -22,8 +22,8 @@ ANCHOR_WINDOW = 24
 
 def folder(rules: Rules = RULES, *, reports: bool = True) -> Folder:
     """What a fresh process would fold with."""
-    reporter = ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW) if reports else None
-    return Folder(rules, ScriptedReader(), reporter)
+    hooks = [ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW)] if reports else []
+    return Folder(rules, ScriptedReader(), hooks)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Follower:
 
     def restart(self) -> None:
         """Go on as another process would: nothing is remembered but the database."""
-        self.folder = folder(self.folder.rules, reports=self.folder.reporter is not None)
+        self.folder = folder(self.folder.rules, reports=bool(self.folder.hooks))
         self.pace = IngestState()
 
     def dump(self) -> list[str]:

@@ -264,7 +264,7 @@ def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice)
 
 def test_draws_leave_no_gap(office: DispatchOffice):
     office.index()
-    folder, office.folder = office.folder, Folder(RULES, office.folder.reader, None)
+    folder, office.folder = office.folder, Folder(RULES, office.folder.reader)
     office.mine()
     office.index()
     office.folder = folder

@@ -12,7 +12,7 @@ import pytest
 
 from oracle.daemon.lease import lease_holder
 from oracle.daemon.lease.lease_holder import Fate, fate_of, holder_name
-from oracle.daemon.lease.lease_keeper import HeldError, leased, take, try_take, worker
+from oracle.daemon.lease.lease_keeper import LeaseHeldError, leased, take, try_take, worker
 from oracle.store.database import Store
 
 _NAMES_ITSELF = (
@@ -119,7 +119,7 @@ def test_the_lease_of_one_that_is_gone_is_taken_at_once(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.take(name, 3600) == 1
-        with pytest.raises(HeldError, match=f"process {running.pid} "):
+        with pytest.raises(LeaseHeldError, match=f"process {running.pid} "):
             take(store, "new")
         running.kill()
         running.wait()
@@ -146,5 +146,5 @@ def test_whoever_may_live_keeps_the_lease(database_url: str):
         with store.transaction() as uow:
             assert uow.lease.take("qos-oracle run on elsewhere, process 7", 3600) == 1
         assert try_take(store, "new")[0] is None
-        with pytest.raises(HeldError), leased(store, "new"):
+        with pytest.raises(LeaseHeldError), leased(store, "new"):
             pass

@@ -110,7 +110,9 @@ def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
     (indexed,) = follower.catch_up()
 
     assert isinstance(indexed, WindowCommitted)
-    assert [report.as_of for report in indexed.reports] == [last_of_period]
+    assert [note.name for note in indexed.notes] == ["reports"]
+    with store.reading() as uow:
+        assert [one.report.as_of for one in uow.reports.latest(1)] == [last_of_period]
 
 
 def test_without_an_oracle_contract_no_report_is_cut(store: Store):

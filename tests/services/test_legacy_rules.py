@@ -95,7 +95,7 @@ def drawn_up(store, events, stops) -> list[Report]:
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
     stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
     with store.transaction() as uow:
-        Folder(HOURLY, Unread(), reporter).fold(
+        Folder(HOURLY, Unread(), [reporter]).fold(
             uow,
             stretch,
             lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
@@ -116,7 +116,7 @@ def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
     stretch = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
-    Folder(rules, Unread(), None).fold(uow, stretch)
+    Folder(rules, Unread()).fold(uow, stretch)
     as_of = block(last, history.time + later)
     uow.cursor.move_to(as_of, as_of, 0)
     return as_of
@@ -141,7 +141,7 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
         with store.transaction() as uow:
             adopt_rules(uow, RULES)
             stored(uow, low(), later)
-        counted, seen = census(store, RULES, None), overview(store)
+        counted, seen = census(store, RULES, None), overview(store, lambda _: None)
     due = 0 if later else 1
     assert counted is not None
     assert (counted.kickouts["due"], seen.kickouts_due) == (due, due)

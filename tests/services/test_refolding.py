@@ -112,7 +112,7 @@ def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
     other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
     reporter = ReportCutter(RULES, other, anchor_window=ANCHOR_WINDOW)
 
-    refolded = refold(store, Folder(RULES, ScriptedReader(), reporter), RebuildOptions())
+    refolded = refold(store, Folder(RULES, ScriptedReader(), [reporter]), RebuildOptions())
 
     assert refolded.same
     assert refolded.differing == tuple(stored.report.period for stored in compared)

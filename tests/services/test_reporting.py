@@ -21,6 +21,7 @@ from oracle.domain.reports.report import (
     wanted_words,
 )
 from oracle.domain.reports.rounds import NodeIndex, Rounds
+from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
@@ -68,7 +69,7 @@ def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Re
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
     stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
     with store.transaction() as uow:
-        Folder(SEED, Unread(), reporter).fold(
+        Folder(SEED, Unread(), [reporter]).fold(
             uow,
             stretch,
             lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
@@ -133,14 +134,14 @@ def test_history_outside_the_anchor_window_makes_no_report_due():
 def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
-        first = reporter.cut(uow, Rounds(), block(7, 119))
-        again = reporter.cut(uow, Rounds(), block(9, 118))
+        first = reporter.at_block(uow, Rounds(), block(7, 119))
+        again = reporter.at_block(uow, Rounds(), block(9, 118))
         stored = uow.reports.at(period_of(119, 60))
 
-    assert first is not None
+    assert first == HookNote("reports", 1)
     assert again is None
     assert stored is not None
-    assert stored.report == first
+    assert stored.report.as_of == block(7, 119)
 
 
 def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
@@ -148,7 +149,7 @@ def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"), retired=False)])
     with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):
-            assert reporter.cut(uow, rounds, block(number, 60 * number)) is not None
+            assert reporter.at_block(uow, rounds, block(number, 60 * number)) is not None
         assert [one.report.period for one in uow.reports.due()] == [265, 266]
         missed = uow.reports.at(10)
         assert (missed.state, missed.reason) == (

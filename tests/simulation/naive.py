@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.views.fanout import PoolView
-from oracle.signing.signer import TransactionRequest
-from oracle.txmgr.client.fee_quote import Fees
+from oracle.signing.signer import Fees, TransactionRequest
 from oracle.txmgr.client.send_raw import send
 from tests.simulation.goals import Goals
 from tests.simulation.wires import US, PaperSigner, lines_of

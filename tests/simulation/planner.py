@@ -86,7 +86,7 @@ class Planner:
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement, record = _stated(context, wanted, kind, terms)
         with context.store.reading() as uow:
-            live = uow.outbox.signatures.live(record)
+            live = uow.statements.live(record)
         is_good = live is not None and live.expires_at >= head.time
         if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)

@@ -19,7 +19,7 @@ SECOND = replace(FIRST, digest=Hash("0x" + 64 * "2"))
 
 def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dead(store: Store):
     with store.transaction() as uow:
-        signatures = uow.outbox.signatures
+        signatures = uow.statements
         signatures.add(FIRST, NOW)
         signatures.bury(FIRST.digest, "prev_reorged", NOW)
         signatures.add(SECOND, NOW)
@@ -32,7 +32,7 @@ def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dea
 
 def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
     with store.transaction() as uow:
-        signatures = uow.outbox.signatures
+        signatures = uow.statements
         signatures.add(FIRST, NOW)
         signatures.bury(FIRST.digest, "anchor_reorged", NOW)
         signatures.add(FIRST, NOW)
@@ -43,7 +43,7 @@ def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
 def test_what_a_peer_says_twice_is_kept_once(store: Store):
     told = replace(FIRST, signer=PEER)
     with store.transaction() as uow:
-        peers = uow.outbox.peers
+        peers = uow.peer_statements
         assert peers.add(told, "peer.example", NOW)
         assert not peers.add(told, "other.example", NOW)
         assert peers.add(replace(told, digest=SECOND.digest), "peer.example", NOW)
@@ -55,7 +55,7 @@ def test_what_a_peer_says_twice_is_kept_once(store: Store):
 
 def test_a_quiet_signer_rests_until_the_latest_end(store: Store):
     with store.transaction() as uow:
-        signatures = uow.outbox.signatures
+        signatures = uow.statements
         assert signatures.quiet_until(1, CONTRACT, SIGNER) is None
         for until in (50, 90, 70):
             signatures.keep_quiet(1, CONTRACT, SIGNER, until, NOW)
@@ -92,11 +92,11 @@ def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Sto
 
 def test_a_signer_has_one_live_statement_for_a_round(store: Store):
     with store.transaction() as uow:
-        uow.outbox.signatures.add(FIRST, NOW)
+        uow.statements.add(FIRST, NOW)
     with pytest.raises(IntegrityError), store.transaction() as uow:
-        uow.outbox.signatures.add(SECOND, NOW)
+        uow.statements.add(SECOND, NOW)
     with store.transaction() as uow:
-        assert uow.outbox.signatures.live(SECOND) == FIRST
-        uow.outbox.signatures.bury(FIRST.digest, "expired", NOW)
-        uow.outbox.signatures.add(SECOND, NOW)
-        assert uow.outbox.signatures.live(FIRST) == SECOND
+        assert uow.statements.live(SECOND) == FIRST
+        uow.statements.bury(FIRST.digest, "expired", NOW)
+        uow.statements.add(SECOND, NOW)
+        assert uow.statements.live(FIRST) == SECOND

@@ -129,6 +129,6 @@ def behind(
         with store.transaction() as uow:
             uow.identity.set(known)
         try:
-            yield Follower(store, source, provider, Folder(SEED, reader, None), IngestState())
+            yield Follower(store, source, provider, Folder(SEED, reader), IngestState())
         finally:
             source.close()

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from oracle.chain.source import ChainSource
+from oracle.devnet.fakechain.recordings.recorder import recorded
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError, TransientError
 
@@ -92,7 +93,7 @@ def _written(
 ) -> None:
     os.truncate(part, place.size)
     while place.next <= place.last:
-        reached, lines = chain.recorded(BlockRange(place.next, place.last))
+        reached, lines = chain.with_window(BlockRange(place.next, place.last), recorded)
         blocks = [line for line in lines if line["kind"] == "block"]
         if place.hash and blocks[0]["parentHash"] != place.hash:
             note.unlink()

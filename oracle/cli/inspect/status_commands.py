@@ -11,14 +11,16 @@ from rich.table import Table
 
 from oracle.cli.inspect.refused_senders import with_refused
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.daemon.app import App
+from oracle.daemon.lease.lease_keeper import worker
+from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
-from oracle.queries.contract_view import ask_chain
+from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.json_answers import node_answer, status_answer
-from oracle.queries.purse import AccountBalance, purse_of_dispatcher
 from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.text.certainty_text import told_of_surety
 from oracle.queries.text.status_text import shown_time, situation, standstill
@@ -49,12 +51,12 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     endpoints are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
-        seen, purse = overview(app.store), purse_of_dispatcher(app)
-        looked = ask_chain(app, None if seen.folded is None else seen.folded.number)
+        seen, purse = overview(app.store, worker), _balance_of_dispatcher(app)
+        looked = _look_at_chain(app, seen.folded)
         if looked.head is not None:
             seen = with_refused(app, seen)
-        is_on, endpoints = app.dispatch_settings is not None, recall(app)
-        surety = told_of_surety(app)
+        is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
+        surety = told_of_surety(app.store, app.source, app.folder.scope)
         settings = None if app.config.oracle.address is None else app.report_settings
     if as_json:
         print_json(status_answer(seen, purse, endpoints, looked))
@@ -67,6 +69,20 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         _lines(seen, purse, is_on=is_on),
     ):
         typer.echo(f"{name:<14}{value}")
+
+
+def _look_at_chain(app: App, folded: BlockRef | None) -> ChainView:
+    told, number = app.config, None if folded is None else folded.number
+    return ask_chain(told.chain.endpoints, told.chain.id, told.oracle.address, number)
+
+
+def _balance_of_dispatcher(app: App) -> AccountBalance | None:
+    """Return what starts of tasks are paid from; None: nobody is drawn, or there is no key."""
+    try:
+        address = app.dispatcher_address()
+    except InputError as error:
+        return AccountBalance(None, None, str(error))
+    return None if address is None else account_balance(app.config.chain.endpoints, address)
 
 
 def nodes(

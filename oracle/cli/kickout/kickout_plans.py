@@ -16,7 +16,6 @@ from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_wa
 from oracle.kickouts.kickout_planner import execute as plan_execution
 from oracle.kickouts.proposer import propose as plan_proposal
 from oracle.queries.text.text_tables import in_utc
-from oracle.reporting.sanity_gate import is_holding
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, TxContext
@@ -138,7 +137,7 @@ def _check_time(context: TxContext, heads: Heads) -> None:
                 f"the database is behind block {heads.latest.number}: what is due there may be no "
                 "longer due; run `qos-oracle run --once` first"
             )
-        if is_holding(uow):
+        if uow.gates.is_any():
             raise InputError(
                 "a report is held, and kickouts wait until a person has looked at it: "
                 "`qos-oracle report release` shows why"

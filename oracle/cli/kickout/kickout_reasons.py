@@ -73,7 +73,7 @@ def _why_unsigned(
 ) -> str | None:
     if record.signer in gathered(uow, record):
         return None
-    quiet = uow.outbox.signatures.quiet_until(record.chain_id, record.contract, record.signer)
+    quiet = uow.statements.quiet_until(record.chain_id, record.contract, record.signer)
     if quiet is not None and standing.block.time < quiet:
         return f"our signer keeps quiet until chain time {quiet}, since its database was lost"
     return (

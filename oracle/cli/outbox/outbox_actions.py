@@ -207,7 +207,7 @@ def _refuse_overtaken(app: App, account: Account) -> None:
     """Release no sender whose nonces are used beyond ours: the next start would refuse it.
 
     Raises:
-        CountedAheadError: they are; it names the command that mends it.
+        NonceAheadError: they are; it names the command that mends it.
         TransientError: no endpoint answers, or one alone says so.
     """
     with app.store.reading() as uow:

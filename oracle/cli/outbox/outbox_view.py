@@ -5,6 +5,7 @@ from itertools import groupby
 
 import typer
 
+from oracle.queries.outbox_answers import reason_of, task_of
 from oracle.queries.text.outbox_advice import SentState
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
@@ -18,7 +19,6 @@ _SHORT = len("0x") + 8
 _NAME_WIDTH = 14
 _EVENT_WIDTH = len("superseded")
 _TIMES = {1: "once", 2: "twice"}
-_TASK = "task="
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
@@ -64,19 +64,6 @@ def _told(attempt: Attempt) -> str:
     pays = f"up to {signed.max_fee_wei / _GWEI:g} gwei, tip {signed.tip_wei / _GWEI:g}"
     answered = "" if error is None else f"; answered last: {error}"
     return f"{signed.tx_hash}, {sent}{since} ({attempt.reason.value}; {pays}{answered})"
-
-
-def task_of(intent: Intent) -> str | None:
-    """Return the key of the task that a call of the dispatcher is about; None: about none."""
-    first = intent.wish.subject.partition(":")[0]
-    return first.removeprefix(_TASK) if first.startswith(_TASK) else None
-
-
-def reason_of(intent: Intent) -> str | None:
-    """Return why a call waits or came to nothing; None: there is nothing to say."""
-    if intent.state in {IntentState.MINED, IntentState.FINAL}:
-        return None
-    return intent.error_text or intent.error_class
 
 
 def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:

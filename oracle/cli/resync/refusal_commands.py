@@ -13,7 +13,7 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
-from oracle.daemon.lease.lease_keeper import leased
+from oracle.cli.write_session import acting
 from oracle.errors import InputError
 from oracle.indexer.refused_block import accept as accept_block, refusal_in
 
@@ -51,9 +51,7 @@ def refusal(
         with app.store.reading() as uow:
             known = refusal_in(uow)
         if accept and not dry_run:
-            held = leased(app.store, "qos-oracle resync refusal")
-            with held as epoch, app.store.transaction() as uow:
-                uow.lease.guard(epoch)
+            with acting(app, "resync refusal", dry_run=False) as (uow, _):
                 known = accept_block(uow, reason.strip())
     if as_json:
         told = None if known is None else {"block": known.number, "check": known.check}

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from oracle.cli.options import open_app
+from oracle.cli.write_session import command_lease
 from oracle.daemon.app import App
-from oracle.daemon.lease.lease_keeper import leased, renew
+from oracle.daemon.lease.lease_keeper import renew
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
@@ -37,7 +38,7 @@ def working(
         if only_reads:
             yield app, RebuildOptions(dry_run, tell)
             return
-        with leased(app.store, command) as epoch:
+        with command_lease(app, command) as epoch:
 
             def keep_lease() -> None:
                 renew(app.store, epoch)

@@ -15,10 +15,10 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
+from oracle.cli.write_session import acting
 from oracle.daemon.app import App
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.indexer.audit.quarantine_liars import readmit as readmit_endpoint
 from oracle.queries.text.text_tables import escaped, foreign, print_table
 from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.capabilities import Capabilities
@@ -128,9 +128,12 @@ def readmit(
     with open_app(config) as app:
         with app.store.reading() as uow:
             reason = uow.facts.quarantine.reasons().get(name)
-        if reason is None:
-            raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
-        left = readmit_endpoint(app.store, app.folder, name, dry_run=dry_run)
+            if reason is None:
+                raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
+            left = uow.facts.quarantine.blocks(app.folder.scope.id, name)
+        if not dry_run:
+            with acting(app, "endpoint readmit", dry_run=False) as (uow, _):
+                uow.facts.quarantine.readmit(name)
     if as_json:
         answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}
         print_json({**answer, "unaudited_blocks": left})

@@ -4,21 +4,9 @@ import re
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_settings import NoDecode
+from pydantic import AfterValidator, Field, model_validator
 
-from oracle.daemon.config.section import Section
-
-
-def _split(value: object) -> object:
-    """Let the environment write a list as `a,b`."""
-    return value.split(",") if isinstance(value, str) else value
-
-
-def _http_url(value: str) -> str:
-    if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
-        raise ValueError("an endpoint is an http:// or https:// address")
-    return value
+from oracle.daemon.config.sections import Section, Urls
 
 
 def _websocket_url(value: str) -> str:
@@ -33,7 +21,6 @@ def _hash(value: str) -> str:
     return value.lower()
 
 
-Url = Annotated[str, AfterValidator(_http_url)]
 WebsocketUrl = Annotated[str, AfterValidator(_websocket_url)]
 BlockHash = Annotated[str, AfterValidator(_hash)]
 
@@ -41,9 +28,7 @@ BlockHash = Annotated[str, AfterValidator(_hash)]
 class ChainSection(Section):
     id: int = Field(gt=0)
     # The first is preferred. May hold keys in path or query.
-    endpoints: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)] = Field(
-        min_length=1, repr=False
-    )
+    endpoints: Urls = Field(min_length=1, repr=False)
     # Tells of new blocks; may hold keys too.
     websocket: WebsocketUrl | None = Field(default=None, repr=False)
     # A block that every endpoint must show with this hash.

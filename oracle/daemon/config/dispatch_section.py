@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from oracle.daemon.config.section import Section
+from oracle.daemon.config.sections import Section
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from oracle.daemon.config.section import ContractAddress, Section
+from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import (
     DEVELOPMENT_CHAINS,

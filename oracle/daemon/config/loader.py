@@ -26,8 +26,12 @@ from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dis
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.redaction import SECRET, secret_parts
-from oracle.daemon.config.section import Section
-from oracle.daemon.config.sections import LimitsSection, NetworkSection, ReportersSection
+from oracle.daemon.config.sections import (
+    LimitsSection,
+    NetworkSection,
+    ReportersSection,
+    Section,
+)
 from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
 from oracle.systems.registry import rule_set, rule_sets

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from oracle.daemon.config.section import ContractAddress, Section
+from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 

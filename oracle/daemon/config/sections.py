@@ -1,12 +1,49 @@
-"""The section `[limits]`: what may be spent, when to pay more, how sure a receipt must be."""
+"""What every section of the settings is made of, and those that have no file of their own."""
 
+import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+)
 from pydantic_settings import NoDecode
 
-from oracle.daemon.config.chain_section import Url
-from oracle.daemon.config.section import ContractAddress, Section
+
+class Section(BaseModel):
+    """Refuses what it does not know, never changes, never shows what was written in errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+def _address(value: str) -> str:
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", value) is None:
+        raise ValueError("an address is 0x and 40 hex digits")
+    return value.lower()
+
+
+def _http_url(value: str) -> str:
+    if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
+        raise ValueError("an endpoint is an http:// or https:// address")
+    return value
+
+
+def _split(value: object) -> object:
+    """Let the environment write a list as `a,b`."""
+    return value.split(",") if isinstance(value, str) else value
+
+
+ContractAddress = Annotated[str, AfterValidator(_address)]
+Url = Annotated[str, AfterValidator(_http_url)]
+# In TOML a list, in the environment `a,b`.
+Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)]
 
 
 class LimitsSection(Section):
@@ -38,16 +75,9 @@ class NetworkSection(Section):
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
 
 
-def _split(value: object) -> object:
-    """Let the environment write a list as `a,b`."""
-    return value.split(",") if isinstance(value, str) else value
-
-
 class ReportersSection(Section):
     # Where the other reporters show what they signed.
-    peers: Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)] = Field(
-        default=(), max_length=64, repr=False
-    )
+    peers: Urls = Field(default=(), max_length=64, repr=False)
     # Between two looks at them, and how long one may take.
     poll_seconds: float = Field(default=2.0, gt=0, le=600)
     timeout_seconds: float = Field(default=2.0, gt=0, le=30)

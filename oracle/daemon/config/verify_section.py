@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from oracle.daemon.config.section import Section
+from oracle.daemon.config.sections import Section
 from oracle.domain.coverage import Level
 
 Rung = Literal["seamed", "pinned", "bloomed", "proven"]

@@ -11,7 +11,6 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.proven_lies import content
 from oracle.chain.watched_calls import is_watched
-from oracle.daemon.lease.lease_keeper import leased
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.indexer.folder import Folder
@@ -67,21 +66,6 @@ def note_proven_wrong(chain: ChainReader, store: Store, manner: RebuildOptions) 
             for endpoint in sorted(fresh):
                 uow.facts.quarantine.add(endpoint, convicted[endpoint])
     return sorted(fresh)
-
-
-def readmit(store: Store, folder: Folder, endpoint: str, *, dry_run: bool) -> int:
-    """Let an endpoint be asked again; return how many blocks it gave that nobody else confirmed.
-
-    Raises:
-        TransientError: another process works on this database.
-    """
-    with store.reading() as uow:
-        left = uow.facts.quarantine.blocks(folder.scope.id, endpoint)
-    if not dry_run:
-        with leased(store, "qos-oracle endpoint readmit") as epoch, store.transaction() as uow:
-            uow.lease.guard(epoch)
-            uow.facts.quarantine.readmit(endpoint)
-    return left
 
 
 def _content_of(calls: Iterable[Call], by: Selectors) -> Counter[tuple[object, ...]]:

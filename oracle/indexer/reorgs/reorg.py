@@ -4,14 +4,15 @@ State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in
 (decision 6, chain.md 3.6). Nothing is deleted that the chain may not serve again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.heads import Heads
 from oracle.chain.protocols import ChainReader
-from oracle.dispatch.assigner import take_back_draws
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
+from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, refold_up_to
 from oracle.indexer.reorgs.common_ancestor import check_ours
@@ -25,7 +26,6 @@ from oracle.indexer.reorgs.fork_detection import (
     judge,
     reject,
 )
-from oracle.kickouts.kick_calls import review_kickouts
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.raw.reorg_repository import Reorg
@@ -49,9 +49,8 @@ class Rewound:
     """What going back to `ancestor` took with it.
 
     `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
-    `endpoints` who said that they left; none where a user did. `kickouts`: calls about kickouts
-    that were sent already and rest on what left. `reports`: how many had something to send; they
-    are cut again on the chain that stays.
+    `endpoints` who said that they left; none where a user did. `reports`: how many had something
+    to send; they are cut again on the chain that stays.
     `by_refold`: the journal did not reach, so everything up to the ancestor was folded anew.
     """
 
@@ -62,7 +61,6 @@ class Rewound:
     reports: int
     by_refold: bool
     endpoints: tuple[str, ...] = ()
-    kickouts: int = 0
 
 
 def rewind_if_forked(
@@ -116,7 +114,7 @@ def rewind_to(
     with folder.following(None), manner.transaction(store) as uow:
         if not by_refold:
             uow.undo.rollback_to(number)
-        rewound = _go_back(uow, cursor, block, by_refold=by_refold)
+        rewound = _go_back(uow, folder.hooks, cursor, block, by_refold=by_refold)
         if by_refold:
             refold_up_to(uow, folder, number, manner)
     folder.forget()
@@ -143,7 +141,14 @@ def _header(chain: ChainReader, number: int) -> BlockRef:
     return block
 
 
-def _go_back(uow: UnitOfWork, cursor: Cursor, block: BlockRef, *, by_refold: bool) -> Rewound:
+def _go_back(
+    uow: UnitOfWork,
+    hooks: Sequence[BlockHook],
+    cursor: Cursor,
+    block: BlockRef,
+    *,
+    by_refold: bool,
+) -> Rewound:
     """Move everything but the projections; the raw rows above stay, no longer canonical."""
     number = block.number
     logs = uow.logs.orphan_above(number)
@@ -153,16 +158,16 @@ def _go_back(uow: UnitOfWork, cursor: Cursor, block: BlockRef, *, by_refold: boo
     uow.uncover_above(number)
     # Cut again on the chain that stays, as by who never saw this one.
     reports = uow.reports.drop_from(number)
-    take_back_draws(uow, number)
     # What has no nonce yet is dropped with its report; time is the chain's here.
     stamp = Stamp(cursor.time, uow.lease.current().epoch)
-    kickouts = review_kickouts(uow, number, stamp)
+    for hook in hooks:
+        hook.rewound(uow, number, stamp)
     uow.outbox.intents.forget_above(number, stamp)
     # Only a user goes below what was final: from there on it is final anew.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
-    return Rewound(block, cursor.number, depth, logs, reports, by_refold, kickouts=kickouts)
+    return Rewound(block, cursor.number, depth, logs, reports, by_refold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,7 @@ def _rolled_back(sight: ForkContext, folder: Folder, heads: Heads, fork: _Fork) 
     cursor, ancestor = fork.cursor, fork.ancestor
     with folder.following(None), sight.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
-        rewound = _go_back(uow, cursor, ancestor, by_refold=False)
+        rewound = _go_back(uow, folder.hooks, cursor, ancestor, by_refold=False)
         rewound = replace(rewound, endpoints=tuple(fork.judged.against))
         uow.reorgs.append(
             Reorg(

@@ -11,6 +11,7 @@ from oracle.store.outbox.records import (
     FAILED,
     ON_ITS_WAY,
     UNFINISHED,
+    YIELDED,
     Account,
     CallRequest,
     Intent,
@@ -117,10 +118,14 @@ class Intents:
         """Put it back to planned until a chain time; return whether the reason is news.
 
         A nonce that it had is free for the next one: nothing was signed for it. `why` is
-        (class, text); a class that is there already is not journalled again.
+        (class, text); a class that is there already is not journalled again. When it was left to
+        another transmitter is kept.
         """
         error_class, text = why
-        reason: Values = {"error_class": error_class, "error_text": text, "not_before": until}
+        reason: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
+        reason["not_before"] = until
+        if error_class == YIELDED:
+            reason["yielded_at"] = stamp.at
         if intent.state is IntentState.PLANNED and intent.error_class == error_class:
             self._connection.execute(
                 update(pub_intent).where(pub_intent.c.id == intent.id).values(reason)

@@ -7,7 +7,6 @@ from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_slots import NonceSlots
 from oracle.store.outbox.outbox_stats import OutboxStats
-from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 
 
 class Outbox:
@@ -19,6 +18,4 @@ class Outbox:
         self.intents = Intents(connection, self.journal)
         self.slots = NonceSlots(connection, self.journal, self.intents)
         self.holes = NonceGaps(connection, self.journal)
-        self.signatures = Signatures(connection, self.journal)
-        self.peers = PeerStatementRepository(connection)
         self.counts = OutboxStats(connection)

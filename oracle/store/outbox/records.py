@@ -37,6 +37,9 @@ class IntentState(StrEnum):
     HELD = "held"
 
 
+# The class of a call that waits because another transmitter's for the same waits for a block.
+YIELDED = "left_to_another"
+
 # A push in one of these is on its way: no second one is begun.
 ON_ITS_WAY = (
     IntentState.PLANNED,
@@ -149,7 +152,8 @@ class CallRequest:
 class Intent:
     """A wish and how far it has come; costs in wei.
 
-    `replaces`: the intent whose nonce this one was put on.
+    `replaces`: the intent whose nonce this one was put on. `yielded_at`: when it was left to
+    another transmitter, unix seconds of our clock.
     """
 
     id: int
@@ -164,6 +168,7 @@ class Intent:
     created_at: int
     updated_at: int
     replaces: int | None
+    yielded_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

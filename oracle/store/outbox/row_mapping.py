@@ -70,6 +70,7 @@ def intent_of(row: Row[Any]) -> Intent:
         created_at=row.created_at,
         updated_at=row.updated_at,
         replaces=row.replaces,
+        yielded_at=row.yielded_at,
     )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import JournalSubject, Stamp
+from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.tables.statement_tables import report_gate
 
 # How the reason begins where no quorum can be had for a report.
@@ -35,9 +36,12 @@ class ReportHold:
 class HoldRepository:
     """The table report_gate, inside one transaction; its changes are in the outbox's journal."""
 
-    def __init__(self, connection: Connection, journal: Journal) -> None:
+    def __init__(
+        self, connection: Connection, journal: Journal, reports: ReportRepository
+    ) -> None:
         self._connection = connection
         self._journal = journal
+        self._reports = reports
 
     def hold(self, period: int, why: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
         """Hold a period's report; `facts` go to JSON. False: it is held, or was let go, already.
@@ -56,6 +60,17 @@ class HoldRepository:
         """Return what waits for a human, by period."""
         chosen = select(report_gate).where(report_gate.c.released_at.is_(None))
         return [_gate(row) for row in self._connection.execute(chosen.order_by("period"))]
+
+    def waiting(self) -> list[ReportHold]:
+        """Return those of them that no landed report followed."""
+        held = self.held()
+        # Mostly there is none, and nothing else is read.
+        newest = self._reports.newest_landed() if held else None
+        return [hold for hold in held if newest is None or hold.period > newest]
+
+    def is_any(self) -> bool:
+        """Tell whether a report waits for a human: scores may be wrong."""
+        return bool(self.waiting())
 
     def at(self, period: int) -> ReportHold | None:
         """Return the gate of a period, opened ones too."""

@@ -82,6 +82,7 @@ pub_intent = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("replaces", BigInteger),  # the intent whose nonce this one was put on
+    Column("yielded_at", BigInteger),  # when it was left to another transmitter
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
     CheckConstraint(

@@ -7,7 +7,8 @@ import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from oracle.signing.signer import Fees
 
 # State may change between the estimate and the block: a fifth more, and the cost of a slot.
 _GAS_MARGIN_PERCENT = 120
@@ -21,13 +22,6 @@ _TOKENS_PER_BYTE = 4
 # How clients tell what they ask for: go-ethereum's tip and base fee, Nethermind's tip.
 _TIP_WANTED = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
 _FEE_WANTED = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
-
-
-class Fees(NamedTuple):
-    """The most we pay, and what of it goes to whoever builds the block."""
-
-    max_fee: int
-    tip: int
 
 
 _NOTHING = Fees(0, 0)

@@ -13,7 +13,7 @@ from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
 from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, words_of
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.recovery.nonce_sync import CountedAheadError, reconcile
+from oracle.txmgr.recovery.nonce_sync import NonceAheadError, reconcile
 from oracle.txmgr.recovery.rebuild_from_chain import rest_signer, signing_of
 
 # What a reason of ours has in it, and what stands before the one that it took the place of.
@@ -27,12 +27,12 @@ def compare_at_start(context: TxContext) -> StepResult | None:
     Its signer rests as after `outbox adopt`: an old copy may hold that pause as well.
 
     Raises:
-        CountedAheadError: the chain has overtaken the sender, and nobody was told yet.
+        NonceAheadError: the chain has overtaken the sender, and nobody was told yet.
         InputError, TransientError: as `reconcile`.
     """
     try:
         return reconcile(context)
-    except CountedAheadError:
+    except NonceAheadError:
         pause = _pause_of(context)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             raise
@@ -52,7 +52,7 @@ def compare_again(context: TxContext) -> StepResult | None:
     """
     try:
         return reconcile(context)
-    except CountedAheadError as ahead:
+    except NonceAheadError as ahead:
         if _is_told(_pause_of(context), _counted(context, ahead)):
             return None
         use = _first_beyond(context, ahead)
@@ -64,7 +64,7 @@ def compare_again(context: TxContext) -> StepResult | None:
         return _rest(context, ahead, use)
 
 
-def _first_beyond(context: TxContext, ahead: CountedAheadError) -> Use | None:
+def _first_beyond(context: TxContext, ahead: NonceAheadError) -> Use | None:
     """Return the transaction that used the first nonce beyond ours; None: it is not agreed on.
 
     A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
@@ -75,7 +75,7 @@ def _first_beyond(context: TxContext, ahead: CountedAheadError) -> Use | None:
     return found.use if found.is_agreed else None
 
 
-def _counted(context: TxContext, ahead: CountedAheadError) -> str:
+def _counted(context: TxContext, ahead: NonceAheadError) -> str:
     address = context.account.address
     return f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}"
 
@@ -84,7 +84,7 @@ def _is_told(pause: Pause | None, counted: str) -> bool:
     return pause is not None and pause.reason.startswith(counted)
 
 
-def _rest(context: TxContext, ahead: CountedAheadError, use: Use) -> StepResult:
+def _rest(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
     """Pause the sender."""
     address, counted = context.account.address, _counted(context, ahead)
     reason = (

@@ -15,7 +15,7 @@ _ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
 _NAMED = 5
 
 
-class CountedAheadError(InputError):
+class NonceAheadError(InputError):
     """The chain has seen nonces of an account that this database knows, and never gave out.
 
     `most`: so many transactions it has counted; `known`: the next nonce of this database.
@@ -38,7 +38,7 @@ def reconcile(context: TxContext) -> StepResult | None:
     silently. What the chain has counted is believed where two endpoints say so, or the only one.
 
     Raises:
-        CountedAheadError: the chain has seen nonces that this database never gave out.
+        NonceAheadError: the chain has seen nonces that this database never gave out.
         InputError: the database has lost nonces that it did give out, or knows none of an account
             that has sent; or an endpoint is of another chain.
         TransientError: no endpoint answers, or too few say the same; or an adopted nonce is in no
@@ -81,7 +81,7 @@ def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
     ahead = [one.mined for one in counts if one.mined > known]
     if len(ahead) < lines.quorum:
         return None
-    return str(CountedAheadError(account.address, max(ahead), known))
+    return str(NonceAheadError(account.address, max(ahead), known))
 
 
 def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None) -> None:
@@ -104,7 +104,7 @@ def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None)
             f"{address} has sent {most} transactions, and this database knows of none: it is new "
             f"or was lost; {_ADOPT}, or use a new key"
         )
-    raise CountedAheadError(address, most, known)
+    raise NonceAheadError(address, most, known)
 
 
 def _check_holes(context: TxContext, counts: Sequence[Count]) -> None:

@@ -146,9 +146,7 @@ def _keep_quiet(uow: UnitOfWork, context: TxContext, signing: SignerHistory, sta
     if signing.quiet_until is None:
         return
     domain, signer = context.publisher.domain, context.publisher.signer.address
-    uow.outbox.signatures.keep_quiet(
-        domain.chain_id, domain.contract, signer, signing.quiet_until, stamp
-    )
+    uow.statements.keep_quiet(domain.chain_id, domain.contract, signer, signing.quiet_until, stamp)
 
 
 def _agreed_count(context: TxContext) -> Count:

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from oracle.signing.signer import Fees
 from oracle.txmgr.budget import tightest
-from oracle.txmgr.client.fee_quote import Fees, bumped, raised, raised_both, wanted_in
+from oracle.txmgr.client.fee_quote import bumped, raised, raised_both, wanted_in
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce
 from oracle.txmgr.context import TxContext

@@ -1,0 +1,72 @@
+"""Finds where the program reads the text of an error to decide something: a class says it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+_READS = frozenset({"startswith", "endswith", "find", "index", "count", "search", "match"})
+
+
+def readers(path: Path) -> Iterator[str]:
+    """Yield the functions of a file that decide by an error's text."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef) and _reads(node):
+            yield node.name
+
+
+def _reads(function: ast.FunctionDef) -> bool:
+    errors = set(_errors(function))
+    texts = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and _is_text(node.value, errors, set())
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(_decides(node, errors, texts) for node in ast.walk(function))
+
+
+def _errors(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the names that stand for errors: caught ones, and arguments that are called so."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.ExceptHandler) and node.name is not None:
+            yield node.name
+        if isinstance(node, ast.arg) and _is_error(node.annotation):
+            yield node.arg
+
+
+def _is_error(annotation: ast.expr | None) -> bool:
+    named = "" if annotation is None else ast.unparse(annotation)
+    return "Error" in named or "Exception" in named
+
+
+def _decides(node: ast.AST, errors: set[str], texts: set[str]) -> bool:
+    if isinstance(node, ast.Compare):
+        if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            return False
+        return any(_is_text(one, errors, texts) for one in [node.left, *node.comparators])
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        read = [node.func.value, *node.args]
+        return node.func.attr in _READS and any(_is_text(one, errors, texts) for one in read)
+    return False
+
+
+def _is_text(node: ast.expr, errors: set[str], texts: set[str]) -> bool:
+    """Tell whether it is the text of an error, in lower case or stripped as it may be."""
+    if isinstance(node, ast.Name):
+        return node.id in texts
+    if isinstance(node, ast.Attribute):
+        is_error = isinstance(node.value, ast.Name) and node.value.id in errors
+        return is_error and node.attr in {"words", "args"}
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return _is_text(node.func.value, errors, texts)
+    is_str = isinstance(node.func, ast.Name) and node.func.id in {"str", "repr"}
+    return is_str and any(_root(one) in errors for one in node.args)
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
