@@ -7,7 +7,6 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.round_schedule import Cut
-from oracle.reporting.sanity_gate import show
 from oracle.store.database import UnitOfWork
 from oracle.txmgr.context import TxContext
 
@@ -41,13 +40,9 @@ def first_hole(uow: UnitOfWork) -> int | None:
 
 
 def why_waiting(context: TxContext) -> str | None:
-    """Return why the newest report is held, not signed, or by too few for long; None: is not.
-
-    What is held is shown to whoever watches.
-    """
+    """Return why the newest report is held, not signed, or by too few for long; None: is not."""
     with context.store.reading() as uow:
         held = uow.gates.waiting()
-        show(held)
         if held:
             return f"period {held[-1].period} is held: {held[-1].reason}"
         quiet = _why_quiet(context, uow) if context.publisher.has_signer else None

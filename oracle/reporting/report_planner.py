@@ -19,7 +19,7 @@ from oracle.quorum.statements import report_record, statement_of
 from oracle.reporting.landing import lose_next, settle_next, waits_for_finality
 from oracle.reporting.push_call import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES, may_go_again
 from oracle.reporting.readiness import MISSED, in_words, why_blind, why_missed
-from oracle.reporting.sanity_gate import hold, why_held
+from oracle.reporting.sanity_gate import hold, show, why_held
 from oracle.reporting.submission import is_worth
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
@@ -58,6 +58,8 @@ def plan_push(context: TxContext, heads: Heads, *, clears: bool = True) -> StepR
     if context.is_stopped():
         return None
     with context.store.reading() as uow:
+        # A report that landed may have ended a hold.
+        show(uow.gates.waiting())
         cuts = cuts_now(uow, context.settings)
         pushing = _pushing(context, uow)
         is_idle = not any(_is_wanted(context, uow, one, heads) for one in cuts)
