@@ -10,7 +10,7 @@ from oracle.bindings.contract_errors import CONTRACT, refusal_of
 from oracle.bindings.qos_oracle import ContractLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.rpc.reverts import RevertError
+from oracle.rpc.rpc_errors import RevertError
 from oracle.rpc.views.fanout import PoolView
 from oracle.rpc.views.understanding import number_of, understood
 from oracle.signing.signer import Signer, TransactionRequest
@@ -110,7 +110,7 @@ def plan_deployment(
     try:
         answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
-        reason = refusal_of(error.output) if error.output else error.message
+        reason = refusal_of(error.data) if error.data else error.message
         raise InputError(f"QoSOracle refuses this setup: {reason}") from None
     with understood("an estimate of gas"):
         estimate = number_of(answer)

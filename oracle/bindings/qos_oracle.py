@@ -9,7 +9,7 @@ from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.reverts import RevertError
+from oracle.rpc.rpc_errors import RevertError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.rpc.views.understanding import first_that_tells, number_of, understood
 from oracle.signing.typed_data import KickStatement, ReportStatement

@@ -118,7 +118,7 @@ class ReadApp:
             reader=self.reader,
         )
         for endpoint in source.endpoints:
-            endpoint.most_bytes = told.most_answer_mib * 2**20
+            endpoint.read_at_most(told.most_answer_mib * 2**20)
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
         if told.anchor_block is not None and told.anchor_hash is not None:
             source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")

@@ -4,12 +4,10 @@ Its URL may hold keys: nothing but scheme, host and port ever leaves this file.
 """
 
 import itertools
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-import urllib3
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRef
@@ -33,14 +31,12 @@ from oracle.rpc.rpc_errors import (
     from_body,
     from_fault,
     from_status,
-    from_transport,
 )
-from oracle.rpc.transport import body_of, opened, shown, trimmed
+from oracle.rpc.transport import BoundedHttp, shown
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")
 
-CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
 # An answer that has begun must be whole by so many times as long.
 _WHOLE = 3
@@ -48,7 +44,6 @@ _WHOLE = 3
 MOST_BYTES = 64 * 1024 * 1024
 # Tags of blocks below the newest one.
 TAGS = ("safe", "finalized")
-_CONNECTIONS = 8
 
 
 class CallObserver(Protocol):
@@ -85,7 +80,6 @@ class Endpoint:
     """
 
     def __init__(self, url: str, *, within: float = ANSWER_SECONDS) -> None:
-        self._url = url
         # Scheme, host and port; `Endpoints` makes those of one host different.
         self.name = shown(url, ("http", "https"), "[chain] endpoints")
         # What metrics call it.
@@ -102,10 +96,9 @@ class Endpoint:
         self.tags: tuple[str, ...] = TAGS
         # The highest block that it has called finalized.
         self.finalized: BlockRef | None = None
-        self.most_bytes = MOST_BYTES
         self._size = BatchSize()
         self._numbers = itertools.count(1)
-        self._session = opened(_CONNECTIONS)
+        self._http = BoundedHttp(url, name=self.name, max_bytes=MOST_BYTES)
 
     @override
     def __repr__(self) -> str:
@@ -113,7 +106,11 @@ class Endpoint:
 
     def close(self) -> None:
         """Let the connections go; what is under way ends by itself."""
-        self._session.close()
+        self._http.close()
+
+    def read_at_most(self, max_bytes: int) -> None:
+        """Take an answer of more bytes for too large."""
+        self._http.max_bytes = max_bytes
 
     def has(self, method: str) -> bool:
         """Tell whether the endpoint has the method; True until it has said that it does not."""
@@ -216,7 +213,7 @@ class Endpoint:
     def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> RpcError:
         """Return why nothing of a batch was answered."""
         fault = fault_of(replies[0].error) if replies else JsonRpcErrorBody()
-        error = from_fault(self.name, fault)
+        error: RpcError = from_fault(self.name, method, replies[0].error if replies else None)
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and fault.is_by_code():
             # Its code may mean the rate, its words do not: it is the size of the batch.
@@ -239,32 +236,20 @@ class Endpoint:
     def _post(self, method: str, count: int, asked: object, within: float | None) -> bytes:
         RPC_CALLS.labels(method).inc(count)
         within = within or self._within
-        until = time.monotonic() + _WHOLE * within
+        # As the pool calls it by now.
+        self._http.name = self.name
         try:
-            with (
-                RPC_SECONDS.labels(method).time(),
-                self._session.post(
-                    self._url,
-                    data=msgspec.json.encode(asked),
-                    headers={"Content-Type": "application/json"},
-                    timeout=(min(CONNECT_SECONDS, within), within),
-                    allow_redirects=False,
-                    stream=True,
-                ) as answered,
-            ):
-                body = trimmed(body_of(answered.raw, self.most_bytes, until))
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            with RPC_SECONDS.labels(method).time():
+                answer = self._http.post(msgspec.json.encode(asked), within, _WHOLE * within)
+            failure = from_status(self.name, answer.status, answer.headers, answer.body)
+            if failure is not None:
+                raise failure
+            if answer.is_cut:
+                raise above_limit(self.name, self._http.max_bytes)
+        except RpcError:
             RPC_ERRORS.labels(method).inc()
-            # The cause names the whole URL: it must not be shown with the traceback either.
-            raise from_transport(self.name, error) from None
-        failure = from_status(self.name, answered.status_code, answered.headers, body)
-        if failure is not None:
-            RPC_ERRORS.labels(method).inc()
-            raise failure
-        if len(body) > self.most_bytes:
-            RPC_ERRORS.labels(method).inc()
-            raise above_limit(self.name, self.most_bytes)
-        return body
+            raise
+        return answer.body
 
     def _decoded(self, method: str, body: bytes, shape: Any, asked: Collection[int]) -> Any:  # noqa: ANN401  # a type made at run time
         try:
@@ -280,7 +265,7 @@ class Endpoint:
 
         Somebody between us and the endpoint mixed them up: it says nothing about the endpoint.
         """
-        self._session = opened(_CONNECTIONS)
+        self._http.renew()
         return self._fault(
             method, ErrorKind.UNREACHABLE, f"{method}: an answer to another question"
         )
@@ -290,7 +275,7 @@ class Endpoint:
             return reply.result
         RPC_ERRORS.labels(method).inc()
         if reply.error is not None:
-            raise from_fault(self.name, fault_of(reply.error))
+            raise from_fault(self.name, method, reply.error)
         words = f"neither result nor error: {snippet(body)}"
         raise from_body(self.name, method, body, words)
 

@@ -32,7 +32,7 @@ def busy(a_chain: AChain) -> AChain:
 
 def limited(indexer: Indexer, most: int = LIMIT) -> Indexer:
     for endpoint in endpoints_of(indexer):
-        endpoint.most_bytes = most
+        endpoint.read_at_most(most)
     return indexer
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.rpc.views.fanout import JsonRpcClient, RpcTimeoutError
+from oracle.rpc.rpc_errors import RpcError
+from oracle.rpc.views.fanout import JsonRpcClient
 from tests.sending.faults import Fault, answer_dropped, says
 from tests.sending.proxy import Proxy, proxy
 
@@ -38,7 +39,7 @@ def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
     stands_at(endpoint, 7)
     assert line.has_reached(7)
     endpoint.rule("eth_call", answer_dropped())
-    with pytest.raises(RpcTimeoutError):
+    with pytest.raises(RpcError):
         line.ask("eth_call")
     # Behind the address there may be another node.
     stands_at(endpoint, 6)

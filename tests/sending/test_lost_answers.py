@@ -100,7 +100,9 @@ def test_case_f05_the_library_sends_once_and_where_it_does_not_that_is_known_alr
         proxy.rule(SEND, error("already known"))
     for line in office.context.publisher.lines.all:
         forced = urllib3.Retry(3, allowed_methods=None)
-        line._door.session.mount("http://", requests.adapters.HTTPAdapter(max_retries=forced))
+        line._door.http._session.mount(
+            "http://", requests.adapters.HTTPAdapter(max_retries=forced)
+        )
     dear_blocks(office, 5 * GWEI, 2)
     office.tick()
     (once,) = attempts(office)

@@ -15,8 +15,15 @@ from typing_extensions import override
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.backoff import Backoff
 from oracle.rpc.replies import Reply, by_question, is_of, snippet
-from oracle.rpc.reverts import CallRefusedError, RevertError, is_late, refusal_from
-from oracle.rpc.rpc_errors import OF_ITS_STATUS, ErrorKind, RpcError
+from oracle.rpc.rpc_errors import (
+    OF_ITS_STATUS,
+    CallRefusedError,
+    ErrorKind,
+    RevertError,
+    RpcError,
+    RpcTimeoutError,
+    from_fault,
+)
 from oracle.rpc.views.door import Door
 from oracle.rpc.views.heights import HighestBlocks
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
@@ -32,14 +39,6 @@ _RESTS = frozenset({ErrorKind.THROTTLED, ErrorKind.SLOW})
 Json: TypeAlias = Any
 # A method and its parameters.
 Request = tuple[str, Sequence[Any]]
-
-
-class RpcTimeoutError(TransientError):
-    """No answer, or none to the question: whether it was taken is not known."""
-
-    def __init__(self, line: str, method: str, kind: ErrorKind, words: str) -> None:
-        super().__init__(f"{line} did not answer {method} ({kind}: {words})")
-        self.kind = kind
 
 
 class JsonRpcClient:
@@ -79,8 +78,8 @@ class JsonRpcClient:
         """Return the result.
 
         Raises:
-            RefusedError: the endpoint answered with an error.
-            SilentError: no answer, or none that is JSON-RPC, or it asked us to wait.
+            CallRefusedError: the endpoint answered with an error.
+            RpcError: no answer, or none that is JSON-RPC, or it asked us to wait.
         """
         return self._result(*self._single((method, parameters)))
 
@@ -88,8 +87,8 @@ class JsonRpcClient:
         """Return the results of several requests, in their order, from one batch.
 
         Raises:
-            RefusedError: one of them was refused.
-            SilentError: an answer is missing.
+            CallRefusedError: one of them was refused.
+            RpcError: an answer is missing.
         """
         return [self._result(*answered) for answered in self._batch(asked)]
 
@@ -97,7 +96,7 @@ class JsonRpcClient:
         """Return the results of several requests, or why one was refused, in their order.
 
         Raises:
-            SilentError: an answer is missing.
+            RpcError: an answer is missing.
         """
         return [self._result_or_refusal(*answered) for answered in self._batch(asked)]
 
@@ -105,8 +104,8 @@ class JsonRpcClient:
         """Tell whether it is an endpoint of this chain; asked until it is, and after a silence.
 
         Raises:
-            RefusedError: it does not say.
-            SilentError: no answer.
+            CallRefusedError: it does not say.
+            RpcError: no answer.
         """
         if self._chain_id != chain_id:
             answer = self.ask("eth_chainId")
@@ -190,7 +189,8 @@ class JsonRpcClient:
         except RpcError as error:
             if isinstance(body, list) and error.kind in OF_ITS_STATUS:
                 self._at_once = 1
-            if error.retry_after is not None or error.kind in _RESTS or is_late(error):
+            is_late = isinstance(error, RpcTimeoutError)
+            if error.retry_after is not None or error.kind in _RESTS or is_late:
                 self.rest.begin(error.retry_after)
             raise self._silence(method, error.kind, error.words) from None
         return answer
@@ -206,21 +206,21 @@ class JsonRpcClient:
 
     def _refusal(self, error: object, method: str) -> CallRefusedError:
         RPC_ERRORS.labels(method).inc()
-        refusal = refusal_from(self.name, method, error)
+        refusal = from_fault(self.name, method, error)
         if refusal.asks_to_wait:
             self.rest.begin(None)
         return refusal
 
-    def _misdirected(self, method: str) -> RpcTimeoutError:
+    def _misdirected(self, method: str) -> RpcError:
         self._door.hang_up()
         return self._silence(method, ErrorKind.UNREACHABLE, "an answer to another question")
 
-    def _silence(self, method: str, kind: ErrorKind, words: str) -> RpcTimeoutError:
+    def _silence(self, method: str, kind: ErrorKind, words: str) -> RpcError:
         RPC_ERRORS.labels(method).inc()
         # Behind the address there may be another node when it comes back.
         self._chain_id = None
         self._reached.forget()
-        return RpcTimeoutError(self.name, method, kind, words)
+        return RpcError(self.name, kind, f"{method}: {words}")
 
 
 class PoolView:
@@ -276,8 +276,8 @@ class PoolView:
         """Return the first answer; only a revert, the EVM's own word, is an answer for all.
 
         Raises:
-            RevertedError: the call reverts.
-            RefusedError: every endpoint that answered refused to.
+            RevertError: the call reverts.
+            CallRefusedError: every endpoint that answered refused to.
             TransientError: none answered.
         """
         return self.ask_all([(method, parameters)])[0]

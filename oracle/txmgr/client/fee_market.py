@@ -1,7 +1,7 @@
 """Asks every endpoint what the chain takes for gas, and believes none of them alone."""
 
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 from oracle.txmgr.client.fee_quote import Market, SendLimits, market, most_likely

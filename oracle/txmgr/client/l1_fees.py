@@ -14,7 +14,7 @@ from eth_abi.exceptions import DecodingError
 from eth_utils.abi import function_signature_to_4byte_selector
 
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError, RevertError
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView, Request
 
 

@@ -15,7 +15,7 @@ from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.rpc.views.understanding import number_of, understood
 from oracle.signing.signature_checks import EcdsaSignature

@@ -7,7 +7,7 @@ from enum import StrEnum
 from oracle.bindings.contract_errors import Action, Refusal, refusal_of
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError, RevertError
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView
 from oracle.store.outbox.records import IntentKind
 from oracle.telemetry.outbox_metrics import SIMULATIONS
@@ -60,7 +60,7 @@ def is_taken_in_pool(lines: PoolView, sender: Address, to: Address, calldata: st
         try:
             line.ask("eth_call", call, "pending")
         except RevertError as error:
-            if refusal_of(error.output).name in _TAKEN:
+            if refusal_of(error.data).name in _TAKEN:
                 return True
         except TransientError:
             continue
@@ -168,7 +168,7 @@ def _refused(error: CallRefusedError) -> PreflightResult:
     if not isinstance(error, RevertError):
         # A rate limit, a method that is off: no word of the contract.
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
-    refusal = refusal_of(error.output)
+    refusal = refusal_of(error.data)
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
 
 

@@ -8,7 +8,7 @@ from oracle.bindings.contract_errors import Refusal, refusal_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.reverts import RevertError
+from oracle.rpc.rpc_errors import RevertError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.rpc.views.understanding import first_that_tells, number_of, understood
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for, place_of
@@ -169,5 +169,5 @@ def refusal_at(lines: PoolView, call: SimulatedCall, block: int) -> Refusal | No
     try:
         lines.ask("eth_call", asked, hex(block))
     except RevertError as error:
-        return refusal_of(error.output)
+        return refusal_of(error.data)
     return None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.telemetry.txmgr_metrics import BROADCASTS
 from oracle.txmgr.client.send_errors import SendOutcome, answer_of
