@@ -1,6 +1,5 @@
 """How the oracle contract stands, and how far the chain is: for who asks beside the daemon."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -9,7 +8,8 @@ from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.fanout import PoolView
+from oracle.rpc.pool import EndpointPool
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10
@@ -63,15 +63,11 @@ def ask_chain(app: App, folded: int | None = None) -> ChainView:
 
     Who has not come as far as block `folded`, which we have, says nothing of today.
     """
-    told, silences = app.config, list[TransientError]()
+    told = app.config
     address = told.oracle.address
-    with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in told.chain.endpoints])
-    ) as (lines):
-        speaking = PoolView(list(_speaking(lines, told.chain.id, silences)))
-        if not speaking.all:
-            return ChainView(None, unknown=str(silences[0]))
+    with closing(EndpointPool.open(told.chain.endpoints, told.chain.id)) as pool:
         try:
+            speaking = pool.view(_SECONDS).that_answer(told.chain.id)
             speaking.check_chain(told.chain.id)
             near = speaking if folded is None else speaking.that_reached(folded)
             view = _seen_by(near, address)
@@ -80,19 +76,6 @@ def ask_chain(app: App, folded: int | None = None) -> ChainView:
     if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
         return ChainView(None, unknown=f"who answers is itself at block {view.head.number} only")
     return view
-
-
-def _speaking(
-    lines: PoolView, chain_id: int, silences: list[TransientError]
-) -> Iterator[JsonRpcClient]:
-    """Yield who answers at all; of the others, note why."""
-    for line in lines.all:
-        try:
-            line.serves(chain_id)
-        except TransientError as error:
-            silences.append(error)
-        else:
-            yield line
 
 
 def _seen_by(lines: PoolView, address: str | None) -> ChainView:

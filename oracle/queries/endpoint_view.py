@@ -35,7 +35,7 @@ def look(app: App) -> list[EndpointView]:
     stalled = app.source.tracker.stalled_seconds
     views = []
     for endpoint in app.source.endpoints:
-        head = None if endpoint.newest < 0 else endpoint.newest
+        head = None if endpoint.highest_block < 0 else endpoint.highest_block
         state = states[endpoint.name]
         if state == _WELL and stalled is not None:
             state = f"{_STALLED}no new block for {stalled:.0f} s"

@@ -8,7 +8,7 @@ from oracle.daemon.app import App
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.signing.keystore import address_in
 from oracle.txmgr.client.receipts import balance_of
 
@@ -55,11 +55,9 @@ def purse_of_dispatcher(app: App) -> AccountBalance | None:
         return AccountBalance(None, None, str(error))
     if address is None:
         return None
-    endpoints = app.config.chain.endpoints
-    with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in endpoints])
-    ) as lines:
+    told = app.config.chain
+    with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
         try:
-            return AccountBalance(address, balance_of(lines, address))
+            return AccountBalance(address, balance_of(pool.view(_SECONDS), address))
         except TransientError as error:
             return AccountBalance(address, None, str(error))

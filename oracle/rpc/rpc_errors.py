@@ -12,7 +12,7 @@ from typing import Literal
 
 from typing_extensions import override
 
-from oracle.errors import TransientError
+from oracle.errors import InputError, TransientError
 from oracle.rpc.error_kinds import (
     BLAMELESS,
     DIVISIBLE,
@@ -48,6 +48,10 @@ _WAIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _OTHER_THAN_RATE = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
 # How Nethermind and OpenEthereum begin a revert's output.
 _REVERTED = "Reverted "
+
+
+class NoEndpointError(InputError):
+    """There is no endpoint to ask."""
 
 
 class RpcError(TransientError):

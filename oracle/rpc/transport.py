@@ -72,10 +72,6 @@ class BoundedHttp:
         self._access = access
         self._session = _opened(access)
 
-    @override
-    def __repr__(self) -> str:
-        return f"BoundedHttp({self.name})"
-
     def renew(self) -> None:
         """Ask over new connections from now on: these bring answers to other questions.
 
